@@ -1,0 +1,62 @@
+/* What the parts of the program share: connections, waiting for callbacks, and printing what is the same in every run. */
+#ifndef RECORDER_H
+#define RECORDER_H
+
+#ifndef THREADED
+#define THREADED
+#endif
+#include <pthread.h>
+#include <zookeeper/zookeeper.h>
+
+#define WAIT_SECONDS 20
+
+/* A queue of lines that callbacks fill and the main thread prints. */
+struct lines {
+    pthread_mutex_t mutex;
+    pthread_cond_t more;
+    char text[1024][512]; /* more than any part has outstanding */
+    int put, taken;
+};
+
+struct connection {
+    zhandle_t *zh;
+    struct lines states;
+    struct lines events;
+};
+
+extern const char *server, *proxy, *doomed;
+
+void lines_init(struct lines *l);
+void lines_put(struct lines *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Prints the next line after a prefix, or NONE after WAIT_SECONDS. */
+void lines_next(struct lines *l, const char *prefix);
+/* Prints count lines, sorted. */
+void lines_sorted(struct lines *l, const char *prefix, int count);
+/* Takes lines until one is text; prints it, or NONE. */
+void lines_await(struct lines *l, const char *prefix, const char *text);
+/* Prints whether no line is waiting. */
+void lines_none(struct lines *l, const char *prefix);
+
+/* Connects to address and waits for the session. id may be NULL for a new one. */
+struct connection *open_session(const char *address, const clientid_t *id, int timeout_millis);
+void close_session(struct connection *c);
+/* A watcher whose context is a struct lines. */
+void watch_lines(zhandle_t *zh, int type, int state, const char *path, void *context);
+/* Cuts every connection through the proxy. */
+void cut_connections(void);
+/* Closes the doomed proxy for good. */
+void close_doomed(void);
+
+void print_rc(const char *name, int rc);
+void format_stat(const struct Stat *s, char *out, size_t size);
+void print_stat(const char *name, int rc, const struct Stat *s);
+void print_strings(const char *name, int rc, struct String_vector *v);
+void print_acl(const char *name, int rc, struct ACL_vector *v);
+
+void run_sync(void);
+void run_async(void);
+void run_multi(void);
+void run_watches(void);
+void run_sessions(void);
+
+#endif

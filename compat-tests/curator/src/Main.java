@@ -1,0 +1,116 @@
+import java.io.IOException;
+import java.net.Socket;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Objects;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.retry.RetryNTimes;
+
+/** usage: Main SERVER PROXY CUT. Prints "PASS name" or "FAIL name: why" for every check; exits with 1 if one failed. */
+public final class Main {
+    static final int WAIT_SECONDS = 20;
+
+    static String server;
+    static String proxy;
+    private static String cut;
+
+    interface Check {
+        void run() throws Exception;
+    }
+
+    private Main() {}
+
+    public static void main(String[] args) throws Exception {
+        server = args[0];
+        proxy = args[1];
+        cut = args[2];
+        Map<String, Check> checks = new LinkedHashMap<>();
+        Framework.checks(checks);
+        Locks.checks(checks);
+        Leaders.checks(checks);
+        Values.checks(checks);
+        Caches.checks(checks);
+        Nodes.checks(checks);
+        ExecutorService executor = Executors.newCachedThreadPool(r -> {
+            Thread thread = new Thread(r);
+            thread.setDaemon(true);
+            return thread;
+        });
+        int failed = 0;
+        for (Map.Entry<String, Check> check : checks.entrySet()) {
+            long start = System.nanoTime();
+            try {
+                executor.submit(() -> {
+                    check.getValue().run();
+                    return null;
+                }).get(2 * WAIT_SECONDS, TimeUnit.SECONDS);
+                System.out.println("PASS " + check.getKey() + " "
+                    + TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - start) + " ms");
+            } catch (Exception e) {
+                failed++;
+                Throwable cause = e.getCause() == null ? e : e.getCause();
+                System.out.println("FAIL " + check.getKey() + ": " + cause.toString().replace('\n', ' '));
+                cause.printStackTrace();
+            }
+        }
+        System.exit(failed == 0 ? 0 : 1);
+    }
+
+    /** A started client of its own in a namespace that is the check's. */
+    static CuratorFramework client(String address) throws Exception {
+        CuratorFramework client = CuratorFrameworkFactory.builder().connectString(address).sessionTimeoutMs(10_000)
+            .connectionTimeoutMs(10_000).retryPolicy(new RetryNTimes(20, 100)).build();
+        client.start();
+        if (!client.blockUntilConnected(WAIT_SECONDS, TimeUnit.SECONDS)) {
+            throw new AssertionError("not connected to " + address);
+        }
+        return client;
+    }
+
+    static CuratorFramework client() throws Exception {
+        return client(server);
+    }
+
+    static void cutConnections() throws IOException {
+        int colon = cut.lastIndexOf(':');
+        try (Socket socket = new Socket(cut.substring(0, colon), Integer.parseInt(cut.substring(colon + 1)))) {
+            while (socket.getInputStream().read() >= 0) {
+                // nothing is sent; the end of the stream is the answer
+            }
+        } catch (java.net.SocketException e) {
+            // closed is closed
+        }
+    }
+
+    static void check(boolean condition, String what) {
+        if (!condition) {
+            throw new AssertionError(what);
+        }
+    }
+
+    static void equal(Object want, Object got) {
+        check(Objects.equals(want, got), "want " + want + ", got " + got);
+    }
+
+    /** Waits until the condition holds. */
+    static void eventually(String what, Callable<Boolean> condition) throws Exception {
+        long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(WAIT_SECONDS);
+        while (!condition.call()) {
+            check(System.nanoTime() < deadline, "never: " + what);
+            TimeUnit.MILLISECONDS.sleep(10);
+        }
+    }
+
+    static byte[] bytes(String text) {
+        return text.getBytes(java.nio.charset.StandardCharsets.UTF_8);
+    }
+
+    static String text(byte[] data) {
+        return new String(data, java.nio.charset.StandardCharsets.UTF_8);
+    }
+}

@@ -1,0 +1,205 @@
+package kazoo_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"zkd/compat-tests/target"
+)
+
+func TestMain(m *testing.M) { os.Exit(target.Main(m, "kazoo")) }
+
+// suiteWithin bounds Kazoo's own suite, testWithin each of its tests, which Kazoo's own project bounds with 180 s.
+const (
+	suiteWithin = 9 * time.Minute
+	testWithin  = 60 * time.Second
+)
+
+// result matches a line of pytest's report: outcome and test.
+var result = regexp.MustCompile(`(?m)^(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS) (\S+)`)
+
+// TestUpstreamSuite runs Kazoo's own tests. Each becomes a subtest here.
+func TestUpstreamSuite(t *testing.T) {
+	kind := target.Selected(t)
+	target.Require(t, append(target.ToolsOf(kind), target.Python)...)
+	env := environment(t)
+	// pytest names tests by their real paths.
+	packages, err := filepath.EvalSymlinks(filepath.Join(env, "lib", "python3", "site-packages"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	argv := []string{
+		filepath.Join(env, "bin", "python"), "-m", "pytest", "-rA", "-q", "--color=no", "--tb=short",
+		"--show-capture=no",
+		"-p", "no:cacheprovider", "-p", "no:logging", fmt.Sprintf("--timeout=%d", int(testWithin.Seconds())),
+		"-W", "ignore", "--durations=15", "--rootdir=" + packages,
+	}
+	for _, test := range excluded(t) {
+		argv = append(argv, "--deselect=kazoo/tests/"+test)
+	}
+	out, err := target.Client{
+		Argv: append(argv, filepath.Join("kazoo", "tests")),
+		Dir:  packages,
+		Env: []string{
+			"PATH=" + javaScript(t, kind) + string(os.PathListSeparator) + os.Getenv("PATH"),
+			"ZOOKEEPER_VERSION=" + target.ServerVersion,
+			"ZOOKEEPER_CLASSPATH=unused",
+			"ZOOKEEPER_CLUSTER_SIZE=1",
+			fmt.Sprintf("ZOOKEEPER_PORT_OFFSET=%d", target.FreePort(t)),
+			"CI=", // Kazoo's tests read it as the Kazoo project's CI
+		},
+		Within: suiteWithin,
+	}.Run(t)
+	ran := result.FindAllStringSubmatch(out, -1)
+	for _, test := range ran {
+		t.Run(strings.TrimPrefix(test[2], "kazoo/tests/"), func(t *testing.T) {
+			if test[1] == "FAILED" || test[1] == "ERROR" {
+				t.Error(test[1], "see the output of the suite below")
+			}
+		})
+	}
+	if err != nil || len(ran) == 0 {
+		t.Errorf("the suite ended with %v after %d tests", err, len(ran))
+	}
+	t.Logf("%d tests of Kazoo's suite ran against %s", len(ran), kind)
+}
+
+// TestExcludedExist keeps the list honest: a name that no longer exists excludes nothing.
+func TestExcludedExist(t *testing.T) {
+	target.Require(t, target.Python)
+	tests := filepath.Join(environment(t), "lib", "python3", "site-packages", "kazoo", "tests")
+	var all strings.Builder
+	sources, err := filepath.Glob(filepath.Join(tests, "test_*.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, source := range sources {
+		text, err := os.ReadFile(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	for _, test := range excluded(t) {
+		names := strings.Split(test, "::")
+		if _, err := os.Stat(filepath.Join(tests, names[0])); err != nil {
+			t.Errorf("excluded.txt names %s: %v", test, err)
+		}
+		for _, name := range names[1:] {
+			if !strings.Contains(all.String(), "class "+name+"(") && !strings.Contains(all.String(), "def "+name+"(") {
+				t.Errorf("excluded.txt names %s, which the suite does not have", name)
+			}
+		}
+	}
+}
+
+// TestScripts runs our own Python scripts, each against a server of its own.
+func TestScripts(t *testing.T) {
+	scripts, err := filepath.Glob(filepath.Join("testdata", "*.py"))
+	if err != nil || len(scripts) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, script := range scripts {
+		t.Run(strings.TrimSuffix(filepath.Base(script), ".py"), func(t *testing.T) {
+			target.Require(t, target.Python)
+			env := environment(t)
+			server := target.Start(t, target.Options{JVMFlags: []string{"-Dznode.container.checkIntervalMs=500"}})
+			out, err := target.Client{
+				Argv:   []string{filepath.Join(env, "bin", "python"), script, server.Addr},
+				Within: 2 * time.Minute,
+			}.Run(t)
+			if err != nil {
+				t.Fatalf("%s: %v", script, err)
+			}
+			t.Logf("%d checks passed", strings.Count(out, "ok "))
+		})
+	}
+}
+
+// environment returns a Python environment that holds requirements.txt. lib/python3 in it is a link to the version's
+// own folder.
+func environment(t *testing.T) string {
+	t.Helper()
+	requirements, err := os.ReadFile("requirements.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := filepath.Abs("requirements.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return target.Cached(t, "python", []string{string(requirements)}, func(ctx context.Context, dir string) error {
+		if err := target.Execute(ctx, "", "python3", "-m", "venv", dir); err != nil {
+			return err
+		}
+		if err := target.Execute(ctx, "", filepath.Join(dir, "bin", "pip"), "install", "-q", "-r", file); err != nil {
+			return err
+		}
+		versions, err := filepath.Glob(filepath.Join(dir, "lib", "python3.*"))
+		if err != nil || len(versions) != 1 {
+			return fmt.Errorf("environment has %d library folders, %w", len(versions), err)
+		}
+		return os.Symlink(filepath.Base(versions[0]), filepath.Join(dir, "lib", "python3"))
+	})
+}
+
+// javaScript writes the java that Kazoo's harness runs as "java [options] QuorumPeerMain zoo.cfg" and returns its
+// folder. It takes out of the zoo.cfg what the harness always sets for the tests of TLS and SASL, which are excluded,
+// and becomes the server.
+func javaScript(t *testing.T, kind target.Kind) string {
+	t.Helper()
+	argv, _ := target.Command(t, kind, `"$cfg"`, []string{"$SERVER_JVMFLAGS"}) // zkd reads the variable itself
+	if java, err := exec.LookPath(argv[0]); err == nil {
+		argv[0] = java // not the script itself
+	}
+	for i, arg := range argv {
+		if !strings.ContainsAny(arg, `"$`) {
+			argv[i] = fmt.Sprintf("'%s'", arg)
+		}
+	}
+	script := `#!/bin/sh
+for arg in "$@"; do
+	case $arg in
+	-Dreadonlymode.*|-Dzookeeper.Digest*) SERVER_JVMFLAGS="$SERVER_JVMFLAGS $arg" ;;
+	esac
+	cfg=$arg
+done
+export SERVER_JVMFLAGS
+sed -i -e '/^secureClientPort=/d' -e '/^ssl[.]/d' -e '/^authProvider[.]/d' "$cfg"
+exec ` + strings.Join(argv, " ") + ` 2>"$(dirname "$cfg")/zookeeper.log"
+`
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "java"), []byte(script), 0o700); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func excluded(t *testing.T) []string {
+	t.Helper()
+	file, err := os.Open(filepath.Join("testdata", "excluded.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close() //nolint:errcheck // read only
+	var tests []string
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		test, reason, _ := strings.Cut(lines.Text(), " ")
+		if strings.HasPrefix(test, "#") || test == "" {
+			continue
+		}
+		if strings.TrimSpace(reason) == "" {
+			t.Fatalf("excluded.txt gives no reason for %s", test)
+		}
+		tests = append(tests, test)
+	}
+	return tests
+}

@@ -1,0 +1,88 @@
+package target_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"zkd/compat-tests/target"
+)
+
+func TestMain(m *testing.M) { os.Exit(target.Main(m, "target")) }
+
+// TestServerLifecycle drives what every part leans on: start, answer, kill, restart on the same data and address,
+// stop.
+func TestServerLifecycle(t *testing.T) {
+	s := target.Start(t, target.Options{Config: map[string]string{"tickTime": "1000"}})
+	for _, end := range []func(){s.Kill9, s.Stop} {
+		answer, err := s.FourLetterWord("ruok")
+		if err != nil || answer != "imok" {
+			t.Fatalf("ruok answered %q, %v", answer, err)
+		}
+		end()
+		if conn, err := net.Dial("tcp", s.Addr); err == nil {
+			_ = conn.Close()
+			t.Fatalf("%s accepts connections after its end", s.Kind)
+		}
+		s.Restart()
+	}
+	conf, err := s.FourLetterWord("conf")
+	if err != nil || !strings.Contains(conf, "tickTime=1000\n") {
+		t.Fatalf("the override did not reach the server: %q, %v", conf, err)
+	}
+}
+
+func TestCachedFillsOnce(t *testing.T) {
+	t.Setenv("ZKD_COMPAT_CACHE", t.TempDir())
+	fills := 0
+	fill := func(_ context.Context, dir string) error {
+		fills++
+		return os.WriteFile(filepath.Join(dir, "x"), []byte("content"), 0o600)
+	}
+	a := target.Cached(t, "thing", []string{"in", "put"}, fill)
+	b := target.Cached(t, "thing", []string{"in", "put"}, fill)
+	c := target.Cached(t, "thing", []string{"input"}, fill)
+	if a != b || a == c || fills != 2 {
+		t.Fatalf("dirs %s, %s, %s after %d fills, want equal, equal, another after 2", a, b, c, fills)
+	}
+}
+
+func TestProxyCut(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() //nolint:errcheck // end of test
+	p := target.StartProxy(t, l.Addr().String())
+	for range 2 { // a cut proxy serves the next connection
+		client, err := net.Dial("tcp", p.Addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		buf := make([]byte, 1)
+		if _, err := client.Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := server.Read(buf); err != nil || buf[0] != 'x' {
+			t.Fatalf("read %q, %v through the proxy", buf, err)
+		}
+		p.Cut()
+		if err := client.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.Read(buf); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("the cut connection is still open: %v", err)
+		}
+		_ = client.Close()
+		_ = server.Close()
+	}
+}

@@ -1,0 +1,249 @@
+package conf
+
+import "time"
+
+// Config is everything a server is told at its start. Load makes it; nobody changes it afterwards, so it may be read
+// from any goroutine. The slices and maps in it belong to it: read them only.
+//
+// Each field names its key; the default, the range and the meaning of each key are in docs/configuration.md, which
+// comes from the same table that fills these fields. Nothing here can change while the server runs, but for the members
+// of an ensemble.
+type Config struct {
+	Storage  Storage
+	Client   Client
+	Session  Session
+	Limits   Limits
+	Commands Commands
+	Tree     Tree
+	Auth     Auth
+	TLS      TLS
+	Admin    Admin
+	Metrics  Metrics
+	Ensemble Ensemble
+	File     string             // name of the zoo.cfg that was read; empty when there was none
+	Unknown  map[string]string  // keys that are in no table, kept as they were found
+	Notices  []Notice           // what the operator should be told, one log line each, in the order of the sources
+	settings map[string]setting // what the fields were read from, by key name
+	members  []setting          // the server, group and weight lines, in the order of their numbers
+}
+
+// Storage says where data lives and how it is made durable.
+type Storage struct {
+	DataDir    string // dataDir; required when there is a zoo.cfg, else ./zkd-data
+	DataLogDir string // dataLogDir; DataDir when not given
+	// forceSync (yes): fsync before acknowledging; no loses acknowledged writes at a power cut
+	ForceSync                  bool
+	FsyncWarning               time.Duration // fsync.warningthresholdms (1000 ms): log an fsync that took longer
+	SnapCount                  int64         // snapCount (100000 transactions): how often ZooKeeper snapshots
+	SnapSizeLimitBytes         int64         // snapSizeLimitInKb (4 GiB), in bytes; 0 or less is no limit
+	PurgeRetain                int           // autopurge.snapRetainCount (3, never less)
+	PurgeInterval              time.Duration // autopurge.purgeInterval (0 hours = off)
+	SnapshotCompression        string        // snapshot.compression.method: empty, gz or snappy
+	TrustEmptySnapshot         bool          // snapshot.trust.empty (false)
+	AutocreateDB               bool          // db.autocreate (true): start empty without the file `initialize`
+	AutocreateDataDir          bool          // datadir.autocreate (true)
+	SerializeLastProcessedZxid bool          // serializeLastProcessedZxid.enabled (true)
+	Digest                     bool          // digest.enabled (true): keep a digest of the tree
+	CloseSessionTxn            bool          // closeSessionTxn.enabled (true)
+	MaxBatch                   int           // maxBatchSize (1000): requests in one group commit
+	FlushDelay                 time.Duration // flushDelay (0)
+	MaxWriteQueuePoll          time.Duration // maxWriteQueuePollTime (a third of FlushDelay)
+	SyncEnabled                bool          // syncEnabled (true): an observer keeps logs and snapshots
+}
+
+// Client describes the ports clients connect to.
+type Client struct {
+	// clientPort and clientPortAddress as host:port; the host is empty for all; empty when there is no plain port
+	Addr       string
+	SecureAddr string // secureClientPort and secureClientPortAddress, alike
+	Backlog    int    // clientPortListenBacklog; -1 is the system's own
+	MaxPerIP   int    // maxClientCnxns (60); 0 is no limit
+	MaxTotal   int    // maxCnxns; 0 is no limit
+	KeepAlive  bool   // clientTcpKeepAlive (false)
+	// nio.sessionlessCnxnTimeout (10000 ms): a connection that never shakes hands is closed
+	HandshakeTimeout       time.Duration
+	MaxFrameBytes          int64 // jute.maxbuffer (1048575)
+	MaxFrameExtraBytes     int64 // jute.maxbuffer.extrasize (MaxFrameBytes)
+	PortUnification        bool  // client.portUnification (false): the TLS port takes plain text too
+	CertReload             bool  // client.certReload (false)
+	LeaderServes           bool  // leaderServes (yes)
+	ReadOnlyMode           bool  // readonlymode.enabled (false)
+	LocalSessions          bool  // localSessionsEnabled (false)
+	LocalSessionsUpgrading bool  // localSessionsUpgradingEnabled (false)
+}
+
+// Session holds the unit of time and the bounds of a session's timeout.
+type Session struct {
+	TickTime   time.Duration // tickTime: 3000 ms when a zoo.cfg does not say, 2000 ms without a zoo.cfg
+	MinTimeout time.Duration // minSessionTimeout (2 × TickTime)
+	MaxTimeout time.Duration // maxSessionTimeout (20 × TickTime)
+}
+
+// Limits bounds what requests may ask of the server.
+type Limits struct {
+	Outstanding                int                // globalOutstandingLimit (1000): stop reading above it
+	ThrottleMaxRequests        int                // request_throttle_max_requests; 0 is off
+	ThrottleStall              time.Duration      // request_throttle_stall_time (100 ms)
+	ThrottleDropStale          bool               // request_throttle_drop_stale (true)
+	StaleConnectionCheck       bool               // request_stale_connection_check (true)
+	StaleLatencyCheck          bool               // request_stale_latency_check (false)
+	ThrottledOpWait            time.Duration      // throttled_op_wait_time; 0 is off
+	LargeRequestThresholdBytes int64              // largeRequestThreshold; -1 is off
+	LargeRequestMaxBytes       int64              // largeRequestMaxBytes (100 MiB)
+	Connections                ConnectionThrottle // connection_throttle_*
+}
+
+// ConnectionThrottle is the token bucket for new connections, ZooKeeper's BlueThrottle.
+type ConnectionThrottle struct {
+	Tokens        int           // connection_throttle_tokens; 0 is off
+	FillTime      time.Duration // connection_throttle_fill_time (1 ms)
+	FillCount     int           // connection_throttle_fill_count (1)
+	FreezeTime    time.Duration // connection_throttle_freeze_time; negative is off
+	DropIncrease  float64       // connection_throttle_drop_increase (0.02)
+	DropDecrease  float64       // connection_throttle_drop_decrease (0.002)
+	DecreaseRatio float64       // connection_throttle_decrease_ratio (0)
+	Weighted      bool          // connection_throttle_weight_enabled (false)
+	GlobalWeight  int           // connection_throttle_global_session_weight (3)
+	LocalWeight   int           // connection_throttle_local_session_weight (1)
+	RenewWeight   int           // connection_throttle_renew_session_weight (2)
+}
+
+// Commands says which four-letter words are answered.
+type Commands struct {
+	// 4lw.commands.whitelist (srvr) as written, without blanks; `*` allows all; the caller adds what is always on
+	Whitelist []string
+}
+
+// Tree holds the switches of the data tree.
+type Tree struct {
+	ExtendedTypes         bool          // extendedTypesEnabled (false): TTL nodes
+	SkipACL               bool          // skipACL (no)
+	EnforceQuota          bool          // enforceQuota (false): hard quotas
+	ContainerCheck        time.Duration // znode.container.checkIntervalMs (60000 ms)
+	ContainerMaxPerMinute int           // znode.container.maxPerMinute (10000)
+	ContainerMaxNeverUsed time.Duration // znode.container.maxNeverUsedIntervalMs; 0 is never
+	Reconfig              bool          // reconfigEnabled (false)
+	AuditLog              bool          // audit.enable (false)
+}
+
+// Auth holds the authentication schemes and who is super.
+type Auth struct {
+	SuperDigest              string            // DigestAuthenticationProvider.superDigest; empty is none
+	DigestEnabled            bool              // DigestAuthenticationProvider.enabled (true)
+	DigestAlgorithm          string            // DigestAuthenticationProvider.digestAlg (SHA1), as Java names it
+	X509SuperUser            string            // X509AuthenticationProvider.superUser
+	SuperUsers               []string          // superUser and superUser.N, in the order of N
+	SASLSuperPassword        string            // SASLAuthenticationProvider.superPassword
+	LetAnySASLUserDo         string            // letAnySaslUserDoX
+	AllowSASLFailedClients   bool              // allowSaslFailedClients (false)
+	RequireSASL              bool              // sessionRequireClientSASLAuth (false)
+	Enforce                  bool              // enforce.auth.enabled (false)
+	EnforceSchemes           []string          // enforce.auth.schemes
+	Providers                map[string]string // authProvider.X: Java class name by X
+	EnsembleName             string            // ensembleAuthName
+	UseXForwardedFor         bool              // IPAuthenticationProvider.usexforwardedfor (false)
+	JAASFile                 string            // java.security.auth.login.config
+	JAASSection              string            // sasl.serverconfig (Server)
+	KerberosRemoveHost       bool              // kerberos.removeHostFromPrincipal (false)
+	KerberosRemoveRealm      bool              // kerberos.removeRealmFromPrincipal (false)
+	KerberosAuthToLocal      string            // security.auth_to_local (DEFAULT)
+	KerberosMinReLogin       time.Duration     // kerberos.minReLoginTimeMs (60000 ms)
+	KerberosRequireConfig    bool              // requireKerberosConfig (false)
+	KerberosKinit            string            // kinit
+	QuorumSASL               bool              // quorum.auth.enableSasl (false)
+	QuorumServerRequireSASL  bool              // quorum.auth.serverRequireSasl (false)
+	QuorumLearnerRequireSASL bool              // quorum.auth.learnerRequireSasl (false)
+	QuorumServerSection      string            // quorum.auth.server.saslLoginContext (QuorumServer)
+	QuorumLearnerSection     string            // quorum.auth.learner.saslLoginContext (QuorumLearner)
+	QuorumPrincipal          string            // quorum.auth.kerberos.servicePrincipal (zkquorum/localhost)
+	QuorumConnectionThreads  int               // quorum.cnxn.threads.size (20)
+}
+
+// TLS holds the keys ssl.* for clients and ssl.quorum.* for members.
+type TLS struct {
+	Client                TLSEnd // ssl.*
+	Quorum                TLSEnd // ssl.quorum.*, also for the admin server
+	QuorumEnabled         bool   // sslQuorum (false)
+	QuorumPortUnification bool   // portUnification (false)
+	QuorumCertReload      bool   // sslQuorumReloadCertFiles (false)
+	FIPS                  bool   // fips-mode (true)
+	AuthProvider          string // ssl.authProvider (x509)
+}
+
+// TLSEnd is what one kind of TLS connection needs. Passwords are never logged.
+type TLSEnd struct {
+	KeyStore, TrustStore       Store
+	Protocol                   string        // protocol (TLSv1.3)
+	EnabledProtocols           []string      // enabledProtocols; Protocol alone when not given
+	CipherSuites               []string      // ciphersuites; empty is ZooKeeper's own order
+	ClientAuth                 string        // clientAuth (need): none, want or need
+	HostnameVerification       bool          // hostnameVerification (true)
+	ClientHostnameVerification bool          // clientHostnameVerification (false)
+	AllowReverseDNS            bool          // allowReverseDnsLookup (false)
+	CRL, OCSP                  bool          // crl, ocsp (false)
+	HandshakeDetection         time.Duration // handshakeDetectionTimeoutMillis (5000 ms)
+}
+
+// Store is a key or trust store file.
+type Store struct {
+	Location     string // location
+	Password     string // password
+	PasswordPath string // passwordPath: file that holds the password
+	Type         string // type: JKS, PEM, PKCS12 or BCFKS; empty is by the file's extension
+}
+
+// Admin describes the HTTP admin server.
+type Admin struct {
+	Enabled          bool          // admin.enableServer (true)
+	Addr             string        // admin.serverAddress and admin.serverPort as host:port (0.0.0.0:8080)
+	CommandURL       string        // admin.commandURL (/commands)
+	IdleTimeout      time.Duration // admin.idleTimeout (30000 ms)
+	PortUnification  bool          // admin.portUnification (false)
+	ForceHTTPS       bool          // admin.forceHttps (false)
+	NeedClientAuth   bool          // admin.needClientAuth (false)
+	Snapshot         bool          // admin.snapshot.enabled (true)
+	Restore          bool          // admin.restore.enabled (true)
+	SnapshotInterval time.Duration // admin.rateLimiterIntervalInMS (300000 ms)
+}
+
+// Metrics describes the Prometheus endpoint.
+type Metrics struct {
+	Prometheus bool   // metricsProvider.className names the Prometheus provider
+	Addr       string // metricsProvider.httpHost and metricsProvider.httpPort as host:port (0.0.0.0:7000)
+}
+
+// Ensemble describes the members and this server's place among them.
+type Ensemble struct {
+	// more than one voter, or standaloneEnabled=false: QuorumPeerConfig.isDistributed
+	Distributed         bool
+	StandaloneEnabled   bool              // standaloneEnabled (true)
+	MyID                int64             // myid; -1 when there is none
+	Members             []Member          // server.N, ascending by ID
+	Groups              map[int64][]int64 // group.N: ids of the members of a group
+	Weights             map[int64]int64   // weight.N by member
+	Version             int64             // version of the dynamic configuration; 0 when not given
+	DynamicConfigFile   string            // dynamicConfigFile
+	InitLimit           int               // initLimit, in ticks; 0 is not set
+	SyncLimit           int               // syncLimit, in ticks; 0 is not set
+	Observer            bool              // this server observes, by its server line or peerType
+	ListenOnAllIPs      bool              // quorumListenOnAllIPs (false)
+	MultiAddress        bool              // multiAddress.enabled (false)
+	ReachabilityCheck   bool              // multiAddress.reachabilityCheckEnabled (true)
+	ReachabilityTimeout time.Duration     // multiAddress.reachabilityCheckTimeoutMs (1000 ms)
+	KeepAlive           bool              // tcpKeepAlive (false)
+}
+
+// Member is one server.N line.
+type Member struct {
+	ID        int64
+	Addresses []PeerAddress // at least one
+	Observer  bool
+	// host:port of the part after `;`; the host is 0.0.0.0 when only a port was given; empty when there is none
+	ClientAddr string
+}
+
+// PeerAddress is one `host:peerPort:electionPort` of a member. Host is a name or an IP address without brackets.
+type PeerAddress struct {
+	Host                   string
+	PeerPort, ElectionPort uint16
+}

@@ -1,0 +1,27 @@
+// Package conf turns zoo.cfg, the environment and the flags of the command line into one immutable Config.
+//
+// It owns the table of keys: for each its name, the JVM property it is in ZooKeeper, its kind, default and range, what
+// zkd makes of it, and which field it fills. Parsing, checking, the notices to the operator, docs/configuration.md and
+// the sample files zoo_sample.cfg and zoo_ensemble.cfg all come from that table, so none of them can disagree with
+// another. To add a key is to add a row.
+//
+// What it must never know: how a server works. It imports no other package of zkd; cmd/zkd turns a Config into the
+// options of each part. It reads no clock, no environment and no file but through what Sources hands it, and logs
+// nothing: the caller logs Config.Notices.
+//
+// Invariants:
+//
+//   - The text of zoo.cfg is read as java.util.Properties reads it: ISO-8859-1, \uXXXX, continuation lines, the last of
+//     two equal keys wins. A test compares the two readers.
+//   - A Config that Load returns is valid and never changes. All wrong values are reported at once, each with its
+//     place.
+//   - No key is passed over in silence: one that is unknown, has no meaning, or has no effect yet makes a Notice; one
+//     whose effect is missing and must not be is listed by Config.Unsupported.
+//   - Secrets appear in no message.
+//
+// Sources are layered with viper, lowest first: defaults, zoo.cfg, the variables of the official image, -D words of
+// SERVER_JVMFLAGS and JVMFLAGS, ZKD_ variables, flags. The server lines count as one value: the highest source that has
+// any gives all of them.
+package conf
+
+//go:generate go test -run TestGenerated -update .

@@ -1,0 +1,207 @@
+package conf
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the generated files anew")
+
+// TestGenerated compares the reference page and the sample files with what the table of keys makes of them; -update
+// writes them.
+func TestGenerated(t *testing.T) {
+	for name, content := range map[string]string{ // any order: each file by itself
+		"../docs/configuration.md": referencePage(t),
+		"zoo_sample.cfg":           sampleFile(),
+		"zoo_ensemble.cfg":         ensembleFile(),
+	} {
+		if *update {
+			if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatalf("%v; run go generate ./conf", err)
+		}
+		if diff := cmp.Diff(content, string(got)); diff != "" {
+			t.Errorf("%s does not agree with the table of keys, run go generate ./conf (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// section is a part of the reference page.
+type section struct {
+	title string
+	rows  []key
+}
+
+var sections = []section{
+	{"One server", fileKeys},
+	{"Members", quorumKeys},
+	{"Tree, durability and the admin server", serverKeys},
+	{"Limits", limitKeys},
+	{"Who a client is", authKeys},
+	{"TLS", tlsKeys},
+	{"TLS with clients", clientTLSKeys},
+	{"TLS with members", quorumTLSKeys},
+}
+
+// referencePage is docs/configuration.md: the prose of testdata/reference with the tables between.
+func referencePage(t *testing.T) string {
+	t.Helper()
+	head, err := os.ReadFile("testdata/reference/head.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := os.ReadFile("testdata/reference/keys.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	b.Write(head)
+	b.WriteString("\n")
+	b.WriteString("| variable | key | the image's default |\n|---|---|---|\n")
+	for _, v := range imageVariables {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", v.name, v.key, code(v.def))
+	}
+	fmt.Fprintf(&b, "| %s | server lines, with blanks between them | %s |\n", imageServers, code(imageServersAtHome))
+	fmt.Fprintf(&b, "| %s | any lines of zoo.cfg, with blanks between them | |\n", imageExtra)
+	b.WriteString("\nThe file `dataDir/myid`, where there is one, wins over ZOO_MY_ID.\n")
+	b.WriteString("\n")
+	b.Write(keys)
+	for _, s := range sections {
+		fmt.Fprintf(&b, "\n### %s\n\n", s.title)
+		b.WriteString("| key | default | allowed | meaning | property | mark | effect |\n")
+		b.WriteString("|---|---|---|---|---|---|---|\n")
+		for i := range s.rows {
+			writeRow(&b, &s.rows[i])
+		}
+	}
+	b.WriteString("\n### Accepted without effect\n\n")
+	b.WriteString("P tunes something that zkd does not have; J has no meaning outside the JVM.\n\n")
+	b.WriteString("| key | property | mark |\n|---|---|---|\n")
+	for _, rows := range [][]key{tuningKeys, javaKeys} {
+		for _, k := range rows {
+			fmt.Fprintf(&b, "| %s | %s | %c |\n", code(k.name), code(k.property), k.mark)
+		}
+	}
+	return b.String()
+}
+
+func writeRow(b *strings.Builder, k *key) {
+	effects := map[effect]string{works: "works", later: "not yet", refused: "refused"}
+	runtime := ""
+	if k.runtime {
+		runtime = "; by reconfig"
+	}
+	escape := strings.NewReplacer("|", `\|`)
+	fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %c | %s%s |\n", code(k.name), code(k.def),
+		escape.Replace(k.allowed()), escape.Replace(k.doc), code(k.property), k.mark, effects[k.effect], runtime)
+}
+
+// code is s in backquotes, or nothing.
+func code(s string) string {
+	if s == "" {
+		return ""
+	}
+	return "`" + s + "`"
+}
+
+const generatedMark = "# Generated from the table of keys in conf/ by \"go generate ./conf\".\n" +
+	"# docs/configuration.md has every key.\n"
+
+// sampleFile is conf/zoo_sample.cfg: the few keys that a server is given, and below them, as comments, all others that
+// work with their defaults.
+func sampleFile() string {
+	var b strings.Builder
+	b.WriteString("# A standalone server. Start it with: zkd serve zoo_sample.cfg\n" + generatedMark)
+	given := map[string]string{"tickTime": "2000", "dataDir": "/var/lib/zkd", "clientPort": "2181"}
+	for _, name := range []string{"tickTime", "dataDir", "clientPort"} {
+		writeSample(&b, "", name, given[name])
+	}
+	b.WriteString("\n# ---- The defaults of everything else that has an effect ----\n")
+	for _, s := range sections {
+		for _, k := range s.rows {
+			if _, done := given[k.name]; done || k.effect != works || k.name == "myid" {
+				continue
+			}
+			writeSample(&b, "#", k.name, k.def)
+		}
+	}
+	return b.String()
+}
+
+// ensembleFile is conf/zoo_ensemble.cfg.
+func ensembleFile() string {
+	var b strings.Builder
+	b.WriteString("# One of three servers. The file myid in dataDir holds the number of this one: 1, 2 or 3.\n")
+	b.WriteString("# This release parses and checks such a file, and refuses to start: an ensemble is not built yet.\n")
+	b.WriteString(generatedMark)
+	for _, pair := range [][2]string{
+		{"tickTime", "2000"}, {"initLimit", "10"}, {"syncLimit", "5"}, {"dataDir", "/var/lib/zkd"},
+	} {
+		writeSample(&b, "", pair[0], pair[1])
+	}
+	b.WriteString("\n# host:peerPort:electionPort[:participant|observer];clientPort\n")
+	for id := range 3 {
+		fmt.Fprintf(&b, "server.%d=zkd%d.example.net:2888:3888;2181\n", id+1, id+1)
+	}
+	return b.String()
+}
+
+// writeSample writes the sentence of a key as a comment and the key below it.
+func writeSample(b *strings.Builder, comment, name, val string) {
+	row, _, _ := newTable().find(name)
+	fmt.Fprintf(b, "\n%s\n%s%s=%s\n", wrapComment(row.doc), comment, name, val)
+}
+
+// wrapComment breaks a sentence into comment lines of at most 100 columns.
+func wrapComment(sentence string) string {
+	const columns = 100
+	line, lines := "#", []string(nil)
+	for word := range strings.FieldsSeq(sentence) {
+		if len(line)+1+len(word) > columns {
+			lines, line = append(lines, line), "#"
+		}
+		line += " " + word
+	}
+	return strings.Join(append(lines, line), "\n")
+}
+
+// TestSamplesLoad checks that the sample files are configurations: with their comments, and the standalone one with
+// every comment taken as a key.
+func TestSamplesLoad(t *testing.T) {
+	readID := func(string) ([]byte, error) { return []byte("2\n"), nil }
+	sample := []byte(sampleFile())
+	config, err := Load(Sources{Text: sample})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(config.Notices) > 0 || len(config.Unsupported()) > 0 {
+		t.Errorf("zoo_sample.cfg: notices %v, unsupported %v", config.Notices, config.Unsupported())
+	}
+	full := bytes.ReplaceAll(sample, []byte("\n#"), []byte("\n"))
+	full = bytes.ReplaceAll(full, []byte("\n "), []byte("\n# "))
+	for _, name := range []string{
+		"clientPortAddress", "dynamicConfigFile", "initLimit", "syncLimit", "jute.maxbuffer.extrasize",
+	} {
+		full = bytes.ReplaceAll(full, []byte("\n"+name+"=\n"), []byte("\n"))
+	}
+	if _, err := Load(Sources{Text: full}); err != nil {
+		t.Errorf("zoo_sample.cfg with its comments as keys: %v", err)
+	}
+	ensemble, err := Load(Sources{Text: []byte(ensembleFile()), ReadFile: readID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := ensemble.Ensemble; !e.Distributed || len(e.Members) != 3 || e.MyID != 2 {
+		t.Errorf("zoo_ensemble.cfg: got %+v", e)
+	}
+}

@@ -1,0 +1,260 @@
+package conf
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// minPurgeRetain is the fewest snapshots that a clean-up keeps: QuorumPeerConfig.MIN_SNAP_RETAIN_COUNT.
+const minPurgeRetain = 3
+
+// finish derives what was not given and checks what belongs together, as QuorumPeerConfig does after its loop over the
+// keys.
+func (l *loader) finish() {
+	l.finishStorage()
+	l.finishSession()
+	l.finishEnsemble()
+	l.finishClient()
+	l.finishAuth()
+	l.noticeIdle()
+}
+
+// noticeIdle tells about keys that ask for something that is not built, and which a server alone can do without.
+func (l *loader) noticeIdle() {
+	l.config.settings, l.config.members = l.settings, l.members
+	refusedKeys := map[string]bool{}
+	for _, p := range l.config.Unsupported() {
+		refusedKeys[p.Key] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.settings)) {
+		s := l.settings[name]
+		if s.row.effect == refused && s.layer > layerDefault && !s.isDefault() && !refusedKeys[name] {
+			l.notice(s.notice(NoticeNotBuilt, notBuilt))
+		}
+	}
+}
+
+// refuse adds a problem about a key, with its source if it was set.
+func (l *loader) refuse(name, allowed string) {
+	s, ok := l.settings[name]
+	if !ok {
+		l.report(Problem{Key: name, Allowed: allowed})
+		return
+	}
+	p := s.problem(allowed)
+	if s.layer == layerDefault {
+		p.Value = ""
+	}
+	l.report(p)
+}
+
+// isSet tells whether any source gave the key.
+func (l *loader) isSet(name string) bool {
+	s, ok := l.settings[name]
+	return ok && s.layer > layerDefault && s.value != ""
+}
+
+func (l *loader) finishStorage() {
+	c := &l.config.Storage
+	if c.DataDir == "" {
+		l.refuse("dataDir", "must be set to the folder for the server's data")
+	} else {
+		c.DataDir = filepath.Clean(c.DataDir)
+	}
+	if c.DataLogDir == "" {
+		c.DataLogDir = c.DataDir
+	} else {
+		c.DataLogDir = filepath.Clean(c.DataLogDir)
+	}
+	if c.PurgeRetain < minPurgeRetain {
+		given := l.settings["autopurge.snapRetainCount"]
+		l.notice(given.notice(NoticeAdjusted, "was raised to 3, the fewest that are kept"))
+		c.PurgeRetain = minPurgeRetain
+	}
+	if !c.ForceSync && l.isSet("forceSync") {
+		l.notice(l.settings["forceSync"].notice(NoticeUnsafe, "acknowledged writes are lost at a power cut"))
+	}
+	if !l.isSet("maxWriteQueuePollTime") {
+		c.MaxWriteQueuePoll = c.FlushDelay / 3
+	}
+}
+
+func (l *loader) finishSession() {
+	c := &l.config.Session
+	const unset = -time.Millisecond
+	if c.MinTimeout == unset {
+		c.MinTimeout = 2 * c.TickTime
+	}
+	if c.MaxTimeout == unset {
+		c.MaxTimeout = 20 * c.TickTime
+	}
+	if c.MinTimeout > c.MaxTimeout {
+		name := "maxSessionTimeout"
+		if l.isSet("minSessionTimeout") {
+			name = "minSessionTimeout"
+		}
+		const form = "the shortest session timeout, %d ms, must not be longer than the longest, %d ms; " +
+			"unset they are 2 and 20 times tickTime"
+		l.refuse(name, fmt.Sprintf(form, c.MinTimeout.Milliseconds(), c.MaxTimeout.Milliseconds()))
+	}
+}
+
+func (l *loader) finishClient() {
+	c := &l.config.Client
+	c.Addr = l.finishAddr(c.Addr, "clientPort", "clientPortAddress")
+	c.SecureAddr = l.finishAddr(c.SecureAddr, "secureClientPort", "secureClientPortAddress")
+	e := &l.config.Ensemble
+	own := e.member()
+	if own == nil && !e.Distributed && e.MyID < 0 && len(e.Members) == 1 {
+		own = &e.Members[0]
+	}
+	if own != nil && own.ClientAddr != "" {
+		l.takeMemberAddr(own.ClientAddr)
+	}
+	deaf := c.Addr == "" && c.SecureAddr == "" && !e.Distributed
+	if deaf && !l.hasProblem("clientPort", "secureClientPort", "server.") {
+		l.refuse("clientPort", "must be set, or the client port in this server's server line: nobody could connect")
+	}
+	if !l.isSet("jute.maxbuffer.extrasize") {
+		c.MaxFrameExtraBytes = c.MaxFrameBytes
+	}
+}
+
+// finishAddr turns an address without a port into none; an address that was given needs one.
+func (l *loader) finishAddr(addr, portKey, hostKey string) string {
+	if _, number := splitHostPort(addr); number != "" {
+		return addr
+	}
+	if s, ok := l.settings[hostKey]; ok && s.layer > layerDefault && !l.hasProblem(portKey) {
+		l.refuse(hostKey, "needs "+portKey)
+	}
+	return ""
+}
+
+// hasProblem tells whether a key that begins with one of these words was already refused.
+func (l *loader) hasProblem(words ...string) bool {
+	for _, p := range l.problems {
+		for _, word := range words {
+			if strings.HasPrefix(p.Key, word) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// takeMemberAddr makes the client address of the own server line the plain port; clientPort must not contradict it
+// (QuorumPeerConfig.setupClientPort). Unlike ZooKeeper, which then listens nowhere, a standalone server without a myid
+// takes the one server line for its own. The built-in default of clientPort does not count as a contradiction.
+func (l *loader) takeMemberAddr(memberAddr string) {
+	c := &l.config.Client
+	if c.Addr != "" && l.isSet("clientPort") {
+		host, number := splitHostPort(c.Addr)
+		memberHost, memberNumber := splitHostPort(memberAddr)
+		if number != memberNumber || (!isWildcard(host) && !sameHost(host, memberHost)) {
+			const form = "differs from the client address %s in this server's server line; remove one of the two"
+			l.refuse("clientPort", fmt.Sprintf(form, memberAddr))
+			return
+		}
+	}
+	c.Addr = memberAddr
+}
+
+func (l *loader) finishEnsemble() {
+	e := &l.config.Ensemble
+	l.checkPeerType()
+	voters := e.voters()
+	observers := len(e.Members) - voters
+	e.Distributed = voters > 1 || !e.StandaloneEnabled
+	switch {
+	case voters == 0 && !e.StandaloneEnabled:
+		if !l.hasProblem("server.", "standaloneEnabled") {
+			l.refuse("standaloneEnabled", "false needs at least one server line that is a participant")
+		}
+	case voters == 0 && observers > 0:
+		l.report(Problem{Key: "server.N",
+			Allowed: "observers need participants; none of the server lines is one"})
+	case voters == 1 && e.StandaloneEnabled && observers > 0:
+		l.report(Problem{Key: "server.N",
+			Allowed: "a single participant with observers needs standaloneEnabled=false"})
+	}
+	if e.Distributed {
+		l.checkDistributed()
+	}
+	if l.config.Tree.ExtendedTypes && e.Distributed && e.MyID > maxExtendedID {
+		l.report(Problem{Key: "myid", Source: l.myIDSource, Value: strconv.FormatInt(e.MyID, 10),
+			Allowed: "must be 254 or less with extendedTypesEnabled=true"})
+	}
+}
+
+// maxExtendedID is the largest server id with TTL nodes: EphemeralType.MAX_EXTENDED_SERVER_ID.
+const maxExtendedID = 254
+
+// checkPeerType checks the word and lets the server line win.
+func (l *loader) checkPeerType() {
+	e := &l.config.Ensemble
+	s := l.settings["peerType"]
+	switch lower := asciiLower(s.value); lower {
+	case "participant", "observer":
+	default:
+		l.refuse("peerType", "must be participant or observer")
+		return
+	}
+	own := e.member()
+	isObserver := own != nil && own.Observer
+	if isObserver != e.Observer && l.isSet("peerType") {
+		l.notice(s.notice(NoticeMismatch, "disagrees with the server lines, which win"))
+	}
+	e.Observer = isObserver
+}
+
+// checkDistributed checks what only an ensemble needs.
+func (l *loader) checkDistributed() {
+	e := &l.config.Ensemble
+	if e.InitLimit == 0 && !l.hasProblem("initLimit") {
+		l.refuse("initLimit", "must be set in an ensemble, in ticks")
+	}
+	if e.SyncLimit == 0 && !l.hasProblem("syncLimit") {
+		l.refuse("syncLimit", "must be set in an ensemble, in ticks")
+	}
+	switch {
+	case l.hasProblem("myid"):
+	case e.MyID < 0:
+		l.report(Problem{Key: "myid",
+			Allowed: fmt.Sprintf("the file %s with this server's number is missing",
+				filepath.Join(l.config.Storage.DataDir, "myid"))})
+	case e.member() == nil && len(e.Members) > 0:
+		l.report(Problem{Key: "myid", Source: l.myIDSource, Value: strconv.FormatInt(e.MyID, 10),
+			Allowed: "is not the number of any server line"})
+	}
+}
+
+func (l *loader) finishAuth() {
+	a := &l.config.Auth
+	if a.QuorumLearnerRequireSASL && !a.QuorumSASL {
+		l.refuse("quorum.auth.learnerRequireSasl", "needs quorum.auth.enableSasl=true")
+	}
+	if a.QuorumServerRequireSASL && (!a.QuorumSASL || !a.QuorumLearnerRequireSASL) {
+		l.refuse("quorum.auth.serverRequireSasl",
+			"needs quorum.auth.enableSasl=true and quorum.auth.learnerRequireSasl=true")
+	}
+	if a.Enforce && len(a.EnforceSchemes) == 0 {
+		l.refuse("enforce.auth.enabled", "needs enforce.auth.schemes")
+	}
+}
+
+// asciiLower folds capitals for comparing keywords.
+func asciiLower(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if isUpper(c) {
+			b[i] = c - 'A' + 'a'
+		}
+	}
+	return string(b)
+}

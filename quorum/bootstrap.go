@@ -1,0 +1,97 @@
+package quorum
+
+import (
+	"fmt"
+
+	"go.etcd.io/raft/v3/raftpb"
+
+	"zkd/storage"
+)
+
+// membershipKey is the name of the membership among the log's blobs.
+const membershipKey = "membership"
+
+// The log of a new group begins behind this entry, which never existed: so a member that is added later has nothing to
+// fetch entry by entry from the very beginning, where the first membership is not written, but starts from a snapshot,
+// which holds it.
+const (
+	bootstrapIndex = 1
+	bootstrapTerm  = 1
+)
+
+// openGroup returns the state that raft starts from. On the first start it makes id the only member.
+//
+// The first start writes twice: the membership, then the beginning of the log. Both are synced, and a crash before,
+// between or after them leaves what the next start completes: a log without a beginning holds no entries, so nothing
+// can be lost with it.
+func openGroup(log *storage.RaftLog, id, applied uint64) (*logView, membership, error) {
+	member, err := loadMembership(log, id)
+	if err != nil {
+		return nil, membership{}, err
+	}
+	if log.LastIndex() < bootstrapIndex {
+		if applied != 0 {
+			return nil, membership{}, fmt.Errorf("the state has applied entry %d and the raft log is empty: "+
+				"put back the raft log, or restore a backup of both", applied)
+		}
+		hard := appendHardState(nil, bootstrapTerm, 0, bootstrapIndex)
+		if err := log.ResetToSnapshot(bootstrapIndex, bootstrapTerm, hard); err != nil {
+			return nil, membership{}, fmt.Errorf("begin the raft log: %w", err)
+		}
+	}
+	hard, err := loadHardState(log, max(applied, bootstrapIndex))
+	if err != nil {
+		return nil, membership{}, err
+	}
+	return &logView{log: log, hard: hard, conf: member.conf}, member, nil
+}
+
+// loadMembership reads who belongs to the group, or writes that id alone does.
+func loadMembership(log *storage.RaftLog, id uint64) (membership, error) {
+	if blob, ok := log.Meta(membershipKey); ok {
+		return decodeMembership(blob)
+	}
+	if log.LastIndex() > 0 {
+		return membership{}, fmt.Errorf("the raft log ends at entry %d and names no members: restore a backup",
+			log.LastIndex())
+	}
+	m := membership{index: bootstrapIndex, conf: &raftpb.ConfState{Voters: []uint64{id}}}
+	return m, storeMembership(log, &m)
+}
+
+// storeMembership makes m durable.
+func storeMembership(log *storage.RaftLog, m *membership) error {
+	blob, err := m.encode()
+	if err != nil {
+		return err
+	}
+	if err := log.SetMeta(membershipKey, blob); err != nil {
+		return fmt.Errorf("store the membership: %w", err)
+	}
+	return nil
+}
+
+// loadHardState reads raft's state and checks that log and state fit together. What is applied is committed, even if
+// the commit index, which is written with the next append only, was not on disk yet.
+func loadHardState(log *storage.RaftLog, applied uint64) (*raftpb.HardState, error) {
+	first, last := log.FirstIndex(), log.LastIndex()
+	if applied > last {
+		return nil, fmt.Errorf("the state has applied entry %d and the raft log ends at %d: "+
+			"put back the raft log that belongs to it, or restore a backup of both", applied, last)
+	}
+	if applied+1 < first {
+		return nil, fmt.Errorf("the state has applied entry %d and the raft log begins at %d: "+
+			"put back the state that belongs to it, or restore a backup of both", applied, first)
+	}
+	blob, ok := log.HardState()
+	if !ok {
+		return nil, fmt.Errorf("the raft log ends at entry %d and has no hard state: restore a backup", last)
+	}
+	hard, err := decodeHardState(blob)
+	if err != nil {
+		return nil, err
+	}
+	commit := min(max(hard.GetCommit(), applied), last)
+	hard.Commit = &commit
+	return hard, nil
+}

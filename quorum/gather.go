@@ -1,0 +1,355 @@
+package quorum
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"zkd/quorum/clock"
+	"zkd/storage"
+)
+
+// batch is what becomes one raft entry: the encoded proposals and, in the same order, who waits for them.
+//
+// It is filled under the gatherer's lock, then owned by the loop until raft has the entry, then by the apply goroutine.
+type batch struct {
+	number  uint64
+	term    uint64 // in which it was proposed
+	bytes   int    // what its proposals count for in gatherer.outstanding
+	data    []byte // the entry; raft copies it, so the buffer is used again
+	waiters []Waiter
+	began   time.Time // of the first proposal
+}
+
+// maxFreeBatches is how many batches wait to be used again: one that fills, one on its way to disk, one that is
+// applied, one more.
+const maxFreeBatches = 4
+
+// batchBufferBytes is the size of a new batch's buffer: sixteen writes of 1 KiB. Buffers grow, and are used again.
+const batchBufferBytes = 16 << 10
+
+// gatherer collects proposals into batches and remembers the batches that are not answered.
+//
+// The proposers fill one batch while earlier ones are on their way; the loop takes what there is when raft can have it.
+// What is outstanding is bounded: a proposer that meets the bound waits in line.
+type gatherer struct {
+	origin         uint64 // immutable, as are the next three
+	maxEntry       int
+	maxOutstanding int
+	clock          clock.Clock
+	wake           chan<- struct{} // wakes the loop; of size 1
+
+	mu struct {
+		sync.Mutex
+		refusal     error         // why nothing is taken any more
+		idle        bool          // the loop sleeps and would take a proposal at once
+		number      uint64        // of the last batch
+		open        *batch        // the one that fills; nil if none
+		full        []*batch      // those before it, oldest first; bounded by outstanding
+		proposed    []*batch      // taken by the loop and not applied, oldest first; bounded by outstanding
+		free        []*batch      // at most maxFreeBatches
+		barriers    []Waiter      // not yet taken by the loop; each counts one byte
+		outstanding int           // bytes of what is not answered
+		line        []*lineMember // proposers that wait for room, first come first; one per blocked goroutine
+		drained     chan struct{} // closed when refusal is set and outstanding is 0
+		proposals   uint64        // taken since the start
+		touched     bool          // something was proposed since the last idle check
+	}
+}
+
+// lineMember is one proposer that waits for room.
+type lineMember struct {
+	size  int
+	ready chan struct{} // closed when size is reserved, or when the node refuses
+}
+
+// newGatherer returns an empty gatherer whose batches bear origin.
+func newGatherer(origin uint64, o *Options, wake chan<- struct{}) *gatherer {
+	g := &gatherer{
+		origin: origin, maxEntry: o.MaxEntryBytes, maxOutstanding: o.MaxOutstandingBytes, clock: o.Clock, wake: wake,
+	}
+	g.mu.drained = make(chan struct{})
+	return g
+}
+
+// proposalOverheadBytes is about what a proposal without body and identities adds to an entry.
+const proposalOverheadBytes = 48
+
+// proposalBytes is about how much p adds to an entry, never 0.
+func proposalBytes(p *storage.Proposal) int {
+	n := proposalOverheadBytes + len(p.Body)
+	for i := range p.Identities {
+		n += 8 + len(p.Identities[i].Scheme) + len(p.Identities[i].ID)
+	}
+	return n
+}
+
+// add encodes p into the open batch. It blocks while too much is outstanding.
+func (g *gatherer) add(p *storage.Proposal, w Waiter) error {
+	size := proposalBytes(p)
+	g.mu.Lock()
+	if err := g.reserveLocked(size); err != nil {
+		g.mu.Unlock()
+		return err
+	}
+	b := g.mu.open
+	if b != nil && len(b.data)+size > g.maxEntry {
+		g.mu.full = append(g.mu.full, b)
+		b = nil
+	}
+	if b == nil {
+		b = g.openLocked()
+	}
+	b.data = storage.AppendProposal(b.data, p)
+	b.waiters = append(b.waiters, w)
+	b.bytes += size
+	g.mu.proposals++
+	g.wakeAndUnlock(false)
+	return nil
+}
+
+// addBarrier takes a barrier for the loop.
+func (g *gatherer) addBarrier(w Waiter) error {
+	g.mu.Lock()
+	if err := g.mu.refusal; err != nil {
+		g.mu.Unlock()
+		return err
+	}
+	g.mu.outstanding++
+	g.mu.barriers = append(g.mu.barriers, w)
+	g.wakeAndUnlock(len(g.mu.barriers) == 1) // the loop takes all at once
+	return nil
+}
+
+// wakeAndUnlock releases the lock and wakes the loop if it waits for a proposal, or must.
+func (g *gatherer) wakeAndUnlock(must bool) {
+	wake := g.mu.idle || must
+	g.mu.idle = false
+	g.mu.Unlock()
+	if wake {
+		notify(g.wake)
+	}
+}
+
+// notify sets a signal of size 1; one that is set stays set.
+func notify(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default: // set already
+	}
+}
+
+// reserveLocked counts size as outstanding, after waiting in line if there is no room. The lock is released while it
+// waits.
+func (g *gatherer) reserveLocked(size int) error {
+	if g.mu.refusal != nil {
+		return g.mu.refusal
+	}
+	if g.roomLocked() { // so nobody is in line: freeLocked lets in as many as there is room for
+		g.mu.outstanding += size
+		return nil
+	}
+	me := &lineMember{size: size, ready: make(chan struct{})}
+	g.mu.line = append(g.mu.line, me)
+	g.mu.Unlock()
+	<-me.ready
+	g.mu.Lock()
+	if me.size == 0 { // left without a reservation
+		return g.mu.refusal
+	}
+	return nil
+}
+
+// roomLocked tells whether another proposal may be taken. One is always taken when nothing is outstanding.
+func (g *gatherer) roomLocked() bool { return g.mu.outstanding < g.maxOutstanding }
+
+// openLocked begins a batch.
+func (g *gatherer) openLocked() *batch {
+	var b *batch
+	if n := len(g.mu.free); n > 0 {
+		b = g.mu.free[n-1]
+		g.mu.free = g.mu.free[:n-1]
+	} else {
+		b = &batch{data: make([]byte, 0, batchBufferBytes)}
+	}
+	g.mu.number++
+	b.number = g.mu.number
+	b.began = g.clock.Now()
+	b.data = storage.AppendEntryHeader(b.data, g.origin, b.number)
+	g.mu.open = b
+	g.mu.touched = true
+	return b
+}
+
+// take moves what was gathered to the batches that wait to be applied, as proposed in term, and appends it to dst. If
+// there is nothing, the next proposal will wake the loop.
+func (g *gatherer) take(term uint64, dst []*batch) []*batch {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	before := len(dst)
+	dst = append(dst, g.mu.full...)
+	clear(g.mu.full)
+	g.mu.full = g.mu.full[:0]
+	if g.mu.open != nil {
+		dst = append(dst, g.mu.open)
+		g.mu.open = nil
+	}
+	g.mu.idle = len(dst) == before
+	for _, b := range dst[before:] {
+		b.term = term
+		g.mu.proposed = append(g.mu.proposed, b)
+	}
+	return dst
+}
+
+// gathered returns the bytes that take would take.
+func (g *gatherer) gathered() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := 0
+	for _, b := range g.mu.full {
+		n += len(b.data)
+	}
+	if g.mu.open != nil {
+		n += len(g.mu.open.data)
+	}
+	return n
+}
+
+// takeBarriers appends the barriers that wait for the loop to dst.
+func (g *gatherer) takeBarriers(dst []Waiter) []Waiter {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	dst = append(dst, g.mu.barriers...)
+	clear(g.mu.barriers)
+	g.mu.barriers = g.mu.barriers[:0]
+	return dst
+}
+
+// claim returns the proposed batch with this number, or nil, and those that can no longer be applied: the ones before
+// it, and all of terms before term. An entry of a term is never applied after one of a later term.
+func (g *gatherer) claim(number, term uint64) (found *batch, lost []*batch) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := 0
+	for _, b := range g.mu.proposed {
+		if b.number == number {
+			found = b
+			n++
+			break
+		}
+		if b.number > number && b.term >= term {
+			break
+		}
+		lost = append(lost, b)
+		n++
+	}
+	if n > 0 {
+		rest := copy(g.mu.proposed, g.mu.proposed[n:])
+		clear(g.mu.proposed[rest:])
+		g.mu.proposed = g.mu.proposed[:rest]
+	}
+	return found, lost
+}
+
+// release says that b is answered; it is used again.
+func (g *gatherer) release(b *batch) {
+	g.mu.Lock()
+	g.freeLocked(b.bytes)
+	if len(g.mu.free) < maxFreeBatches && cap(b.data) <= 2*g.maxEntry {
+		clear(b.waiters)
+		*b = batch{data: b.data[:0], waiters: b.waiters[:0]}
+		g.mu.free = append(g.mu.free, b)
+	}
+	g.mu.Unlock()
+}
+
+// releaseBarriers says that n barriers are answered.
+func (g *gatherer) releaseBarriers(n int) {
+	g.mu.Lock()
+	g.freeLocked(n)
+	g.mu.Unlock()
+}
+
+// freeLocked gives back size bytes and lets in those who wait for them.
+func (g *gatherer) freeLocked(size int) {
+	g.mu.outstanding -= size
+	n := 0
+	for n < len(g.mu.line) && g.roomLocked() {
+		g.mu.outstanding += g.mu.line[n].size
+		close(g.mu.line[n].ready)
+		n++
+	}
+	if n > 0 {
+		rest := copy(g.mu.line, g.mu.line[n:])
+		clear(g.mu.line[rest:])
+		g.mu.line = g.mu.line[:rest]
+	}
+	g.drainedLocked()
+}
+
+// drainedLocked tells whoever waits that all that was taken is answered.
+func (g *gatherer) drainedLocked() {
+	if g.mu.refusal != nil && g.mu.outstanding == 0 {
+		select {
+		case <-g.mu.drained:
+		default:
+			close(g.mu.drained)
+		}
+	}
+}
+
+// refuse turns away all that comes from now on, with err, and returns what is closed when nothing is outstanding. The
+// first err stays.
+func (g *gatherer) refuse(err error) (drained <-chan struct{}) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mu.refusal == nil {
+		g.mu.refusal = err
+		for _, m := range g.mu.line {
+			m.size = 0
+			close(m.ready)
+		}
+		g.mu.line = nil
+		g.drainedLocked()
+	}
+	return g.mu.drained
+}
+
+// retract takes b, which raft did not accept, out of the proposed batches.
+func (g *gatherer) retract(b *batch) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if i := slices.Index(g.mu.proposed, b); i >= 0 {
+		g.mu.proposed = slices.Delete(g.mu.proposed, i, i+1)
+	}
+}
+
+// abandon takes away all batches that are not answered, and the barriers that the loop has not taken.
+func (g *gatherer) abandon() ([]*batch, []Waiter) {
+	g.take(0, nil)
+	barriers := g.takeBarriers(nil)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	batches := g.mu.proposed
+	g.mu.proposed = nil
+	return batches, barriers
+}
+
+// shrink forgets the free batches if nothing was proposed since the last call.
+func (g *gatherer) shrink() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.mu.touched {
+		clear(g.mu.free)
+		g.mu.free = g.mu.free[:0]
+	}
+	g.mu.touched = false
+}
+
+// taken returns the number of proposals taken and the bytes outstanding.
+func (g *gatherer) taken() (proposals uint64, outstanding int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.mu.proposals, g.mu.outstanding
+}

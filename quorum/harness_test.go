@@ -1,0 +1,293 @@
+package quorum
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"zkd/jute"
+	"zkd/quorum/clock"
+	"zkd/storage"
+)
+
+// testDeadline bounds every wait of a test.
+const testDeadline = 30 * time.Second
+
+// applied is one proposal that the fake machine has applied.
+type applied struct{ client, seq uint32 }
+
+// fakeMachine is a state machine whose state is the list of what it applied. flushed is what a crash leaves.
+type fakeMachine struct {
+	mu       sync.Mutex
+	state    fakeState
+	flushed  fakeState
+	flushes  int
+	applyErr error         // returned by the next Apply
+	gate     chan struct{} // if not nil, Apply takes one value first
+	keep     bool          // keep the list
+	durable  bool          // what is applied is durable at once
+}
+
+// fakeState is a fake machine's state.
+type fakeState struct {
+	index uint64
+	zxid  jute.Zxid
+	list  []applied
+}
+
+// Apply implements Machine.
+func (m *fakeMachine) Apply(index, _ uint64, data []byte, sink storage.Sink) error {
+	m.mu.Lock()
+	gate := m.gate
+	m.mu.Unlock()
+	if gate != nil {
+		<-gate
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.applyErr != nil {
+		return m.applyErr
+	}
+	if index <= m.state.index {
+		return fmt.Errorf("entry %d after %d", index, m.state.index)
+	}
+	if len(data) > 0 {
+		r, err := storage.NewEntryReader(data)
+		if err != nil {
+			return err
+		}
+		var p storage.Proposal
+		var result storage.Result
+		for n := 0; r.Next(&p); n++ {
+			m.state.zxid++
+			if m.keep {
+				m.state.list = append(m.state.list, decodeBody(p.Body))
+			}
+			result = storage.Result{Op: p.Op, Session: p.Session, Xid: p.Xid, Zxid: m.state.zxid}
+			sink.Result(r.Origin, r.Batch, n, &result)
+		}
+		if r.Err() != nil {
+			return r.Err()
+		}
+	}
+	m.state.index = index
+	return nil
+}
+
+// hold makes each Apply from now on take a value from the channel returned first, or wait until it is closed.
+func (m *fakeMachine) hold() chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.gate = make(chan struct{})
+	return m.gate
+}
+
+// AppliedIndex implements Machine.
+func (m *fakeMachine) AppliedIndex() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.state.index
+}
+
+// DurableIndex implements Machine.
+func (m *fakeMachine) DurableIndex() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.durable {
+		return m.state.index
+	}
+	return m.flushed.index
+}
+
+// LastZxid implements Machine.
+func (m *fakeMachine) LastZxid() jute.Zxid {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.state.zxid
+}
+
+// Flush implements Machine.
+func (m *fakeMachine) Flush(context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.flushed = m.state
+	m.flushed.list = slices.Clip(m.flushed.list)
+	m.flushes++
+	return nil
+}
+
+// crashed returns a machine with what a crash leaves.
+func (m *fakeMachine) crashed() *fakeMachine {
+	var left *fakeMachine
+	m.whole(func() { left = m.crashedLocked() })
+	return left
+}
+
+// crashedLocked is crashed, inside whole.
+func (m *fakeMachine) crashedLocked() *fakeMachine {
+	return &fakeMachine{state: m.flushed, flushed: m.flushed, keep: m.keep}
+}
+
+// whole calls do while the machine's state and what is durable of it stand still.
+func (m *fakeMachine) whole(do func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	do()
+}
+
+// list returns what was applied, in order.
+func (m *fakeMachine) list() []applied {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.state.list)
+}
+
+// body encodes a proposal's mark, padded to size.
+func body(a applied, size int) []byte {
+	b := make([]byte, max(size, 8))
+	binary.BigEndian.PutUint32(b, a.client)
+	binary.BigEndian.PutUint32(b[4:], a.seq)
+	return b
+}
+
+// decodeBody reads what body wrote.
+func decodeBody(b []byte) applied {
+	return applied{client: binary.BigEndian.Uint32(b), seq: binary.BigEndian.Uint32(b[4:])}
+}
+
+// proposal is a setData that bears the mark.
+func proposal(a applied, size int) *storage.Proposal {
+	return &storage.Proposal{
+		Op: jute.OpSetData, Session: jute.SessionID(a.client), Xid: jute.Xid(a.seq), Body: body(a, size),
+	}
+}
+
+// discard logs nothing.
+var discard = slog.New(slog.DiscardHandler)
+
+// openLog opens the raft log on fs.
+func openLog(t testing.TB, fs vfs.FS, dir string) *storage.RaftLog {
+	t.Helper()
+	log, err := storage.OpenRaftLog(storage.RaftLogOptions{Dir: dir, FS: fs, Logger: discard})
+	if err != nil {
+		t.Fatalf("open raft log: %v", err)
+	}
+	return log
+}
+
+// testOptions are the options of a member over log and machine.
+func testOptions(log *storage.RaftLog, m Machine) Options {
+	return Options{ID: 1, Log: log, Machine: m, Clock: clock.Real(), Rand: rand.New(rand.NewPCG(rand.Uint64(), 1))}
+}
+
+// startNode starts a node, stops it at the end of the test, and closes the log.
+func startNode(t testing.TB, o Options) *Node {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), testDeadline)
+	defer cancel()
+	n, err := Start(ctx, o)
+	if err != nil {
+		t.Fatalf("start: %v", err)
+	}
+	t.Cleanup(func() { stopNode(t, n) })
+	return n
+}
+
+// stopNode stops a node that may have failed, and closes its log.
+func stopNode(t testing.TB, n *Node) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), testDeadline)
+	defer cancel()
+	if err := n.Stop(ctx); err != nil && n.err() == nil {
+		t.Errorf("stop: %v", err)
+	}
+	if err := n.options.Log.Close(); err != nil && n.err() == nil {
+		t.Errorf("close: %v", err)
+	}
+}
+
+// answer is what a waiter was told.
+type answer struct {
+	zxid jute.Zxid
+	op   jute.Op
+	err  error
+}
+
+// waiter is a Waiter that checks that it is told once.
+type waiter struct {
+	t    testing.TB
+	once sync.Once
+	c    chan answer // of size 1: told once
+}
+
+func newWaiter(t testing.TB) *waiter { return &waiter{t: t, c: make(chan answer, 1)} }
+
+// Applied implements Waiter.
+func (w *waiter) Applied(r *storage.Result) { w.tell(answer{zxid: r.Zxid, op: r.Op}) }
+
+// Dropped implements Waiter.
+func (w *waiter) Dropped(err error) { w.tell(answer{err: err}) }
+
+func (w *waiter) tell(a answer) {
+	first := false
+	w.once.Do(func() { first = true })
+	if !first {
+		w.t.Error("a waiter is told twice")
+		return
+	}
+	w.c <- a
+}
+
+// wait returns what the waiter is told.
+func (w *waiter) wait() answer {
+	w.t.Helper()
+	select {
+	case a := <-w.c:
+		return a
+	case <-time.After(testDeadline):
+		w.t.Fatal("a waiter is not told")
+		return answer{}
+	}
+}
+
+// mustWrite proposes one write and waits until it is applied.
+func mustWrite(t testing.TB, n *Node, a applied) answer {
+	t.Helper()
+	w := newWaiter(t)
+	if err := n.Propose(proposal(a, 0), w); err != nil {
+		t.Fatalf("propose %v: %v", a, err)
+	}
+	got := w.wait()
+	if got.err != nil {
+		t.Fatalf("write %v dropped: %v", a, got.err)
+	}
+	return got
+}
+
+// eventually waits for a condition.
+func eventually(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(testDeadline)
+	defer deadline.Stop()
+	poll := time.NewTicker(time.Millisecond)
+	defer poll.Stop()
+	for !cond() {
+		select {
+		case <-poll.C:
+		case <-deadline.C:
+			t.Fatalf("not within %v: %s", testDeadline, what)
+		}
+	}
+}
+
+// errInjected is what tests make fail with.
+var errInjected = errors.New("injected")

@@ -1,0 +1,94 @@
+package liveness
+
+import (
+	"log/slog"
+	"time"
+
+	"zkd/jute"
+	"zkd/quorum/clock"
+)
+
+// run is the tracker's goroutine: it wakes at each beat, notices pauses, and expires what is due.
+func (t *Tracker) run(ticker clock.Ticker) {
+	defer ticker.Stop()
+	last := t.options.Clock.Now() // when this goroutine was last seen to run
+	grace := int64(0)             // tracker's time before which nobody expires
+	var expired []jute.SessionID
+	for {
+		select {
+		case <-ticker.C():
+		case <-t.stop:
+			return
+		}
+		if gap := t.options.Clock.Since(last); gap > 2*t.beat {
+			t.standStill(gap - t.beat)
+			grace = t.now() + int64(t.options.Tick)
+		}
+		last = t.options.Clock.Now()
+		if t.now() < grace {
+			continue
+		}
+		expired = t.expire(expired[:0])
+		if len(expired) > 0 {
+			// Expire may have blocked: that time is no pause of the process.
+			last = t.options.Clock.Now()
+		}
+	}
+}
+
+// standStill sets the tracker's clock back by a pause of the process. Those who were heard after the pause and before
+// it was noticed bear times that the clock will reach only later; they are set to the present.
+func (t *Tracker) standStill(pause time.Duration) {
+	t.logger.Warn("process stood still, sessions are given that time", slog.Duration("took", pause))
+	t.paused.Add(int64(pause))
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	now := t.now()
+	for _, s := range t.mu.sessions { // order: each is looked at by itself
+		if heard := s.heard.Load(); heard > now {
+			s.heard.CompareAndSwap(heard, now) // if it fails it was heard again
+		}
+	}
+}
+
+// expire hands those that are due to Expire. buf is used for them and returned.
+func (t *Tracker) expire(buf []jute.SessionID) []jute.SessionID {
+	handed := buf
+	for {
+		buf = t.collect(buf[:0])
+		if len(buf) == 0 {
+			return handed
+		}
+		t.options.Expire(buf)
+		handed = buf
+		select {
+		case <-t.stop:
+			return handed
+		default:
+		}
+	}
+}
+
+// collect takes at most expireBatch sessions that are due out of their buckets, and moves those that were heard since
+// they were put there to where they belong.
+func (t *Tracker) collect(buf []jute.SessionID) []jute.SessionID {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	present := t.now() / int64(t.options.Tick)
+	for ; t.mu.next <= present; t.mu.next++ {
+		due := t.mu.next
+		for b := t.mu.buckets[due]; b != nil && b.head.next != &b.head; {
+			s := b.head.next
+			if t.deadline(s) > due {
+				t.placeLocked(s)
+				continue
+			}
+			if len(buf) == expireBatch {
+				return buf
+			}
+			t.unlinkLocked(s)
+			buf = append(buf, s.id)
+		}
+	}
+	return buf
+}

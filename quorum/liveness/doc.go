@@ -1,0 +1,22 @@
+// Package liveness knows which sessions have been heard of lately, and says which have not.
+//
+// A Tracker owns, for every session it is told of, its timeout and when it was last heard, in buckets of the server's
+// tick as org.apache.zookeeper.server.ExpiryQueue has them. It must never know what a session is otherwise: not its
+// connection, its znodes or its password, nor how the end of a session is agreed on. It is told that a session exists
+// (Add), was heard (Touch) and is gone (Remove), and hands those that were silent for too long to Expire, once each.
+//
+// Invariants:
+//
+//   - Never early. A session is not handed out before its timeout has passed since it was last heard, on the clock of
+//     the tracker; and when it is, the deadline ((heard + timeout) / tick + 1) × tick has passed.
+//   - A touch is one atomic store. The session stays in its bucket; only when the bucket is due is it looked at, and
+//     moved to where it belongs by then. So each session is moved at most once in a timeout, however often it is heard.
+//   - The tracker's clock stands still while the server does. Its goroutine wakes at a steady beat; a beat that comes
+//     much later than planned means that the process was stopped (SIGSTOP, a paused virtual machine, a machine without
+//     a free processor), and what its clients sent meanwhile lies unread. The gap is not counted against anybody, and
+//     nobody is handed out until one tick after it, in which the server reads what has come. ZooKeeper expires sessions
+//     in that case.
+//
+// Ownership: one lock guards the sessions and buckets; a session's last time is atomic; one goroutine, the tracker's,
+// calls Expire.
+package liveness

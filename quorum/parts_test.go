@@ -1,0 +1,409 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"zkd/quorum/clock"
+	"zkd/storage"
+)
+
+// testGatherer is a gatherer without a node.
+func testGatherer(maxEntry, maxOutstanding int) (*gatherer, chan struct{}) {
+	wake := make(chan struct{}, 1)
+	o := &Options{MaxEntryBytes: maxEntry, MaxOutstandingBytes: maxOutstanding, Clock: clock.NewManual(time.Unix(1, 0))}
+	return newGatherer(77, o, wake), wake
+}
+
+func TestGathererBoundsEntries(t *testing.T) {
+	g, _ := testGatherer(1000, 1<<20)
+	for seq := range uint32(10) {
+		if err := g.add(proposal(applied{1, seq}, 300), newWaiter(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var marks []applied
+	batches := g.take(5, nil)
+	for i, b := range batches {
+		if len(b.data) > 1000 || b.number != uint64(i+1) || b.term != 5 {
+			t.Errorf("batch %d: number %d, term %d, %d bytes", i, b.number, b.term, len(b.data))
+		}
+		r, err := storage.NewEntryReader(b.data)
+		if err != nil || r.Origin != 77 || r.Batch != b.number {
+			t.Fatalf("batch %d: %+v, %v", i, r, err)
+		}
+		count := 0
+		for p := (storage.Proposal{}); r.Next(&p); count++ {
+			marks = append(marks, decodeBody(p.Body))
+		}
+		if count != len(b.waiters) {
+			t.Errorf("batch %d: %d proposals, %d waiters", i, count, len(b.waiters))
+		}
+	}
+	if len(batches) < 4 || g.gathered() != 0 {
+		t.Errorf("%d batches, %d bytes left", len(batches), g.gathered())
+	}
+	checkOrder(t, marks, nil, 10)
+}
+
+func TestGathererWakesTheLoopOnlyWhenIdle(t *testing.T) {
+	g, wake := testGatherer(1000, 1<<20)
+	add := func() bool {
+		if err := g.add(proposal(applied{}, 0), nil); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-wake:
+			return true
+		default:
+			return false
+		}
+	}
+	if add() {
+		t.Error("woken, although the loop has not looked yet")
+	}
+	if got := len(g.take(1, nil)); got != 1 {
+		t.Fatalf("%d batches, want 1", got)
+	}
+	if add() {
+		t.Error("woken, although the loop is at work")
+	}
+	g.take(1, nil)
+	if got := len(g.take(1, nil)); got != 0 {
+		t.Fatalf("%d batches, want none", got)
+	}
+	if !add() || add() {
+		t.Error("an idle loop must be woken once")
+	}
+}
+
+func TestClaimFindsAndLoses(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		terms        []uint64 // of batches 1, 2, 3 …
+		number, term uint64
+		found        bool
+		lost         []uint64
+	}{
+		{"the first", []uint64{2, 2, 2}, 1, 2, true, nil},
+		{"of another process, same term", []uint64{2, 2}, 0, 2, false, nil},
+		{"of another process, later term", []uint64{2, 2, 3}, 0, 3, false, []uint64{1, 2}},
+		{"one was passed over", []uint64{2, 2, 2}, 2, 2, true, []uint64{1}},
+		{"an old one comes late, in a later term", []uint64{2, 2, 3}, 2, 4, true, []uint64{1}},
+		{"none is there", nil, 1, 2, false, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g, _ := testGatherer(1, 1<<20)
+			for _, term := range c.terms {
+				if err := g.add(proposal(applied{}, 0), nil); err != nil {
+					t.Fatal(err)
+				}
+				g.take(term, nil)
+			}
+			found, lost := g.claim(c.number, c.term)
+			var numbers []uint64
+			for _, b := range lost {
+				numbers = append(numbers, b.number)
+			}
+			if (found != nil) != c.found || found != nil && found.number != c.number || !slices.Equal(numbers, c.lost) {
+				t.Errorf("found %v, lost %v; want %v, %v", found, numbers, c.found, c.lost)
+			}
+			want := len(c.terms) - len(c.lost)
+			if c.found {
+				want--
+			}
+			if left := len(g.mu.proposed); left != want {
+				t.Errorf("%d batches are left", left)
+			}
+		})
+	}
+}
+
+func TestProposeDoesNotAllocate(t *testing.T) {
+	g, _ := testGatherer(1<<20, 1<<20)
+	p, w := proposal(applied{}, 1024), newWaiter(t)
+	var batches []*batch
+	cycle := func() {
+		for range 64 {
+			if err := g.add(p, w); err != nil {
+				t.Fatal(err)
+			}
+		}
+		batches = g.take(1, batches[:0])
+		found, _ := g.claim(batches[0].number, 1)
+		g.release(found)
+	}
+	cycle()
+	if n := testing.AllocsPerRun(100, cycle); n > 0 {
+		t.Errorf("a batch of 64 proposals allocates %v times", n)
+	}
+}
+
+// testApplier is an applier without a node.
+func testApplier(m *fakeMachine) *applier {
+	g, _ := testGatherer(1, 1<<20)
+	return &applier{
+		machine: m, gather: g, clock: g.clock,
+		done: func([]*raftpb.Message, bool) {}, failing: func() bool { return false },
+	}
+}
+
+// applyMessage is an apply message of empty entries.
+func applyMessage(indexes ...uint64) applyWork {
+	m := &raftpb.Message{}
+	for _, i := range indexes {
+		m.Entries = append(m.Entries, raftEntry(&storage.LogEntry{Index: i, Term: 1}))
+	}
+	return applyWork{message: m}
+}
+
+// TestBarrierPassesWithItsEntry hands out a barrier before the entries that it waits for, as happens when many are
+// being applied.
+func TestBarrierPassesWithItsEntry(t *testing.T) {
+	m := &fakeMachine{}
+	a := testApplier(m)
+	told := map[uint64]uint64{} // by index: what was applied when the barrier passed
+	for index := uint64(3); index <= 5; index++ {
+		w := applyWork{barriers: []Waiter{waiterFunc(func() { told[index] = m.state.index })}, index: index}
+		a.gather.mu.outstanding++
+		if err := a.apply([]applyWork{w}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := a.apply([]applyWork{applyMessage(2, 3), applyMessage(4), applyMessage(5, 6)}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[uint64]uint64{3: 3, 4: 4, 5: 5}, told); diff != "" {
+		t.Errorf("applied when a barrier passed (-want +got):\n%s", diff)
+	}
+	if _, outstanding := a.gather.taken(); outstanding != 0 || len(a.waiting) != 0 {
+		t.Errorf("%d outstanding, %d waiting", outstanding, len(a.waiting))
+	}
+}
+
+// waiterFunc is called by Applied.
+type waiterFunc func()
+
+// Applied implements Waiter.
+func (f waiterFunc) Applied(*storage.Result) { f() }
+
+// Dropped implements Waiter.
+func (f waiterFunc) Dropped(error) {}
+
+// TestNothingIsAppliedAfterAFailure fails the node between two entries.
+func TestNothingIsAppliedAfterAFailure(t *testing.T) {
+	m := &fakeMachine{}
+	a := testApplier(m)
+	a.failing = func() bool { return m.state.index >= 3 }
+	if err := a.apply([]applyWork{applyMessage(2, 3, 4), applyMessage(5)}); err != nil {
+		t.Fatal(err)
+	}
+	if m.state.index != 3 {
+		t.Errorf("applied up to %d, want 3", m.state.index)
+	}
+}
+
+// changeEntry is an entry that adds a learner.
+func changeEntry(t *testing.T, index uint64, kind raftpb.EntryType, id uint64) storage.LogEntry {
+	t.Helper()
+	var change proto.Message = &raftpb.ConfChange{Type: raftpb.ConfChangeAddLearnerNode.Enum(), NodeId: &id}
+	if kind == raftpb.EntryConfChangeV2 {
+		change = &raftpb.ConfChangeV2{Changes: []*raftpb.ConfChangeSingle{
+			{Type: raftpb.ConfChangeAddLearnerNode.Enum(), NodeId: &id},
+		}}
+	}
+	data, err := proto.Marshal(change)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return storage.LogEntry{Index: index, Term: bootstrapTerm, Kind: uint8(kind), Data: data}
+}
+
+// TestMembershipChangesAreAppliedAndKept starts on a log that ends in changes, committed and not, once and again after
+// a crash that the membership has survived and the state has not.
+func TestMembershipChangesAreAppliedAndKept(t *testing.T) {
+	for _, committed := range []uint64{1, 2, 3} {
+		fs := vfs.NewMem()
+		log := openLog(t, fs, "log")
+		if _, _, err := openGroup(log, 1, 0); err != nil {
+			t.Fatal(err)
+		}
+		entries := []storage.LogEntry{
+			changeEntry(t, 2, raftpb.EntryConfChange, 2), changeEntry(t, 3, raftpb.EntryConfChangeV2, 3),
+		}
+		if err := log.Append(entries, appendHardState(nil, bootstrapTerm, 0, committed), true); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			n := startNode(t, testOptions(log, &fakeMachine{}))
+			mustWrite(t, n, applied{})
+			stopNode(t, n)
+			log = openLog(t, fs, "log")
+			blob, _ := log.Meta(membershipKey)
+			m, err := decodeMembership(blob)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(m.conf.GetLearners(), []uint64{2, 3}) || !m.soleVoter(1) || m.index != 3 {
+				t.Errorf("committed %d: membership %v as of %d", committed, m.conf, m.index)
+			}
+		}
+		if err := log.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestMembershipChangeIsNotRepeated applies a change that the membership on disk has in it: brought into force twice, a
+// joint one would make raft panic.
+func TestMembershipChangeIsNotRepeated(t *testing.T) {
+	changes := 0
+	log := openLog(t, vfs.NewMem(), "log")
+	defer log.Close()
+	a := &applier{log: log, member: membership{index: 5}, change: func(*raftpb.ConfChangeV2) (*raftpb.ConfState, bool) {
+		changes++
+		return &raftpb.ConfState{Voters: []uint64{1}}, true
+	}}
+	for index, want := range map[uint64]int{4: 0, 5: 0, 6: 1} { // order: only 6 changes anything
+		changes = 0
+		e := changeEntry(t, index, raftpb.EntryConfChange, 9)
+		a.member.index = 5
+		if err := a.changeMembership(raftEntry(&e)); err != nil || changes != want || a.member.index != max(index, 5) {
+			t.Errorf("entry %d: %v, %d changes, want %d; members as of %d", index, err, changes, want, a.member.index)
+		}
+	}
+}
+
+func TestStateOfAnotherFormatIsRefused(t *testing.T) {
+	if _, err := decodeHardState(append([]byte{9}, make([]byte, hardStateBytes-1)...)); err == nil {
+		t.Error("a hard state of format 9 is read")
+	}
+	if _, err := decodeMembership(make([]byte, 20)); err == nil {
+		t.Error("a membership of format 0 is read")
+	}
+	hard, err := decodeHardState(appendHardState(nil, 1<<40, 2, 3))
+	if err != nil || hard.GetTerm() != 1<<40 || hard.GetVote() != 2 || hard.GetCommit() != 3 {
+		t.Errorf("hard state %v, %v", hard, err)
+	}
+}
+
+// TestKeeperKeepsABoundedTail runs the keeper's work over a log that grows.
+func TestKeeperKeepsABoundedTail(t *testing.T) {
+	log := openLog(t, vfs.NewMem(), "log")
+	defer log.Close()
+	m := &fakeMachine{}
+	var bytes uint64
+	k := &keeper{
+		log: log, machine: m, clock: clock.NewManual(time.Unix(1, 0)), appended: func() uint64 { return bytes },
+		tailEntries: 100, tailBytes: 8000, flushInterval: time.Hour, marks: []logMark{{}},
+	}
+	random := rand.New(rand.NewPCG(1, 1))
+	shortest := uint64(1000)
+	for i := uint64(1); i <= 3000; i++ {
+		data := make([]byte, 50+random.IntN(300)*int(i%2000/1000))
+		if err := log.Append([]storage.LogEntry{{Index: i, Term: 1, Data: data}}, nil, false); err != nil {
+			t.Fatal(err)
+		}
+		bytes += uint64(len(data))
+		m.flushed.index = i - min(i, uint64(i%50))
+		if err := k.compact(); err != nil {
+			t.Fatal(err)
+		}
+		tail := log.LastIndex() + 1 - log.FirstIndex()
+		if tail > 100+100/keeperSteps+50 {
+			t.Fatalf("at %d the tail has %d entries", i, tail)
+		}
+		if log.FirstIndex() > m.flushed.index+1 {
+			t.Fatalf("at %d entries from %d on are left, durable is %d", i, log.FirstIndex(), m.flushed.index)
+		}
+		if i > 200 {
+			shortest = min(shortest, tail)
+		}
+	}
+	if shortest < 20 {
+		t.Errorf("the tail was down to %d entries", shortest)
+	}
+}
+
+// TestKeeperFlushesWhatIsOld lets time pass over a write that the machine does not flush by itself.
+func TestKeeperFlushesWhatIsOld(t *testing.T) {
+	c := clock.NewManual(time.Unix(1, 0))
+	m := &fakeMachine{}
+	k := &keeper{machine: m, clock: c, flushInterval: 30 * time.Second}
+	step := func(d time.Duration, want int) {
+		t.Helper()
+		c.Advance(d)
+		if err := k.flush(); err != nil {
+			t.Fatal(err)
+		}
+		if m.flushes != want {
+			t.Errorf("at %v: %d flushes, want %d", c.Since(time.Unix(1, 0)), m.flushes, want)
+		}
+	}
+	step(time.Hour, 0) // nothing to flush
+	m.state.index = 5
+	step(time.Second, 0) // seen
+	step(29*time.Second, 0)
+	m.state.index = 6
+	step(time.Second, 1)
+	if m.flushed.index != 6 {
+		t.Errorf("durable %d, want 6", m.flushed.index)
+	}
+	step(time.Hour, 1)
+}
+
+func TestLatencySummary(t *testing.T) {
+	var l latency
+	for i := range 1000 {
+		l.add(time.Duration(i+1) * time.Microsecond)
+	}
+	s := l.summary()
+	if s.Count != 1000 || s.Max != time.Millisecond || s.Total != 500500*time.Microsecond {
+		t.Errorf("summary %+v", s)
+	}
+	for _, q := range []struct {
+		got, exact time.Duration
+	}{{s.P50, 500 * time.Microsecond}, {s.P99, 990 * time.Microsecond}, {s.P999, 999 * time.Microsecond}} {
+		if q.got < q.exact || q.got > q.exact*5/4 {
+			t.Errorf("quantile %v, want %v to a quarter more", q.got, q.exact)
+		}
+	}
+	for d := time.Duration(0); d < 1<<42; d = d*3/2 + 1 {
+		b := latencyBucket(d)
+		if latencyBound(b) < d && b < latencyBuckets-1 || b > 0 && latencyBound(b-1) > d+time.Microsecond {
+			t.Errorf("%v is in bucket %d up to %v", d, b, latencyBound(b))
+		}
+	}
+	if diff := cmp.Diff(LatencySummary{}, new(latency).summary()); diff != "" {
+		t.Errorf("nothing added:\n%s", diff)
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	log := openLog(t, vfs.NewMem(), "log")
+	defer log.Close()
+	for name, spoil := range map[string]func(*Options){
+		"no id": func(o *Options) { o.ID = 0 }, "no log": func(o *Options) { o.Log = nil },
+		"no machine": func(o *Options) { o.Machine = nil }, "no clock": func(o *Options) { o.Clock = nil },
+		"no random numbers": func(o *Options) { o.Rand = nil },
+	} {
+		o := testOptions(log, &fakeMachine{})
+		spoil(&o)
+		if n, err := Start(context.Background(), o); err == nil {
+			stopNode(t, n)
+			t.Errorf("%s: started", name)
+		}
+	}
+	if errors.Is(ErrStopped, ErrLeadershipLost) {
+		t.Error("two errors are one")
+	}
+}

@@ -1,0 +1,84 @@
+package auth
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"zkd/jute"
+)
+
+// Identities is who one connection is. One goroutine adds (the connection's reader), any may read. The zero Identities
+// has none; the connection calls Start before its first request.
+type Identities struct {
+	ids atomic.Pointer[[]jute.ID] // what it points to never changes
+}
+
+// Start sets the first identity, ip:<address>, the address as HostAddress writes it.
+func (c *Identities) Start(remote netip.Addr) {
+	ids := []jute.ID{{Scheme: SchemeIP, ID: HostAddress(remote)}}
+	c.ids.Store(&ids)
+}
+
+// Snapshot returns the identities in the order in which they were added. The slice is shared and never changes: it may
+// be kept and must not be written to. Costs one atomic load.
+func (c *Identities) Snapshot() []jute.ID {
+	if p := c.ids.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// Add takes an auth packet in and returns the code of its reply: OK, or AuthFailed, after which the connection is
+// closed (org.apache.zookeeper.server.ZooKeeperServer.processPacket). scheme and data are views of the frame; nothing
+// keeps them.
+func (c *Identities) Add(r *Registry, remote netip.Addr, scheme string, data []byte) jute.Code {
+	p := r.Provider(scheme)
+	if p == nil {
+		return jute.AuthFailed
+	}
+	ids, ok := p.Authenticate(remote, data)
+	if !ok {
+		return jute.AuthFailed
+	}
+	for _, id := range ids {
+		c.Grant(id)
+	}
+	return jute.OK
+}
+
+// Grant adds an identity that was proven by other means than an auth packet (a certificate, a SASL dialogue), unless it
+// is there already. Its strings are copied.
+func (c *Identities) Grant(id jute.ID) {
+	old := c.Snapshot()
+	if slices.ContainsFunc(old, func(have jute.ID) bool { return have.Scheme == id.Scheme && have.ID == id.ID }) {
+		return
+	}
+	ids := make([]jute.ID, len(old), len(old)+1)
+	copy(ids, old)
+	ids = append(ids, jute.ID{Scheme: strings.Clone(id.Scheme), ID: strings.Clone(id.ID)})
+	c.ids.Store(&ids)
+}
+
+// HostAddress writes an address as Java's InetAddress.getHostAddress does: IPv4 addresses, those inside IPv6 too, with
+// dots; IPv6 addresses as eight hexadecimal numbers without any shortening, with their zone.
+func HostAddress(a netip.Addr) string {
+	a = a.Unmap()
+	if !a.Is6() {
+		return a.String()
+	}
+	raw := a.As16()
+	b := make([]byte, 0, 48)
+	for i := 0; i < len(raw); i += 2 {
+		if i > 0 {
+			b = append(b, ':')
+		}
+		b = strconv.AppendUint(b, uint64(raw[i])<<8|uint64(raw[i+1]), 16)
+	}
+	if a.Zone() != "" {
+		b = append(append(b, '%'), a.Zone()...)
+	}
+	return string(b)
+}

@@ -1,0 +1,209 @@
+package storage
+
+import (
+	"zkd/jute"
+	"zkd/storage/acl"
+)
+
+// delete evaluates delete (PrepRequestProcessor.pRequest2Txn, DataTree.deleteNode).
+func (t *txn) delete(_ jute.Op, d *jute.Decoder, out *OpResult) jute.Code {
+	r := &t.versionReq
+	r.Decode(d)
+	if d.Err() != nil {
+		return jute.MarshallingError
+	}
+	if code := t.checkSession(); code != jute.OK {
+		return code
+	}
+	if code := checkDeletable(r.Path, r.Nulls); code != jute.OK {
+		return code
+	}
+	parent := t.look(parentOf(r.Path))
+	if parent.cur == nil {
+		return jute.NoNode
+	}
+	if !t.allowed(parent.cur, jute.PermDelete) {
+		return jute.NoAuth
+	}
+	c := t.look(r.Path)
+	switch {
+	case c.cur == nil:
+		return jute.NoNode
+	case r.Version != jute.AnyVersion && r.Version != c.cur.version:
+		return jute.BadVersion
+	case c.cur.children > 0:
+		return jute.NotEmpty
+	}
+	t.remove(parent, c)
+	out.Op = jute.OpDelete
+	return jute.OK
+}
+
+// checkDeletable checks the path of a delete; unlike the other writes it may be malformed, then no znode has it
+// (PrepRequestProcessor.getParentPathAndValidate).
+func checkDeletable(path string, nulls jute.Nulls) jute.Code {
+	if code := checkHasParent(path, nulls); code != jute.OK {
+		return code
+	}
+	if undeletable(path) {
+		return jute.BadArguments
+	}
+	return jute.OK
+}
+
+// deleteContainer removes a container or TTL znode whose time has come, on the server's own proposal
+// (org.apache.zookeeper.server.ContainerManager). All that made it a candidate is checked again: unlike ZooKeeper it
+// removes nothing else. It fails with BadVersion if the znode is of another kind or was renewed.
+func (t *txn) deleteContainer(_ jute.Op, d *jute.Decoder, out *OpResult) jute.Code {
+	r := &t.pathReq
+	r.Decode(d)
+	if d.Err() != nil {
+		return jute.MarshallingError
+	}
+	if code := checkDeletable(r.Path, r.Nulls); code != jute.OK {
+		return code
+	}
+	c := t.look(r.Path)
+	if c.cur == nil {
+		return jute.NoNode
+	}
+	if c.cur.children > 0 {
+		return jute.NotEmpty
+	}
+	switch ownerKind(c.cur.owner) {
+	case ownerContainer:
+	case ownerTTL:
+		if t.p.Time <= c.cur.deadline() {
+			return jute.BadVersion
+		}
+	default:
+		return jute.BadVersion
+	}
+	parent := t.look(parentOf(r.Path))
+	if parent.cur == nil {
+		return jute.NoNode
+	}
+	t.remove(parent, c)
+	out.Op = jute.OpDelete
+	return jute.OK
+}
+
+// remove deletes c, which has no children, below parent.
+func (t *txn) remove(parent, c *change) {
+	up := t.modify(parent)
+	up.children--
+	up.pzxid = t.pos.zxid
+	t.touch(c)
+	gone := c.cur
+	c.cur, c.own, c.dataChanged = nil, false, false
+	t.quotaAfterDelete(c.path, int64(gone.dataLen))
+	t.event(jute.EventNodeDeleted, c.path, gone.acl)
+	t.event(jute.EventNodeChildrenChanged, parent.path, parent.cur.acl)
+}
+
+// setData evaluates setData. Quirk: the quota is checked before the version.
+func (t *txn) setData(_ jute.Op, d *jute.Decoder, out *OpResult) jute.Code {
+	r := &t.setDataReq
+	r.Decode(d)
+	if d.Err() != nil {
+		return jute.MarshallingError
+	}
+	c, code := t.checkNode(r.Path, r.Nulls, jute.PermWrite)
+	if code != jute.OK {
+		return code
+	}
+	grown := int64(len(r.Data)) - int64(c.cur.dataLen)
+	if code := t.checkQuota(r.Path, grown, 0); code != jute.OK {
+		return code
+	}
+	if r.Version != jute.AnyVersion && r.Version != c.cur.version {
+		return jute.BadVersion
+	}
+	n := t.modify(c)
+	n.version++
+	n.mzxid, n.mtime = t.pos.zxid, t.p.Time
+	n.setData(r.Data)
+	c.dataChanged = true
+	out.Op, out.Stat = jute.OpSetData, n.stat()
+	t.quotaAfterSetData(r.Path, grown)
+	t.event(jute.EventNodeDataChanged, c.path, n.acl)
+	return jute.OK
+}
+
+// setACL evaluates setACL. It fires no watch and leaves mzxid and mtime.
+func (t *txn) setACL(_ jute.Op, d *jute.Decoder, out *OpResult) jute.Code {
+	r := &t.setACLReq
+	r.Decode(d)
+	if d.Err() != nil {
+		return jute.MarshallingError
+	}
+	if code := t.checkPath(r.Path, r.Nulls); code != jute.OK {
+		return code
+	}
+	list, code := acl.Fix(r.ACL, t.p.Identities, t.schemes())
+	if code != jute.OK {
+		return code
+	}
+	c, code := t.checkAccess(r.Path, jute.PermAdmin)
+	if code != jute.OK {
+		return code
+	}
+	if r.Version != jute.AnyVersion && r.Version != c.cur.aversion {
+		return jute.BadVersion
+	}
+	n := t.modify(c)
+	n.aversion++
+	n.acl = list
+	out.Op, out.Stat = jute.OpSetACL, n.stat()
+	return jute.OK
+}
+
+// check evaluates the check of a multi.
+func (t *txn) check(_ jute.Op, d *jute.Decoder, out *OpResult) jute.Code {
+	r := &t.versionReq
+	r.Decode(d)
+	if d.Err() != nil {
+		return jute.MarshallingError
+	}
+	c, code := t.checkNode(r.Path, r.Nulls, jute.PermRead)
+	if code != jute.OK {
+		return code
+	}
+	if r.Version != jute.AnyVersion && r.Version != c.cur.version {
+		return jute.BadVersion
+	}
+	out.Op = jute.OpCheck
+	return jute.OK
+}
+
+// checkNode checks session, path, existence and permission, in this order.
+func (t *txn) checkNode(path string, nulls jute.Nulls, perm jute.Perms) (*change, jute.Code) {
+	if code := t.checkPath(path, nulls); code != jute.OK {
+		return nil, code
+	}
+	return t.checkAccess(path, perm)
+}
+
+// checkPath checks the session and the path.
+func (t *txn) checkPath(path string, nulls jute.Nulls) jute.Code {
+	if code := t.checkSession(); code != jute.OK {
+		return code
+	}
+	// Quirk: a null path is BadArguments here, MarshallingError where ZooKeeper looks for a '/' in it first.
+	if nulls.Has(0) || !jute.ValidPath(path) {
+		return jute.BadArguments
+	}
+	return jute.OK
+}
+
+// checkAccess checks existence and permission.
+func (t *txn) checkAccess(path string, perm jute.Perms) (*change, jute.Code) {
+	c := t.look(path)
+	if c.cur == nil {
+		return nil, jute.NoNode
+	}
+	if !t.allowed(c.cur, perm) {
+		return nil, jute.NoAuth
+	}
+	return c, jute.OK
+}

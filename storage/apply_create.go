@@ -1,0 +1,188 @@
+package storage
+
+import (
+	"strconv"
+	"strings"
+
+	"zkd/jute"
+	"zkd/storage/acl"
+)
+
+// The paths of the system's own znodes.
+const (
+	zookeeperPath   = "/zookeeper"
+	zookeeperPrefix = "/zookeeper/"
+	quotaPath       = "/zookeeper/quota"
+	configPath      = "/zookeeper/config"
+)
+
+// isSystemPath reports whether the digest leaves path out (DigestCalculator.calculateDigest).
+func isSystemPath(path string) bool { return strings.HasPrefix(path, zookeeperPrefix) }
+
+// undeletable reports whether path is one of the znodes that a server cannot be without
+// (PrepRequestProcessor.isSpecialPath).
+func undeletable(path string) bool {
+	return path == rootPath || path == zookeeperPath || path == quotaPath || path == configPath
+}
+
+// create evaluates the four opcodes that make a znode (PrepRequestProcessor.pRequest2TxnCreate, DataTree.createNode).
+func (t *txn) create(op jute.Op, d *jute.Decoder, out *OpResult) jute.Code {
+	r := &t.createTTLReq
+	if !t.decodeCreate(op, d) {
+		return jute.MarshallingError
+	}
+	if code := t.checkCreateMode(op, r); code != jute.OK {
+		return code
+	}
+	if code := checkHasParent(r.Path, r.Nulls); code != jute.OK {
+		return code
+	}
+	list, code := acl.Fix(r.ACL, t.p.Identities, t.schemes())
+	if code != jute.OK {
+		return code
+	}
+	parent := t.look(parentOf(r.Path))
+	if parent.cur == nil {
+		return jute.NoNode
+	}
+	if !t.allowed(parent.cur, jute.PermCreate) {
+		return jute.NoAuth
+	}
+	path := r.Path
+	if r.Flags.Sequential() {
+		path = t.sequentialName(path, int32(parent.cur.creations))
+	}
+	if !jute.ValidPath(path) {
+		return jute.BadArguments
+	}
+	child := t.lookChild(parent, path)
+	if child.cur != nil {
+		return jute.NodeExists
+	}
+	if ownerKind(parent.cur.owner) == ownerSession {
+		return jute.NoChildrenForEphemerals
+	}
+	if code := t.checkQuota(path, int64(len(r.Data)), 1); code != jute.OK {
+		return code
+	}
+	t.addChild(parent, child, list, r)
+	out.Op, out.Path, out.Stat = jute.OpCreate2, path, child.cur.stat()
+	if op == jute.OpCreate {
+		out.Op = op
+	}
+	t.quotaAfterCreate(path, int64(len(r.Data)))
+	t.event(jute.EventNodeCreated, path, list)
+	t.event(jute.EventNodeChildrenChanged, parent.path, parent.cur.acl)
+	return jute.OK
+}
+
+// checkHasParent checks what must be so before a parent can be looked for; the rest of the path's rules come later
+// (PrepRequestProcessor.validatePathForCreate).
+func checkHasParent(path string, nulls jute.Nulls) jute.Code {
+	if nulls.Has(0) {
+		// Quirk: ZooKeeper dereferences the null and reports what its catch-all reports.
+		return jute.MarshallingError
+	}
+	if strings.IndexByte(path, '/') < 0 || jute.HasNUL(path) {
+		return jute.BadArguments
+	}
+	return jute.OK
+}
+
+// decodeCreate reads the record of op into t.createTTLReq; TTL is -1 where the record has none.
+func (t *txn) decodeCreate(op jute.Op, d *jute.Decoder) bool {
+	r := &t.createTTLReq
+	if op == jute.OpCreateTTL {
+		r.Decode(d)
+		return d.Err() == nil
+	}
+	c := &t.createReq
+	c.Decode(d)
+	r.Path, r.Data, r.ACL, r.Flags, r.Nulls, r.TTL = c.Path, c.Data, c.ACL, c.Flags, c.Nulls, -1
+	return d.Err() == nil
+}
+
+// checkCreateMode checks what does not depend on the tree: that flags, opcode, ttl and session fit together
+// (PrepRequestProcessor.validateCreateRequest). That the opcode must fit is zkd's own rule: ZooKeeper makes something
+// else, then.
+func (t *txn) checkCreateMode(op jute.Op, r *jute.CreateTTLRequest) jute.Code {
+	if !r.Flags.Known() || !modeFits(op, r.Flags) {
+		return jute.BadArguments
+	}
+	if r.Flags.TTL() {
+		if t.p.Flags&FlagExtendedTypes == 0 {
+			return jute.Unimplemented
+		}
+		if r.TTL < 1 || r.TTL > ttlMax {
+			return jute.BadArguments
+		}
+	} else if r.TTL >= 0 {
+		return jute.BadArguments
+	}
+	return t.checkSession()
+}
+
+// modeFits reports whether a create with this opcode may make this kind of znode.
+func modeFits(op jute.Op, mode jute.CreateMode) bool {
+	switch op {
+	case jute.OpCreateTTL:
+		return mode.TTL()
+	case jute.OpCreateContainer:
+		return mode == jute.ModeContainer
+	}
+	return !mode.TTL()
+}
+
+// addChild makes child below parent.
+func (t *txn) addChild(parent, child *change, list []jute.ACL, r *jute.CreateTTLRequest) {
+	up := t.modify(parent)
+	up.creations++
+	up.children++
+	up.pzxid = t.pos.zxid
+	t.touch(child)
+	n := &znode{
+		path: child.path, czxid: t.pos.zxid, mzxid: t.pos.zxid, pzxid: t.pos.zxid,
+		ctime: t.p.Time, mtime: t.p.Time, acl: list,
+	}
+	switch {
+	case r.Flags == jute.ModeContainer:
+		n.owner = containerOwner
+	case r.Flags.TTL():
+		n.owner = ttlOwnerMask | jute.SessionID(r.TTL)
+	case r.Flags.Ephemeral():
+		n.owner = t.p.Session
+		t.ephemerals = append(t.ephemerals, child)
+	}
+	n.setData(r.Data)
+	child.cur, child.own, child.dataChanged = n, true, true
+}
+
+// sequenceDigits is the width of the counter in a sequential name.
+const sequenceDigits = 10
+
+// sequentialName returns path with the parent's counter, as Java's format %010d writes it: a sign counts as a digit.
+func (t *txn) sequentialName(path string, counter int32) string {
+	var digits [16]byte
+	number := strconv.AppendUint(digits[:0], magnitude(counter), 10)
+	zeros := sequenceDigits - len(number)
+	if counter < 0 {
+		zeros--
+	}
+	b := t.arena.alloc(len(path) + max(sequenceDigits, len(number)+1))[:0]
+	b = append(b, path...)
+	if counter < 0 {
+		b = append(b, '-')
+	}
+	for range zeros {
+		b = append(b, '0')
+	}
+	return viewString(append(b, number...))
+}
+
+// magnitude returns v without its sign.
+func magnitude(v int32) uint64 {
+	if v < 0 {
+		return uint64(-int64(v))
+	}
+	return uint64(v)
+}

@@ -1,0 +1,189 @@
+package storage
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// prepare writes what the entry changes to the batch. Nothing is visible yet.
+func (t *txn) prepare() error {
+	for _, c := range t.order {
+		if c.cur == c.base {
+			continue
+		}
+		if err := t.writeChange(c); err != nil {
+			return fmt.Errorf("write %q: %w", c.path, err)
+		}
+	}
+	if err := t.writeSessions(); err != nil {
+		return err
+	}
+	t.scratch = t.pos.append(t.scratch[:0])
+	if err := t.batch.Set(keyApplied, t.scratch, nil); err != nil {
+		return fmt.Errorf("write the applied index: %w", err)
+	}
+	return nil
+}
+
+// writeChange adds one znode's change to the batch and to the counters.
+func (t *txn) writeChange(c *change) error {
+	t.count(c)
+	t.keyBuf = appendNodeKey(t.keyBuf[:0], kindNode, c.path)
+	if c.cur == nil {
+		if err := t.batch.Delete(t.keyBuf, nil); err != nil {
+			return err
+		}
+	} else {
+		t.scratch = c.cur.appendHeader(t.scratch[:0])
+		if err := t.batch.Set(t.keyBuf, t.scratch, nil); err != nil {
+			return err
+		}
+	}
+	if err := t.writeData(c); err != nil {
+		return err
+	}
+	return t.writeIndexes(c)
+}
+
+// writeData writes or deletes the data that has a key of its own. t.keyBuf holds the header's key.
+func (t *txn) writeData(c *change) error {
+	apart := c.cur != nil && !c.cur.inline()
+	switch {
+	case apart && (c.base == nil || c.dataChanged):
+		t.keyBuf[0] = kindData
+		return t.batch.Set(t.keyBuf, c.cur.data, nil)
+	case !apart && c.base != nil && !c.base.inline():
+		t.keyBuf[0] = kindData
+		return t.batch.Delete(t.keyBuf, nil)
+	}
+	return nil
+}
+
+// writeIndexes writes what has changed in the lists of ephemerals and of znodes that may go away by themselves.
+func (t *txn) writeIndexes(c *change) error {
+	was, is := sessionOwner(c.base), sessionOwner(c.cur)
+	if was != is {
+		if was != 0 {
+			if err := t.batch.Delete(appendEphemeralKey(t.keyBuf[:0], was, c.path), nil); err != nil {
+				return err
+			}
+		}
+		if is != 0 {
+			if err := t.batch.Set(appendEphemeralKey(t.keyBuf[:0], is, c.path), nil, nil); err != nil {
+				return err
+			}
+		}
+	}
+	if !mayExpire(c.base) && !mayExpire(c.cur) {
+		return nil
+	}
+	t.keyBuf = appendExpiryKey(t.keyBuf[:0], c.path, c.base)
+	t.scratch = appendExpiryKey(t.scratch[:0], c.path, c.cur)
+	if bytes.Equal(t.keyBuf, t.scratch) {
+		return nil
+	}
+	if len(t.keyBuf) > 0 {
+		if err := t.batch.Delete(t.keyBuf, nil); err != nil {
+			return err
+		}
+	}
+	if len(t.scratch) > 0 {
+		return t.batch.Set(t.scratch, nil, nil)
+	}
+	return nil
+}
+
+// count brings the position's counters up to date with one znode's change.
+func (t *txn) count(c *change) {
+	if c.base != nil {
+		t.pos.nodes--
+		t.pos.dataBytes -= int64(len(c.path)) + int64(c.base.dataLen)
+		t.pos.digest -= c.base.digest(&t.digestBuf)
+		if sessionOwner(c.base) != 0 {
+			t.pos.ephemerals--
+		}
+	}
+	if c.cur != nil {
+		t.pos.nodes++
+		t.pos.dataBytes += int64(len(c.path)) + int64(c.cur.dataLen)
+		t.pos.digest += c.cur.digest(&t.digestBuf)
+		if sessionOwner(c.cur) != 0 {
+			t.pos.ephemerals++
+		}
+	}
+}
+
+// publish makes the entry's effects visible and tells the sink, as one step to all readers.
+func (t *txn) publish(sink Sink) error {
+	t.settle()
+	for i := range t.results {
+		s := t.spans[i]
+		t.results[i].Events = t.events[s.events:s.eventsEnd]
+		t.results[i].Ops = t.ops[s.ops:s.opsEnd]
+	}
+	m := t.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := t.commitLocked(); err != nil {
+		return err
+	}
+	for _, c := range t.order {
+		switch {
+		case c.cur == c.base:
+		case c.cur == nil:
+			m.cache.remove(c.path)
+		default:
+			m.cache.put(c.cur)
+		}
+	}
+	t.publishSessionsLocked()
+	t.publishQuotasLocked()
+	m.mu.pos = t.pos
+	m.zxid.Store(int64(t.pos.zxid))
+	m.applied.Store(t.pos.index)
+	for i := range t.results {
+		sink.Result(t.origin, t.batchNo, i, &t.results[i])
+	}
+	return nil
+}
+
+// settle moves what outlives the entry into memory of its own: until now paths and new data were views.
+func (t *txn) settle() {
+	for _, c := range t.order {
+		n := c.cur
+		switch {
+		case n == c.base || n == nil:
+		case !c.dataChanged:
+			n.path = c.base.path
+		case n.data == nil:
+			n.path = strings.Clone(c.path)
+		default:
+			// One allocation for both. The path is copied each time, so that an old one does not keep old data alive.
+			b := make([]byte, len(c.path)+len(n.data))
+			copy(b, c.path)
+			copy(b[len(c.path):], n.data)
+			n.path = viewString(b[:len(c.path)])
+			n.data = b[len(c.path):]
+		}
+	}
+}
+
+// commitLocked writes the batch to the store.
+func (t *txn) commitLocked() error {
+	if err := t.batch.Commit(pebble.NoSync); err != nil {
+		return fmt.Errorf("commit to state store %s: %w", t.m.store.dir, err)
+	}
+	// A batch that is large against the memtable stays in use by the store.
+	if int64(t.batch.Len()) > t.m.opts.MemTableBytes/8 {
+		if err := t.batch.Close(); err != nil {
+			return fmt.Errorf("commit to state store %s: %w", t.m.store.dir, err)
+		}
+		t.batch = t.m.store.db.NewBatch()
+		return nil
+	}
+	t.batch.Reset()
+	return nil
+}

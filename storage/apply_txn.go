@@ -1,0 +1,375 @@
+package storage
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"zkd/jute"
+	"zkd/storage/acl"
+)
+
+// txn evaluates one entry against the state without changing it, then publishes what came of it. A machine has one
+// and uses it again for each entry; what is found in it between two entries is memory to reuse. Owned by the apply
+// goroutine.
+type txn struct {
+	m   *Machine
+	pos position // as it will be
+
+	changes  map[string]*change // every znode that the entry has looked at, by path
+	order    []*change          // the same, as they were first looked at
+	slab     []change           // memory of changes
+	slabUsed int
+	sessions map[jute.SessionID]*SessionInfo // sessions that the entry has made, changed or, if nil, ended
+	newOrder []jute.SessionID                // the keys of sessions, as they came
+	// ephemerals are the znodes that the entry has made for sessions, in order; some may be gone again.
+	ephemerals  []*change
+	quotaTouch  bool // the entry has made or deleted a quota
+	journal     []undo
+	journalling bool // inside a multi
+	epoch       int  // counts multis: a change is kept in the journal once for each
+
+	arena   arena
+	p       Proposal
+	origin  uint64
+	batchNo uint64
+	results []Result
+	spans   []span // of results: where their events and operations are
+	events  []Event
+	ops     []OpResult
+
+	batch     *pebble.Batch
+	reader    pointReader // of the state before the entry
+	names     nameFilter
+	scratch   []byte
+	keyBuf    []byte
+	digestBuf [digestStatBytes]byte
+	err       error // of the store: ends the evaluation
+
+	// What an operation reads and answers; here so that it needs no allocation.
+	body         jute.Decoder
+	out          OpResult
+	createReq    jute.CreateRequest
+	createTTLReq jute.CreateTTLRequest
+	setDataReq   jute.SetDataRequest
+	setACLReq    jute.SetACLRequest
+	versionReq   jute.PathVersionRequest
+	pathReq      jute.PathRequest
+}
+
+// change is what an entry knows and does about one znode.
+type change struct {
+	path string // a view of the entry or of the arena
+	base *znode // before the entry; nil if there was none
+	cur  *znode // now; nil if there is none
+	// own says that cur was made by this entry and, outside a multi, may be changed in place.
+	own bool
+	// dataChanged says that cur's data differs from base's.
+	dataChanged bool
+	epoch       int // the multi that has this change in the journal
+}
+
+// undo is how a change was before a multi touched it.
+type undo struct {
+	c    *change
+	prev change
+}
+
+// span is where a result's events and operations lie in the txn's slices.
+type span struct{ events, eventsEnd, ops, opsEnd int }
+
+// changeSlab is the number of changes that are allocated at once.
+const changeSlab = 256
+
+// keptChangesMax is the size above which a txn's maps and slices are given back after an entry.
+const keptChangesMax = 16 << 10
+
+// init makes t ready for its first entry.
+func (t *txn) init(m *Machine) {
+	t.m = m
+	t.changes = make(map[string]*change, changeSlab)
+	t.sessions = make(map[jute.SessionID]*SessionInfo)
+	t.slab = make([]change, changeSlab)
+	t.batch = m.store.db.NewBatch()
+}
+
+// close gives back the txn's batch.
+func (t *txn) close() error {
+	if err := t.batch.Close(); err != nil {
+		return fmt.Errorf("close the batch of state store %s: %w", t.m.store.dir, err)
+	}
+	return nil
+}
+
+// begin starts an entry.
+func (t *txn) begin(index, term uint64) {
+	t.pos = t.m.mu.pos // written by this goroutine only
+	t.pos.index, t.pos.term = index, term
+	t.err = nil
+}
+
+// end forgets the entry, so that nothing keeps its bytes alive.
+func (t *txn) end() {
+	if len(t.order) > keptChangesMax {
+		t.changes = make(map[string]*change, changeSlab)
+		t.order, t.events, t.journal, t.ephemerals = nil, nil, nil, nil
+		t.slab = make([]change, changeSlab)
+	}
+	clear(t.changes)
+	clear(t.order)
+	clear(t.slab)
+	clear(t.ephemerals)
+	clear(t.results)
+	clear(t.events)
+	clear(t.ops)
+	clear(t.journal)
+	clear(t.sessions)
+	t.order, t.slabUsed, t.ephemerals = t.order[:0], 0, t.ephemerals[:0]
+	t.results, t.spans, t.events, t.ops = t.results[:0], t.spans[:0], t.events[:0], t.ops[:0]
+	t.journal, t.newOrder = t.journal[:0], t.newOrder[:0]
+	t.quotaTouch, t.epoch, t.journalling = false, 0, false
+	t.arena.reset()
+}
+
+// evaluateEntry evaluates all proposals of an entry in order. It fails on an entry that this version cannot read and
+// on an error of the store, never because of what a request asks.
+func (t *txn) evaluateEntry(data []byte) error {
+	reader, err := NewEntryReader(data)
+	if err != nil {
+		return err
+	}
+	t.origin, t.batchNo = reader.Origin, reader.Batch
+	for reader.Next(&t.p) {
+		t.evaluate()
+		if t.err != nil {
+			return t.err
+		}
+	}
+	return reader.Err()
+}
+
+// evaluate evaluates the proposal t.p and keeps its result.
+func (t *txn) evaluate() {
+	p := &t.p
+	if p.Op != OpReattachSession {
+		t.pos.zxid++
+	}
+	t.results = append(t.results, Result{Op: p.Op, Session: p.Session, Xid: p.Xid, Zxid: t.pos.zxid})
+	s := span{events: len(t.events), ops: len(t.ops)}
+	r := &t.results[len(t.results)-1]
+	if h := proposalHandler(p.Op); h != nil {
+		h(t, r)
+	} else {
+		r.Code = jute.Unimplemented
+	}
+	s.eventsEnd, s.opsEnd = len(t.events), len(t.ops)
+	t.spans = append(t.spans, s)
+}
+
+// handlers has what evaluates a proposal, by opcode; lowestOp is the first one's.
+var handlers = [...]func(*txn, *Result){
+	OpReattachSession - lowestOp:      (*txn).reattachSession,
+	jute.OpCloseSession - lowestOp:    (*txn).closeSession,
+	jute.OpCreateSession - lowestOp:   (*txn).createSession,
+	jute.OpError - lowestOp:           (*txn).answerError,
+	jute.OpCreate - lowestOp:          (*txn).single,
+	jute.OpDelete - lowestOp:          (*txn).single,
+	jute.OpSetData - lowestOp:         (*txn).single,
+	jute.OpSetACL - lowestOp:          (*txn).single,
+	jute.OpMulti - lowestOp:           (*txn).multi,
+	jute.OpCreate2 - lowestOp:         (*txn).single,
+	jute.OpCreateContainer - lowestOp: (*txn).single,
+	jute.OpDeleteContainer - lowestOp: (*txn).single,
+	jute.OpCreateTTL - lowestOp:       (*txn).single,
+}
+
+// lowestOp is the lowest opcode of a proposal.
+const lowestOp = OpReattachSession
+
+// proposalHandler returns what evaluates op, or nil.
+func proposalHandler(op jute.Op) func(*txn, *Result) {
+	if op < lowestOp || int(op-lowestOp) >= len(handlers) {
+		return nil
+	}
+	return handlers[op-lowestOp]
+}
+
+// answerError answers what the proposer has decided; the write has only taken a zxid.
+func (t *txn) answerError(r *Result) { r.Code = t.p.Code }
+
+// single evaluates an operation that stands alone.
+func (t *txn) single(r *Result) {
+	t.body.Reset(t.p.Body)
+	t.out = OpResult{}
+	r.Code = operations[t.p.Op](t, t.p.Op, &t.body, &t.out)
+	if r.Code == jute.OK {
+		r.Path, r.Stat = t.out.Path, t.out.Stat
+	}
+}
+
+// operations has what evaluates an operation that stands alone or is part of a multi, by opcode. It decodes its
+// record from d, and changes nothing unless it returns OK.
+var operations = [...]func(t *txn, op jute.Op, d *jute.Decoder, out *OpResult) jute.Code{
+	jute.OpCreate:          (*txn).create,
+	jute.OpDelete:          (*txn).delete,
+	jute.OpSetData:         (*txn).setData,
+	jute.OpSetACL:          (*txn).setACL,
+	jute.OpCheck:           (*txn).check,
+	jute.OpCreate2:         (*txn).create,
+	jute.OpCreateContainer: (*txn).create,
+	jute.OpDeleteContainer: (*txn).deleteContainer,
+	jute.OpCreateTTL:       (*txn).create,
+}
+
+// look returns what is known about the znode at path, a view that stays good until the entry's end. After an error of
+// the store it returns a change without znode; t.err then ends the entry.
+func (t *txn) look(path string) *change {
+	if path == "" {
+		path = rootPath
+	}
+	if c, ok := t.changes[path]; ok {
+		return c
+	}
+	return t.newChange(path, t.read(path))
+}
+
+// lookChild is look for a path that is about to be made below parent.
+func (t *txn) lookChild(parent *change, path string) *change {
+	c, ok := t.changes[path]
+	if t.names.absent(t, parent, path) && !ok {
+		return t.newChange(path, nil)
+	}
+	if ok {
+		return c
+	}
+	return t.look(path)
+}
+
+// read returns the znode at path before the entry, or nil.
+func (t *txn) read(path string) *znode {
+	if path[0] != '/' {
+		return nil
+	}
+	if n := t.m.cache.get(path); n != nil {
+		return n
+	}
+	n, err := t.reader.node(t.m.store, path)
+	if err != nil && t.err == nil {
+		t.err = err
+	}
+	if n != nil {
+		t.m.cache.put(n)
+	}
+	return n
+}
+
+// newChange returns the change of a path that the entry has not looked at yet, and that base is at.
+func (t *txn) newChange(path string, base *znode) *change {
+	if t.slabUsed == len(t.slab) {
+		t.slab, t.slabUsed = make([]change, changeSlab), 0
+	}
+	c := &t.slab[t.slabUsed]
+	t.slabUsed++
+	c.path, c.base, c.cur = path, base, base
+	t.changes[path] = c
+	t.order = append(t.order, c)
+	return c
+}
+
+// touch prepares c for a change: inside a multi its present state goes to the journal.
+func (t *txn) touch(c *change) {
+	if t.journalling && c.epoch != t.epoch {
+		t.journal = append(t.journal, undo{c, *c})
+		c.epoch = t.epoch
+		c.own = false
+	}
+}
+
+// modify returns c's znode for changing it.
+func (t *txn) modify(c *change) *znode {
+	t.touch(c)
+	if !c.own {
+		n := *c.cur
+		c.cur, c.own = &n, true
+	}
+	return c.cur
+}
+
+// rollback undoes what was done since the journal was begun.
+func (t *txn) rollback() {
+	for i := len(t.journal) - 1; i >= 0; i-- {
+		u := &t.journal[i]
+		*u.c = u.prev
+	}
+}
+
+// data returns the data of c's znode.
+func (t *txn) data(c *change) []byte {
+	if c.cur.dataLoaded {
+		return c.cur.data
+	}
+	n, err := t.m.store.withData(c.cur)
+	if err != nil {
+		if t.err == nil {
+			t.err = err
+		}
+		return nil
+	}
+	return n.data
+}
+
+// event keeps one change for the watches.
+func (t *txn) event(typ jute.EventType, path string, list []jute.ACL) {
+	t.events = append(t.events, Event{Type: typ, Path: path, Zxid: t.pos.zxid, ACL: list})
+}
+
+// allowed reports whether the caller may do perm to n.
+func (t *txn) allowed(n *znode, perm jute.Perms) bool {
+	return t.p.Flags&FlagSkipACL != 0 || acl.Allowed(n.acl, perm, t.p.Identities)
+}
+
+// schemes returns the ACL schemes that have a provider.
+func (t *txn) schemes() acl.Schemes {
+	s := acl.Digest
+	if t.p.Flags&FlagDigestDisabled != 0 {
+		s = 0
+	}
+	if t.p.Flags&FlagSASL != 0 {
+		s |= acl.SASL
+	}
+	if t.p.Flags&FlagX509 != 0 {
+		s |= acl.X509
+	}
+	return s
+}
+
+// arena is memory for strings and bytes that live as long as an entry.
+type arena struct {
+	chunk []byte
+}
+
+// arenaChunkBytes is the size of what an arena allocates at once.
+const arenaChunkBytes = 64 << 10
+
+// alloc returns n bytes with a capacity of n.
+func (a *arena) alloc(n int) []byte {
+	if cap(a.chunk)-len(a.chunk) < n {
+		a.chunk = make([]byte, 0, max(n, arenaChunkBytes))
+	}
+	start := len(a.chunk)
+	a.chunk = a.chunk[:start+n]
+	return a.chunk[start : start+n : start+n]
+}
+
+// reset forgets all that was allocated.
+func (a *arena) reset() {
+	a.chunk = a.chunk[:0]
+	if cap(a.chunk) > arenaChunkBytes {
+		a.chunk = nil
+	}
+}
+
+// parentOf returns the path of what holds path, as ZooKeeper takes it: all before the last '/', "" for the root's
+// children and the root.
+func parentOf(path string) string { return path[:strings.LastIndexByte(path, '/')] }

@@ -1,0 +1,27 @@
+// Package storage keeps what a zkd server must not lose: the log of what was agreed on, and the state that follows
+// from it.
+//
+// It holds two Pebble stores. RaftLog is the log: append and fsync, and what was appended is there after a power cut.
+// Machine is the state, the tree of znodes and the sessions: a deterministic state machine that applies the log's
+// entries. The state's store has no write-ahead log of its own. A crash takes back what was not flushed, and applying
+// the log again from AppliedIndex on brings it back; DurableIndex says how much of the log is no longer needed for
+// that. So every write is made durable once.
+//
+// An entry of the log holds proposals: requests as clients sent them, with the session, the identities and the clock
+// of the server that proposed them (docs/formats/entry.md). Machine.Apply evaluates them one after the other through
+// an overlay of the state, without changing it; then it publishes what came of the whole entry in one step: the batch
+// for the store, which carries the applied index with the data it covers, the cache, and the results and watch events
+// for the Sink. A View shows one state between two entries, never half of one, and never one whose events the Sink
+// has not had.
+//
+// The package owns the key layout and the values (docs/formats/state.md), the order in which a write's errors are
+// found, every rule about Stat, sequence, quota and zxid, and the cache. It must never know of raft, connections,
+// watches, the clock, randomness or configuration: what an entry does depends on the entry and the state before it
+// alone, so that servers with the same log have the same bytes, whatever their caches and flushes do.
+//
+// Invariants: the applied index goes up by whole entries; DurableIndex never exceeds it; znodes that the cache, a
+// View or an Event has shown are never changed; the counters and the digest in a View are those of all znodes in it;
+// nothing that a request asks makes Apply fail.
+//
+// Sub-packages: acl decides who may do what, invariants stops a process that has contradicted itself.
+package storage

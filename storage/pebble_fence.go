@@ -1,0 +1,281 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// fenceFS is the file system a store sees. It does what Pebble leaves to its user:
+//
+//   - the first failed write, fsync or rename trips the store's fault, with the operation and the file named;
+//   - from then on the directory stays as it is: every change is refused or, if the fence swallows, counts as done
+//     without being done, the failed one included. Most of Pebble's answers to a failed log write end the process (a
+//     panic under a lock in rotateWAL, in atomicfs.Marker.Move), so the raft log swallows: its every write looks at
+//     the fault before anything is acknowledged. The state store, which has no log and learns from Pebble what was
+//     flushed, must not;
+//   - until release is called it puts off the deletion of logs and tables, so that a store whose recovery turns out
+//     incomplete still has the files it was recovered from.
+type fenceFS struct {
+	vfs.FS
+	fault    *diskFault
+	swallows bool
+	void     *vfs.MemFS // what is created after the failure, so that Pebble finds it again until it is closed
+
+	mu struct {
+		sync.Mutex
+		released bool
+		pending  []string // files whose deletion waits for release, in the order asked
+	}
+}
+
+// newFenceFS returns a fence around fs that holds deletions back and refuses changes after a failure.
+func newFenceFS(fs vfs.FS, fault *diskFault) *fenceFS {
+	return &fenceFS{FS: fs, fault: fault, void: vfs.NewMem()}
+}
+
+// release says that the store's content was found whole: deletions put off are done now, later ones at once.
+func (f *fenceFS) release() error {
+	f.mu.Lock()
+	pending := f.mu.pending
+	f.mu.pending, f.mu.released = nil, true
+	f.mu.Unlock()
+	for _, name := range pending {
+		if err := f.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// change runs one operation that changes the directory, unless the store has stopped. A missing file is no disk
+// failure.
+func (f *fenceFS) change(op, name string, run func() error) error {
+	if err := f.fault.Err(); err != nil {
+		return f.outcome(err)
+	}
+	err := run()
+	if err == nil || errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return f.outcome(f.fault.trip(diskError(op, name, err)))
+}
+
+// outcome is what a change answers that was not done because of err.
+func (f *fenceFS) outcome(err error) error {
+	if f.swallows {
+		return nil
+	}
+	return err
+}
+
+// diskError names the operation and the file, unless the operating system's error does so already.
+func diskError(op, name string, err error) error {
+	var pathErr *os.PathError
+	if errors.As(err, &pathErr) {
+		return err
+	}
+	return fmt.Errorf("%s %s: %w", op, name, err)
+}
+
+// holdsBack tells whether the deletion of name waits for release: logs, tables, blob files and manifests are what a
+// store is recovered from.
+func (f *fenceFS) holdsBack(name string) bool {
+	base := filepath.Base(name)
+	switch filepath.Ext(base) {
+	case ".log", ".sst", ".blob":
+	default:
+		if !strings.HasPrefix(base, "MANIFEST-") {
+			return false
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.mu.released {
+		return false
+	}
+	f.mu.pending = append(f.mu.pending, name)
+	return true
+}
+
+// Remove implements vfs.FS.
+func (f *fenceFS) Remove(name string) error {
+	if f.holdsBack(name) {
+		return nil
+	}
+	return f.change("remove", name, func() error { return f.FS.Remove(name) })
+}
+
+// Rename implements vfs.FS.
+func (f *fenceFS) Rename(oldname, newname string) error {
+	return f.change("rename", newname, func() error { return f.FS.Rename(oldname, newname) })
+}
+
+// Link implements vfs.FS.
+func (f *fenceFS) Link(oldname, newname string) error {
+	return f.change("link", newname, func() error { return f.FS.Link(oldname, newname) })
+}
+
+// MkdirAll implements vfs.FS.
+func (f *fenceFS) MkdirAll(dir string, perm os.FileMode) error {
+	return f.change("create directory", dir, func() error { return f.FS.MkdirAll(dir, perm) })
+}
+
+// Create implements vfs.FS. The name of a MANIFEST is made durable at once: Pebble syncs the directory only after it
+// has moved the marker that names the MANIFEST, so a crash in between could keep the marker and lose the file.
+func (f *fenceFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	file, err := f.openChanged("create", name, func() (vfs.File, error) { return f.FS.Create(name, category) })
+	if err != nil || !strings.HasPrefix(filepath.Base(name), "MANIFEST-") {
+		return file, err
+	}
+	if err := syncDir(f, filepath.Dir(name)); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// ReuseForWrite implements vfs.FS.
+func (f *fenceFS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	return f.openChanged("reuse", newname, func() (vfs.File, error) {
+		return f.FS.ReuseForWrite(oldname, newname, category)
+	})
+}
+
+// OpenReadWrite implements vfs.FS.
+func (f *fenceFS) OpenReadWrite(
+	name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption,
+) (vfs.File, error) {
+	return f.openChanged("open", name, func() (vfs.File, error) {
+		return f.FS.OpenReadWrite(name, category, opts...)
+	})
+}
+
+// OpenDir implements vfs.FS. A directory is fsynced through its handle.
+func (f *fenceFS) OpenDir(name string) (vfs.File, error) {
+	file, err := f.FS.OpenDir(name)
+	if err != nil {
+		return nil, err
+	}
+	return &fenceFile{File: file, fence: f, name: name}, nil
+}
+
+// openChanged is change for the operations that give a file to write to.
+func (f *fenceFS) openChanged(op, name string, open func() (vfs.File, error)) (vfs.File, error) {
+	var file vfs.File
+	err := f.change(op, name, func() (err error) {
+		file, err = open()
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if file == nil {
+		return f.void.Create(filepath.Base(name), vfs.WriteCategoryUnspecified)
+	}
+	return &fenceFile{File: file, fence: f, name: name}, nil
+}
+
+// Open implements vfs.FS.
+func (f *fenceFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	if f.swallows && f.fault.Err() != nil {
+		if file, err := f.void.Open(filepath.Base(name)); err == nil {
+			return file, nil
+		}
+	}
+	return f.FS.Open(name, opts...)
+}
+
+// Unwrap implements vfs.FS.
+func (f *fenceFS) Unwrap() vfs.FS { return f.FS }
+
+// fenceFile is a file of a fenceFS that may be written to.
+type fenceFile struct {
+	vfs.File
+	fence *fenceFS
+	name  string
+}
+
+// stopped tells whether the store has stopped, and what a change answers then.
+func (f *fenceFile) stopped() (bool, error) {
+	if err := f.fence.fault.Err(); err != nil {
+		return true, f.fence.outcome(err)
+	}
+	return false, nil
+}
+
+// note trips the fault if err says that an operation on the file failed, and returns what the operation answers.
+func (f *fenceFile) note(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return f.fence.outcome(f.fence.fault.trip(diskError(op, f.name, err)))
+}
+
+// Write implements vfs.File.
+func (f *fenceFile) Write(p []byte) (int, error) {
+	if stopped, err := f.stopped(); stopped {
+		return written(p, err), err
+	}
+	_, err := f.File.Write(p)
+	err = f.note("write", err)
+	return written(p, err), err
+}
+
+// WriteAt implements vfs.File.
+func (f *fenceFile) WriteAt(p []byte, offset int64) (int, error) {
+	if stopped, err := f.stopped(); stopped {
+		return written(p, err), err
+	}
+	_, err := f.File.WriteAt(p, offset)
+	err = f.note("write", err)
+	return written(p, err), err
+}
+
+// written is how many bytes of p a write answers with.
+func written(p []byte, err error) int {
+	if err != nil {
+		return 0
+	}
+	return len(p)
+}
+
+// Preallocate implements vfs.File. It is a hint: a disk that cannot is found full when it is written to.
+func (f *fenceFile) Preallocate(offset, length int64) error {
+	if stopped, _ := f.stopped(); !stopped {
+		_ = f.File.Preallocate(offset, length) // see above
+	}
+	return nil
+}
+
+// Sync implements vfs.File.
+func (f *fenceFile) Sync() error {
+	if stopped, err := f.stopped(); stopped {
+		return err
+	}
+	return f.note("fsync", f.File.Sync())
+}
+
+// SyncData implements vfs.File.
+func (f *fenceFile) SyncData() error {
+	if stopped, err := f.stopped(); stopped {
+		return err
+	}
+	return f.note("fdatasync", f.File.SyncData())
+}
+
+// SyncTo implements vfs.File.
+func (f *fenceFile) SyncTo(length int64) (bool, error) {
+	if stopped, err := f.stopped(); stopped {
+		return err == nil, err
+	}
+	full, err := f.File.SyncTo(length)
+	return full, f.note("sync_file_range", err)
+}
+
+// Close implements vfs.File.
+func (f *fenceFile) Close() error { return f.note("close", f.File.Close()) }

@@ -1,0 +1,229 @@
+package storage
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"zkd/jute"
+)
+
+// OpReattachSession is the proposal of a client that comes back to its session, maybe on another server. Its body is
+// a SessionTxn. It takes no zxid (org.apache.zookeeper.server.ZooKeeperServer.reopenSession) and never comes from a
+// client.
+const OpReattachSession jute.Op = -12
+
+// Flags carries what must be equal on every server and is decided by the proposer, from its configuration.
+type Flags uint16
+
+// The flags of a proposal.
+const (
+	FlagExtendedTypes  Flags = 1 << iota // TTL nodes may be created (zookeeper.extendedTypesEnabled)
+	FlagEnforceQuota                     // hard quotas refuse (zookeeper.enforceQuota)
+	FlagSkipACL                          // no ACL is looked at (zookeeper.skipACL)
+	FlagX509                             // the x509 scheme has a provider
+	FlagSASL                             // the sasl scheme has a provider
+	FlagDigestDisabled                   // the digest scheme has none (DigestAuthenticationProvider.enabled=false)
+)
+
+// Proposal is what is replicated for one write: the request as the client sent it and what the proposer knows about
+// it.
+//
+// Body and the identities' strings are views of the bytes that it was decoded from.
+type Proposal struct {
+	// Op is a write opcode, jute.OpCreateSession, jute.OpCloseSession, OpReattachSession, jute.OpDeleteContainer
+	// (proposed by the server itself, never by a client) or jute.OpError, which takes a zxid, changes nothing and
+	// answers Code.
+	Op      jute.Op
+	Session jute.SessionID
+	Xid     jute.Xid    // for logs only
+	Time    jute.Millis // the proposer's clock: ctime and mtime of what the write makes
+	Flags   Flags
+	Code    jute.Code // the answer, with OpError
+	// Server is the server that holds the client's connection. A write through another one than the session's owner
+	// is answered SessionMoved; 0 is not compared.
+	Server     uint64
+	Identities []jute.ID // what the connection has proven, for ACL checks
+	Body       []byte    // the request's record; a SessionTxn for the session ops that have one
+}
+
+// proposalFixedBytes is the size of a proposal without identities and body (docs/formats/entry.md).
+const proposalFixedBytes = 4 + 8 + 4 + 8 + 2 + 4 + 8 + 2
+
+// errProposal means a proposal or entry whose lengths do not fit its bytes.
+var errProposal = errors.New("proposal ends inside a field")
+
+// Append adds the encoding of p to b (docs/formats/entry.md).
+func (p *Proposal) Append(b []byte) []byte {
+	b = binary.BigEndian.AppendUint32(b, uint32(p.Op))
+	b = binary.BigEndian.AppendUint64(b, uint64(p.Session))
+	b = binary.BigEndian.AppendUint32(b, uint32(p.Xid))
+	b = binary.BigEndian.AppendUint64(b, uint64(p.Time))
+	b = binary.BigEndian.AppendUint16(b, uint16(p.Flags))
+	b = binary.BigEndian.AppendUint32(b, uint32(p.Code))
+	b = binary.BigEndian.AppendUint64(b, p.Server)
+	b = binary.BigEndian.AppendUint16(b, uint16(len(p.Identities)))
+	for i := range p.Identities {
+		b = jute.AppendString(b, p.Identities[i].Scheme)
+		b = jute.AppendString(b, p.Identities[i].ID)
+	}
+	return append(b, p.Body...)
+}
+
+// Decode reads p from all of b, of which Body and the identities stay views; p's own identity slice is reused.
+func (p *Proposal) Decode(b []byte) error {
+	if len(b) < proposalFixedBytes {
+		return errProposal
+	}
+	p.Op = jute.Op(binary.BigEndian.Uint32(b))
+	p.Session = jute.SessionID(binary.BigEndian.Uint64(b[4:]))
+	p.Xid = jute.Xid(binary.BigEndian.Uint32(b[12:]))
+	p.Time = jute.Millis(binary.BigEndian.Uint64(b[16:]))
+	p.Flags = Flags(binary.BigEndian.Uint16(b[24:]))
+	p.Code = jute.Code(binary.BigEndian.Uint32(b[26:]))
+	p.Server = binary.BigEndian.Uint64(b[30:])
+	n := int(binary.BigEndian.Uint16(b[38:]))
+	b = b[proposalFixedBytes:]
+	p.Identities = p.Identities[:0]
+	for range n {
+		var id jute.ID
+		var ok bool
+		if id.Scheme, b, ok = cutString(b); !ok {
+			return errProposal
+		}
+		if id.ID, b, ok = cutString(b); !ok {
+			return errProposal
+		}
+		p.Identities = append(p.Identities, id)
+	}
+	p.Body = b
+	return nil
+}
+
+// cutString takes a length-prefixed string off b, as a view of it.
+func cutString(b []byte) (s string, rest []byte, ok bool) {
+	if len(b) < 4 {
+		return "", b, false
+	}
+	n := int(binary.BigEndian.Uint32(b))
+	b = b[4:]
+	if n > len(b) {
+		return "", b, false
+	}
+	return viewString(b[:n]), b[n:], true
+}
+
+// viewString is b as a string without a copy: it lives and changes as b does.
+func viewString(b []byte) string {
+	if len(b) == 0 {
+		return ""
+	}
+	return unsafe.String(&b[0], len(b))
+}
+
+// viewBytes is s as bytes without a copy; they must not be changed.
+func viewBytes(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
+
+// Passwd is the secret that lets a client come back to its session.
+type Passwd [16]byte
+
+// SessionTxn is the body of createSession and OpReattachSession.
+type SessionTxn struct {
+	TimeoutMillis int32  // negotiated
+	Passwd        Passwd // new, or the one to compare
+	Owner         uint64 // id of the server that the client is connected to
+}
+
+// sessionTxnBytes is the size of an encoded SessionTxn.
+const sessionTxnBytes = 4 + 16 + 8
+
+// Append adds the encoding of s to b (docs/formats/entry.md).
+func (s *SessionTxn) Append(b []byte) []byte {
+	b = binary.BigEndian.AppendUint32(b, uint32(s.TimeoutMillis))
+	b = append(b, s.Passwd[:]...)
+	return binary.BigEndian.AppendUint64(b, s.Owner)
+}
+
+// Decode reads s from b.
+func (s *SessionTxn) Decode(b []byte) error {
+	if len(b) != sessionTxnBytes {
+		return fmt.Errorf("session transaction of %d bytes, want %d", len(b), sessionTxnBytes)
+	}
+	s.TimeoutMillis = int32(binary.BigEndian.Uint32(b))
+	copy(s.Passwd[:], b[4:])
+	s.Owner = binary.BigEndian.Uint64(b[20:])
+	return nil
+}
+
+// entryVersion is the first byte of every entry that holds proposals.
+const entryVersion = 1
+
+// entryHeaderBytes is the size of what precedes an entry's proposals.
+const entryHeaderBytes = 1 + 8 + 8
+
+// AppendEntryHeader begins an entry in b. origin is a random number of the proposing process and batch that process's
+// count of its entries; together they tell the process which of its requests an applied entry holds.
+func AppendEntryHeader(b []byte, origin, batch uint64) []byte {
+	b = append(b, entryVersion)
+	b = binary.BigEndian.AppendUint64(b, origin)
+	return binary.BigEndian.AppendUint64(b, batch)
+}
+
+// AppendProposal adds p, with its length, to the entry in b.
+func AppendProposal(b []byte, p *Proposal) []byte {
+	b = append(b, 0, 0, 0, 0)
+	mark := len(b)
+	b = p.Append(b)
+	binary.BigEndian.PutUint32(b[mark-4:], uint32(len(b)-mark))
+	return b
+}
+
+// EntryReader walks the proposals of one entry.
+type EntryReader struct {
+	Origin, Batch uint64
+	rest          []byte
+	err           error
+}
+
+// NewEntryReader returns a walk over data, which must not be empty. It fails if this version cannot read the entry.
+func NewEntryReader(data []byte) (EntryReader, error) {
+	if len(data) == 0 || data[0] != entryVersion {
+		version := -1
+		if len(data) > 0 {
+			version = int(data[0])
+		}
+		return EntryReader{}, fmt.Errorf("log entry of format %d, this version reads %d: run a newer zkd", version,
+			entryVersion)
+	}
+	if len(data) < entryHeaderBytes {
+		return EntryReader{}, errProposal
+	}
+	return EntryReader{
+		Origin: binary.BigEndian.Uint64(data[1:]), Batch: binary.BigEndian.Uint64(data[9:]),
+		rest: data[entryHeaderBytes:],
+	}, nil
+}
+
+// Next decodes the next proposal into p, as views of the entry. It returns false at the end and at the first proposal
+// that cannot be read; Err tells which.
+func (r *EntryReader) Next(p *Proposal) bool {
+	if r.err != nil || len(r.rest) == 0 {
+		return false
+	}
+	if len(r.rest) < 4 {
+		r.err = errProposal
+		return false
+	}
+	n := int(binary.BigEndian.Uint32(r.rest))
+	if n > len(r.rest)-4 {
+		r.err = errProposal
+		return false
+	}
+	r.err = p.Decode(r.rest[4 : 4+n : 4+n])
+	r.rest = r.rest[4+n:]
+	return r.err == nil
+}
+
+// Err returns why Next stopped, or nil at the end of the entry.
+func (r *EntryReader) Err() error { return r.err }

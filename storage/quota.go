@@ -1,0 +1,312 @@
+package storage
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"zkd/jute"
+)
+
+// The names of the znodes of a quota (org.apache.zookeeper.Quotas).
+const (
+	limitsName   = "/zookeeper_limits"
+	statsName    = "/zookeeper_stats"
+	quotaPrefix  = quotaPath + "/"
+	limitsPrefix = quotaPath // of the path of a limits or stats znode, before the path that the quota is for
+)
+
+// quotaTarget returns the path that a znode with this name below /zookeeper/quota is about (Quotas.trimQuotaPath), if
+// path is one.
+func quotaTarget(path, name string) (target string, ok bool) {
+	if !strings.HasPrefix(path, quotaPrefix) {
+		return "", false
+	}
+	target, ok = strings.CutSuffix(path[len(quotaPath):], name)
+	if ok && target == "" {
+		target = rootPath
+	}
+	return target, ok
+}
+
+// quotas returns the paths that have a quota.
+func (s *stateStore) quotas() (map[string]struct{}, error) {
+	all := make(map[string]struct{})
+	for _, prefix := range [][]byte{appendChildrenPrefix(nil, quotaPath), appendDescendantsPrefix(nil, quotaPath)} {
+		err := s.scan(prefix, func(key, _ []byte) (bool, error) {
+			if target, ok := quotaTarget(string(pathOfNodeKey(nil, key)), limitsName); ok {
+				all[target] = struct{}{}
+			}
+			return true, nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// quotaPaths builds the paths of the znodes of the quota of target.
+func (t *txn) quotaNode(target, name string) *change {
+	if len(target) == 1 {
+		target = "" // the root's quota
+	}
+	b := t.arena.alloc(len(limitsPrefix) + len(target) + len(name))[:0]
+	b = append(append(append(b, limitsPrefix...), target...), name...)
+	return t.look(viewString(b))
+}
+
+// quotaOf returns the longest path with a quota that is path or above it, "" if there is none. The root's quota
+// counts nothing (DataTree.getMaxPrefixWithQuota).
+func (t *txn) quotaOf(path string) string {
+	if len(t.m.mu.quotas) == 0 && !t.quotaTouch { // written by this goroutine only
+		return ""
+	}
+	for len(path) > 1 {
+		if t.hasQuota(path) {
+			return path
+		}
+		path = parentOf(path)
+	}
+	return ""
+}
+
+// hasQuota reports whether path itself has a quota as the entry sees it.
+func (t *txn) hasQuota(path string) bool {
+	if t.quotaTouch {
+		return t.quotaNode(path, limitsName).cur != nil
+	}
+	_, ok := t.m.mu.quotas[path]
+	return ok
+}
+
+// checkQuota fails with QuotaExceeded if a hard quota refuses that the tree grows at path
+// (org.apache.zookeeper.server.ZooKeeperServer.checkQuota). It counts exactly, inside a multi too.
+func (t *txn) checkQuota(path string, bytes, count int64) jute.Code {
+	if t.p.Flags&FlagEnforceQuota == 0 {
+		return jute.OK
+	}
+	target := t.quotaOf(path)
+	if target == "" {
+		return jute.OK
+	}
+	limits, stats := t.quotaNode(target, limitsName), t.quotaNode(target, statsName)
+	if limits.cur == nil || stats.cur == nil {
+		return jute.OK
+	}
+	limit := parseStatsTrack(t.data(limits))
+	now := parseStatsTrack(t.data(stats))
+	if count != 0 && limit.countHard > -1 && now.count+count > limit.countHard ||
+		bytes != 0 && limit.bytesHard > -1 && now.bytes+bytes > limit.bytesHard {
+		return jute.QuotaExceeded
+	}
+	return jute.OK
+}
+
+// quotaAfterCreate keeps quotas and their counts up to date when path was made.
+func (t *txn) quotaAfterCreate(path string, bytes int64) {
+	if _, ok := quotaTarget(path, limitsName); ok {
+		t.quotaTouch = true
+	} else if target, ok := quotaTarget(path, statsName); ok {
+		t.recount(target)
+	}
+	t.charge(path, bytes, 1)
+}
+
+// quotaAfterDelete does the same when path was deleted and held so many bytes.
+func (t *txn) quotaAfterDelete(path string, bytes int64) {
+	if _, ok := quotaTarget(path, limitsName); ok {
+		t.quotaTouch = true
+	}
+	t.charge(path, -bytes, -1)
+}
+
+// quotaAfterSetData does the same when the data at path grew by bytes.
+func (t *txn) quotaAfterSetData(path string, bytes int64) { t.charge(path, bytes, 0) }
+
+// charge adds to the counts of the quota that path belongs to. The stats znode changes its data only: no version, no
+// time, no event (DataTree.updateQuotaStat).
+func (t *txn) charge(path string, bytes, count int64) {
+	target := t.quotaOf(path)
+	if target == "" {
+		return
+	}
+	c := t.quotaNode(target, statsName)
+	if c.cur == nil {
+		return
+	}
+	stats := parseStatsTrack(t.data(c))
+	stats.count += count
+	stats.bytes += bytes
+	t.writeStats(c, &stats)
+}
+
+// recount sets the stats of target to what its subtree holds (DataTree.updateQuotaForPath).
+func (t *txn) recount(target string) {
+	c := t.quotaNode(target, statsName)
+	if c.cur == nil {
+		return
+	}
+	stats := statsTrack{countHard: -1, bytesHard: -1}
+	stats.count, stats.bytes = t.subtree(target)
+	t.writeStats(c, &stats)
+}
+
+// writeStats gives a stats znode its text.
+func (t *txn) writeStats(c *change, stats *statsTrack) {
+	n := t.modify(c)
+	b := t.arena.alloc(stats.textBytesMax())[:0]
+	n.setData(stats.append(b))
+	c.dataChanged = true
+}
+
+// subtree counts the znodes at and below path and their data, as the entry sees them. It reads all their headers.
+func (t *txn) subtree(path string) (count, bytes int64) {
+	add := func(n *znode) {
+		if n != nil {
+			count++
+			bytes += int64(n.dataLen)
+		}
+	}
+	add(t.look(path).cur)
+	below := path + "/"
+	if path == rootPath {
+		below = path
+	}
+	for _, c := range t.order {
+		if len(c.path) > len(below) && strings.HasPrefix(c.path, below) {
+			add(c.cur)
+		}
+	}
+	var buf []byte
+	err := t.m.store.descendants(path, func(key, value []byte) (bool, error) {
+		buf = pathOfNodeKey(buf[:0], key)
+		if _, seen := t.changes[viewString(buf)]; seen {
+			return true, nil
+		}
+		length, err := headerDataLen(key, value)
+		count++
+		bytes += length
+		return true, err
+	})
+	if err != nil && t.err == nil {
+		t.err = err
+	}
+	return count, bytes
+}
+
+// publishQuotasLocked makes the entry's changes of quotas visible.
+func (t *txn) publishQuotasLocked() {
+	if !t.quotaTouch {
+		return
+	}
+	for _, c := range t.order {
+		if target, ok := quotaTarget(c.path, limitsName); !ok {
+			continue
+		} else if c.cur != nil {
+			t.m.mu.quotas[strings.Clone(target)] = struct{}{}
+		} else {
+			delete(t.m.mu.quotas, target)
+		}
+	}
+}
+
+// statsTrack is the text of a limits or stats znode (org.apache.zookeeper.StatsTrack): counts and limits, -1 if there
+// is none.
+type statsTrack struct {
+	count, bytes, countHard, bytesHard int64
+	// others are the pairs that zkd does not know, as ZooKeeper keeps them, sorted by key.
+	others []statsPair
+}
+
+// statsPair is one more pair of a statsTrack.
+type statsPair struct {
+	key   string
+	value int64
+}
+
+// The keys of a statsTrack.
+const (
+	countKey     = "count"
+	bytesKey     = "bytes"
+	countHardKey = "countHardLimit"
+	bytesHardKey = "byteHardLimit"
+)
+
+// parseStatsTrack reads pairs "key=value" separated by ',' or ';'. Where ZooKeeper trips over what it cannot read
+// (and answers that write with an error that is none), a value counts as -1.
+func parseStatsTrack(text []byte) statsTrack {
+	s := statsTrack{count: -1, bytes: -1, countHard: -1, bytesHard: -1}
+	rest := viewString(text)
+	for rest != "" {
+		end := strings.IndexAny(rest, ",;")
+		pair := rest
+		if end < 0 {
+			rest = ""
+		} else {
+			pair, rest = rest[:end], rest[end+1:]
+		}
+		if key, value, _ := strings.Cut(pair, "="); key != "" {
+			value, _, _ = strings.Cut(value, "=") // the stray '=' behind the bytes
+			s.set(key, value)
+		}
+	}
+	return s
+}
+
+// set takes one pair.
+func (s *statsTrack) set(key, value string) {
+	v, err := strconv.ParseInt(value, 10, 64)
+	if err != nil {
+		v = -1
+	}
+	switch key {
+	case countKey:
+		s.count = v
+	case bytesKey:
+		s.bytes = v
+	case countHardKey:
+		s.countHard = v
+		s.setOther(key, v)
+	case bytesHardKey:
+		s.bytesHard = v
+		s.setOther(key, v)
+	default:
+		s.setOther(key, v)
+	}
+}
+
+// setOther keeps a pair that is written behind count and bytes.
+func (s *statsTrack) setOther(key string, v int64) {
+	byKey := func(p statsPair, key string) int { return strings.Compare(p.key, key) }
+	i, found := slices.BinarySearchFunc(s.others, key, byKey)
+	if found {
+		s.others[i].value = v
+		return
+	}
+	s.others = slices.Insert(s.others, i, statsPair{key, v})
+}
+
+// textBytesMax is at least the length of the text.
+func (s *statsTrack) textBytesMax() int {
+	n := len("count=,bytes==") + 2*20
+	for i := range s.others {
+		n += len(s.others[i].key) + 2 + 20
+	}
+	return n
+}
+
+// append adds the text as StatsTrack.toString writes it: count and bytes first, the rest behind a '=' at which old
+// parsers stop.
+func (s *statsTrack) append(b []byte) []byte {
+	b = strconv.AppendInt(append(b, "count="...), s.count, 10)
+	b = strconv.AppendInt(append(b, ",bytes="...), s.bytes, 10)
+	if len(s.others) > 0 {
+		b = append(b, '=')
+	}
+	for i := range s.others {
+		b = append(append(b, ';'), s.others[i].key...)
+		b = strconv.AppendInt(append(b, '='), s.others[i].value, 10)
+	}
+	return b
+}

@@ -1,0 +1,293 @@
+package storage
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"zkd/storage/invariants"
+)
+
+// logBatchRetainedBytes is how large a batch buffer may grow and still be kept for the next write: entries reach the
+// request limit (1 MiB) and a little more.
+const logBatchRetainedBytes = 4 << 20
+
+// Append writes entries, and hardState unless it is nil, in one batch. Entries must be consecutive; the first may be
+// at most one past LastIndex; if it is at or before LastIndex, the old entries from there on are replaced. With sync
+// it returns after the fsync, which covers everything written before as well; without, a crash may forget this batch,
+// but never this one and keep a later. The log keeps the Data of entries and does not keep the slice or hardState. An
+// error is final: nothing after it is written, and whether this batch is on disk is unknown.
+func (l *RaftLog) Append(entries []LogEntry, hardState []byte, sync bool) error {
+	l.writer.Lock()
+	defer l.writer.Unlock()
+	nothing := len(entries) == 0 && hardState == nil
+	if nothing && (!sync || l.writer.durable == l.writer.sequence) {
+		return l.writableLocked()
+	}
+	if err := l.beginLocked(hardState, hardState != nil); err != nil {
+		return err
+	}
+	batch, last := l.writer.batch, l.LastIndex()
+	if err := l.setEntriesLocked(entries, last); err != nil {
+		return err
+	}
+	if n := len(entries); n > 0 && entries[n-1].Index < last {
+		err := batch.DeleteRange(logEntryKey(entries[n-1].Index+1), logEntryKey(last+1), nil)
+		if err != nil {
+			return l.fault.trip(err)
+		}
+	}
+	if err := l.commitLocked(sync); err != nil {
+		return err
+	}
+	l.publishAppend(entries, hardState)
+	return nil
+}
+
+// setEntriesLocked puts entries into the batch, straight into its buffer.
+func (l *RaftLog) setEntriesLocked(entries []LogEntry, last uint64) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	first, start := entries[0].Index, l.FirstIndex()
+	if first > last+1 || first < start {
+		invariants.Violated("entries do not join the log", slog.Uint64("index", first),
+			slog.Uint64("first", start), slog.Uint64("last", last))
+	}
+	bytes := uint64(0)
+	for i := range entries {
+		entry := &entries[i]
+		if entry.Index != first+uint64(i) || (i > 0 && entry.Term < entries[i-1].Term) {
+			invariants.Violated("entries are not consecutive", slog.Uint64("index", entry.Index),
+				slog.Uint64("want", first+uint64(i)), slog.Uint64("term", entry.Term))
+		}
+		op := l.writer.batch.SetDeferred(logEntryKeyBytes, logEntryHeaderBytes+len(entry.Data))
+		putLogEntryKey(op.Key, entry.Index)
+		putLogEntry(op.Value, entry)
+		if err := op.Finish(); err != nil {
+			return l.fault.trip(err)
+		}
+		bytes += uint64(len(entry.Data))
+	}
+	l.appends.Add(1)
+	l.appendedEntries.Add(uint64(len(entries)))
+	l.appendedBytes.Add(bytes)
+	return nil
+}
+
+// publishAppend lets readers see what was written.
+func (l *RaftLog) publishAppend(entries []LogEntry, hardState []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(entries); n > 0 {
+		l.mu.tail.append(entries)
+		l.mu.last = entries[n-1].Index
+	}
+	if hardState != nil {
+		l.mu.hardState, l.mu.hasHardState = slices.Clone(hardState), true
+	}
+}
+
+// Compact forgets the entries up to and including index, whose term is term. It is not synced on its own: a crash may
+// bring entries back, never take one more. Compacting what is compacted is allowed and does nothing. Fails with
+// ErrUnavailable if index is beyond LastIndex.
+func (l *RaftLog) Compact(index, term uint64) error {
+	l.writer.Lock()
+	defer l.writer.Unlock()
+	first, last := l.FirstIndex(), l.LastIndex()
+	if index < first {
+		return l.writableLocked()
+	}
+	if index > last {
+		return fmt.Errorf("compact raft log to %d, last entry is %d: %w", index, last, ErrUnavailable)
+	}
+	if err := l.beginLocked(nil, false); err != nil {
+		return err
+	}
+	if err := l.writer.batch.DeleteRange(logEntryKey(first), logEntryKey(index+1), nil); err != nil {
+		return l.fault.trip(err)
+	}
+	if err := l.setStartLocked(index, term); err != nil {
+		return err
+	}
+	if err := l.commitLocked(false); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if kept := &l.mu.tail; kept.covers(index) && kept.at(index).Term != term {
+		invariants.Violated("compacted entry has another term", slog.Uint64("index", index),
+			slog.Uint64("term", term), slog.Uint64("want", kept.at(index).Term))
+	}
+	l.mu.startIndex, l.mu.startTerm = index, term
+	l.mu.tail.compact(index)
+	return nil
+}
+
+// ResetToSnapshot empties the log, so that the next entry is index+1, and stores hardState unless it is nil: a
+// snapshot that ends at index, whose term is term, has replaced what the entries led to. Synced. index may be
+// anywhere at or after the last index compacted.
+func (l *RaftLog) ResetToSnapshot(index, term uint64, hardState []byte) error {
+	l.writer.Lock()
+	defer l.writer.Unlock()
+	first, last := l.FirstIndex(), l.LastIndex()
+	if index+1 < first {
+		invariants.Violated("snapshot is older than the log", slog.Uint64("index", index), slog.Uint64("first", first))
+	}
+	if err := l.beginLocked(hardState, hardState != nil); err != nil {
+		return err
+	}
+	if last >= first {
+		if err := l.writer.batch.DeleteRange(logEntryKey(first), logEntryKey(last+1), nil); err != nil {
+			return l.fault.trip(err)
+		}
+	}
+	if err := l.setStartLocked(index, term); err != nil {
+		return err
+	}
+	if err := l.commitLocked(true); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.startIndex, l.mu.startTerm, l.mu.last = index, term, index
+	l.mu.tail.reset()
+	if hardState != nil {
+		l.mu.hardState, l.mu.hasHardState = slices.Clone(hardState), true
+	}
+	return nil
+}
+
+// SetMeta stores value under key: a small blob such as the id of the cluster or of this member. Synced. The log keeps
+// neither.
+func (l *RaftLog) SetMeta(key string, value []byte) error {
+	l.writer.Lock()
+	defer l.writer.Unlock()
+	if err := l.beginLocked(nil, false); err != nil {
+		return err
+	}
+	blob := make([]byte, logValueHeaderBytes, logValueHeaderBytes+len(value))
+	blob = append(blob, value...)
+	sealLogValue(blob, logMetaSalt(key))
+	if err := l.writer.batch.Set(logMetaKey(key), blob, nil); err != nil {
+		return l.fault.trip(err)
+	}
+	if err := l.commitLocked(true); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.meta[key] = slices.Clone(value)
+	return nil
+}
+
+// setStartLocked puts where the log starts into the batch.
+func (l *RaftLog) setStartLocked(index, term uint64) error {
+	op := l.writer.batch.SetDeferred(1, logStartBytes)
+	op.Key[0] = logKeyStart
+	putLogStart(op.Value, index, term)
+	if err := op.Finish(); err != nil {
+		return l.fault.trip(err)
+	}
+	return nil
+}
+
+// writableLocked tells whether the log still takes writes.
+func (l *RaftLog) writableLocked() error {
+	if err := l.fault.Err(); err != nil {
+		return err
+	}
+	if l.closed.Load() {
+		return ErrLogClosed
+	}
+	return nil
+}
+
+// beginLocked starts a batch with its head, which must be the first record: recovery looks for it there. Without a
+// new hard state the present one is written again.
+func (l *RaftLog) beginLocked(hardState []byte, replace bool) error {
+	if err := l.writableLocked(); err != nil {
+		return err
+	}
+	l.writer.batch.Reset()
+	head := logHead{
+		sequence: l.writer.sequence + 1, durable: l.writer.durable, hardState: hardState, hasHardState: replace,
+	}
+	if !replace {
+		head.hardState, head.hasHardState = l.HardState()
+	}
+	op := l.writer.batch.SetDeferred(1, head.bytes())
+	op.Key[0] = logKeyHead
+	head.put(op.Value)
+	if err := op.Finish(); err != nil {
+		return l.fault.trip(err)
+	}
+	return nil
+}
+
+// commitLocked writes the batch. Pebble is kept from seeing a failed write (fenceFS), so its success means nothing
+// until the fault was looked at.
+func (l *RaftLog) commitLocked(sync bool) error {
+	started := l.nanotime(sync)
+	if err := l.applyLocked(sync); err != nil {
+		return err
+	}
+	l.writer.sequence++
+	if !sync {
+		return nil
+	}
+	l.writer.durable = l.writer.sequence
+	l.syncs.Add(1)
+	wal := l.wal.Load()
+	if l.writer.large {
+		wal = 0
+	}
+	if l.opts.OnFsync != nil && l.opts.Nanotime != nil {
+		l.opts.OnFsync(time.Duration(l.opts.Nanotime() - started))
+	}
+	if err := l.writer.mark.put(l.writer.durable, wal); err != nil {
+		return l.fault.trip(err)
+	}
+	return l.fault.Err()
+}
+
+// nanotime reads the caller's clock if somebody wants to know how long a sync takes.
+func (l *RaftLog) nanotime(sync bool) int64 {
+	if !sync || l.opts.OnFsync == nil || l.opts.Nanotime == nil {
+		return 0
+	}
+	return l.opts.Nanotime()
+}
+
+// applyLocked hands the batch to Pebble and turns every way in which that can fail into an error.
+func (l *RaftLog) applyLocked(sync bool) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			l.writer.broken = true
+			err = l.fault.trip(fmt.Errorf("write-ahead log: %v", cause))
+		}
+	}()
+	l.writer.large = int64(l.writer.batch.Len()) >= l.opts.MemTableBytes/4
+	option := pebble.NoSync
+	if sync {
+		option = pebble.Sync
+	}
+	if err := l.db.Apply(l.writer.batch, option); err != nil {
+		return l.fault.trip(err)
+	}
+	return l.fault.Err()
+}
+
+// syncBeforeCloseLocked makes durable what was written without sync.
+func (l *RaftLog) syncBeforeCloseLocked() error {
+	if l.fault.Err() != nil || l.writer.durable == l.writer.sequence {
+		return nil
+	}
+	if err := l.beginLocked(nil, false); err != nil {
+		return err
+	}
+	return l.commitLocked(true)
+}

@@ -1,0 +1,273 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/sstable/block"
+)
+
+// noCompression keeps entries as they are: they are written once, mostly deleted before they are written again, and
+// the data of znodes is often compressed by its owner.
+func noCompression() *block.CompressionProfile { return block.NoCompression }
+
+// open verifies the files, opens the store, verifies its content, and only then lets anything be deleted.
+func (l *RaftLog) open() (err error) {
+	if err := l.opts.FS.MkdirAll(l.opts.Dir, dataDirPerm); err != nil {
+		return fmt.Errorf("create directory: %w", err)
+	}
+	mark, tails, err := l.checkFiles()
+	if err != nil {
+		return err
+	}
+	l.db, err = pebble.Open(l.opts.Dir, l.pebbleOptions())
+	if err != nil {
+		return l.openFailure(err, tails)
+	}
+	l.writer.batch = l.db.NewBatch(pebble.WithMaxRetainedSizeBytes(logBatchRetainedBytes))
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.writer.batch.Close(), l.db.Close(), l.writer.mark.close())
+		}
+	}()
+	if err := l.fault.Err(); err != nil {
+		return err
+	}
+	if err := l.load(); err != nil {
+		return err
+	}
+	if l.writer.sequence < mark.sequence {
+		return l.lostWrites(mark.sequence, tails)
+	}
+	if err := l.fence.release(); err != nil {
+		return err
+	}
+	return l.startMark()
+}
+
+// startMark writes the mark of what was recovered, durably: Pebble has flushed it. It is in no write-ahead log any
+// more, least of all in the one that begins now.
+func (l *RaftLog) startMark() error {
+	l.writer.durable = l.writer.sequence
+	mark := &l.writer.mark
+	if err := mark.openForWrite(l.fence, l.opts.Dir); err != nil {
+		return err
+	}
+	if err := errors.Join(mark.put(l.writer.durable, 0), mark.file.Sync()); err != nil {
+		return err
+	}
+	return l.fault.Err()
+}
+
+// openFailure words a failure of Pebble to open the store. Pebble does not name the file it could not replay.
+func (l *RaftLog) openFailure(err error, torn []walTail) error {
+	if fault := l.fault.Err(); fault != nil {
+		return fault
+	}
+	if lockHeld(err) {
+		return fmt.Errorf("%w: another process uses %s: stop it first", err, l.opts.Dir)
+	}
+	var sysErr syscall.Errno
+	if errors.As(err, &sysErr) && !errors.Is(err, os.ErrNotExist) {
+		return l.fault.describe(err)
+	}
+	return l.damaged(placeOf(torn, "store"), err)
+}
+
+// placeOf names the first write-ahead log that ends in something unreadable, or what else there is to name.
+func placeOf(torn []walTail, otherwise string) string {
+	if len(torn) == 0 {
+		return otherwise
+	}
+	return fmt.Sprintf("write-ahead log %s, unreadable from offset %d", torn[0].path, torn[0].offset)
+}
+
+// lostWrites words that the store came back with less than was acknowledged.
+func (l *RaftLog) lostWrites(acknowledged uint64, torn []walTail) error {
+	return l.damaged(placeOf(torn, "a write-ahead log or a table is missing or cut short"),
+		fmt.Errorf("write %d was acknowledged, the store ends at write %d", acknowledged, l.writer.sequence))
+}
+
+// checkFiles looks at the files before Pebble does. It returns the mark, and the write-ahead logs that do not end
+// properly.
+func (l *RaftLog) checkFiles() (logMark, []walTail, error) {
+	mark, found, spoilt, err := loadLogMark(l.opts.FS, l.opts.Dir)
+	if err != nil {
+		return mark, nil, err
+	}
+	desc, err := pebble.Peek(l.opts.Dir, l.opts.FS)
+	if err != nil {
+		return mark, nil, l.damaged("store", err)
+	}
+	names, err := l.walNames()
+	if err != nil {
+		return mark, nil, err
+	}
+	if !desc.Exists {
+		if len(names) > 0 || mark.sequence > 0 {
+			return mark, nil, l.damaged("store", errors.New("its MANIFEST, or the marker that names it, is missing"))
+		}
+		return mark, nil, nil
+	}
+	if spoilt || (!found && len(names) > 0) {
+		l.opts.Logger.Warn("mark of the last acknowledged write is missing or damaged, writing it anew",
+			"path", filepath.Join(l.opts.Dir, logMarkName))
+	}
+	if err := checkManifest(l.opts.FS, desc.ManifestFilename); err != nil {
+		return mark, nil, l.damaged(filepath.Base(desc.ManifestFilename), err)
+	}
+	torn, err := l.checkWALs(names, mark)
+	return mark, torn, err
+}
+
+// walNames lists the write-ahead log files, oldest first.
+func (l *RaftLog) walNames() ([]string, error) {
+	all, err := l.opts.FS.List(l.opts.Dir)
+	if err != nil {
+		return nil, err
+	}
+	names := slices.DeleteFunc(all, func(name string) bool {
+		_, ok := walNumber(name)
+		return !ok
+	})
+	slices.SortFunc(names, func(a, b string) int {
+		an, _ := walNumber(a)
+		bn, _ := walNumber(b)
+		return int(an) - int(bn)
+	})
+	return names, nil
+}
+
+// walNumber returns the number in the name of a write-ahead log file.
+func walNumber(name string) (uint64, bool) {
+	digits, ok := strings.CutSuffix(name, ".log")
+	if !ok {
+		return 0, false
+	}
+	number, err := strconv.ParseUint(digits, 10, 64)
+	return number, err == nil
+}
+
+// checkWALs scans the write-ahead logs. How one before the last ends is Pebble's to judge, which knows whether it is
+// still needed and then insists on a proper end.
+func (l *RaftLog) checkWALs(names []string, mark logMark) (torn []walTail, err error) {
+	var tail walTail
+	for _, name := range names {
+		number, _ := walNumber(name)
+		tail, err = scanWAL(l.opts.FS, l.opts.FS.PathJoin(l.opts.Dir, name), number)
+		if err != nil {
+			return nil, l.damaged(name, err)
+		}
+		if tail.torn {
+			torn = append(torn, tail)
+		}
+	}
+	if tail.torn && tail.number == mark.wal && tail.sequence < mark.sequence {
+		return nil, l.damaged(filepath.Base(tail.path), fmt.Errorf(
+			"unreadable at offset %d, where a write up to %d stood that was acknowledged", tail.offset, mark.sequence))
+	}
+	return torn, nil
+}
+
+// load reads everything, verifying each value, and that entries have no gap.
+func (l *RaftLog) load() (err error) {
+	iter, err := l.db.NewIter(nil)
+	if err != nil {
+		return l.damaged("store", err)
+	}
+	defer func() {
+		if closeErr := iter.Close(); closeErr != nil && err == nil {
+			err = l.damaged("store", closeErr)
+		}
+	}()
+	if err := l.loadStart(iter); err != nil {
+		return err
+	}
+	l.mu.last = l.mu.startIndex
+	for ok := iter.First(); ok; ok = iter.Next() {
+		if err := l.loadKey(iter); err != nil {
+			return err
+		}
+	}
+	if err := iter.Error(); err != nil {
+		return l.damaged(fmt.Sprintf("after entry %d", l.mu.last), err)
+	}
+	if l.writer.sequence == 0 && (l.mu.last > 0 || len(l.mu.meta) > 0) {
+		return l.damaged("head", errors.New("it is missing"))
+	}
+	return nil
+}
+
+// loadStart reads where the log starts, which all else is measured by.
+func (l *RaftLog) loadStart(iter *pebble.Iterator) error {
+	if !iter.SeekGE([]byte{logKeyStart}) {
+		return nil
+	}
+	value, err := iter.ValueAndErr()
+	if err == nil {
+		l.mu.startIndex, l.mu.startTerm, err = decodeLogStart(value)
+	}
+	if err != nil {
+		return l.damaged("start of the log", err)
+	}
+	return nil
+}
+
+// loadKey takes what is under the iterator.
+func (l *RaftLog) loadKey(iter *pebble.Iterator) error {
+	key := iter.Key()
+	switch {
+	case key[0] == logKeyEntry:
+		entry, err := l.iteratorEntry(iter, l.mu.last+1)
+		if err != nil {
+			return err
+		}
+		entry.Data = slices.Clone(entry.Data)
+		l.mu.tail.append([]LogEntry{entry})
+		l.mu.last = entry.Index
+		return nil
+	case key[0] == logKeyStart && len(key) == 1:
+		return nil
+	case key[0] == logKeyHead && len(key) == 1:
+		return l.loadHead(iter)
+	case key[0] == logKeyMeta:
+		return l.loadMeta(iter)
+	}
+	return l.damaged(fmt.Sprintf("key %x", key), errors.New("no such key is ever written"))
+}
+
+// loadHead takes the head.
+func (l *RaftLog) loadHead(iter *pebble.Iterator) error {
+	value, err := iter.ValueAndErr()
+	if err != nil {
+		return l.damaged("head", err)
+	}
+	head, err := decodeLogHead(value)
+	if err != nil {
+		return l.damaged("head", err)
+	}
+	l.writer.sequence = head.sequence
+	l.mu.hardState, l.mu.hasHardState = slices.Clone(head.hardState), head.hasHardState
+	return nil
+}
+
+// loadMeta takes a named blob.
+func (l *RaftLog) loadMeta(iter *pebble.Iterator) error {
+	name := string(iter.Key()[1:])
+	value, err := iter.ValueAndErr()
+	if err == nil {
+		err = openLogValue(value, logMetaSalt(name), logValueHeaderBytes)
+	}
+	if err != nil {
+		return l.damaged(fmt.Sprintf("blob %q", name), err)
+	}
+	l.mu.meta[name] = slices.Clone(value[logValueHeaderBytes:])
+	return nil
+}

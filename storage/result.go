@@ -1,0 +1,62 @@
+package storage
+
+import "zkd/jute"
+
+// Result is the outcome of one proposal: what the client is told, and what others are.
+type Result struct {
+	Op      jute.Op
+	Session jute.SessionID
+	Xid     jute.Xid
+	Zxid    jute.Zxid // of this write, failed or not; with OpReattachSession the last one
+	Code    jute.Code
+	Path    string    // the name that a create has made
+	Stat    jute.Stat // of what a create, setData or setACL has made
+	// Ops are the results of a multi, in order. The Code of a failed multi is the first failed operation's, although
+	// the reply's header says OK (docs: wire format of multi); Code is MarshallingError, with no Ops, if it could not
+	// be read.
+	Ops []OpResult
+	// Events are the changes that watches may wait for, in the order in which they fire.
+	Events []Event
+	// NewSession is what createSession or OpReattachSession has made, nil if refused; ClosedSession what closeSession
+	// has ended, nil if there was none.
+	NewSession, ClosedSession *SessionInfo
+}
+
+// OpResult is the outcome of one operation of a multi. Op is the type in the reply: create, create2 (for the three
+// others that answer with a Stat, too), delete, setData, check, or error.
+type OpResult struct {
+	Op   jute.Op
+	Code jute.Code
+	Path string
+	Stat jute.Stat
+}
+
+// Event is one change of one znode, as org.apache.zookeeper.server.DataTree triggers watches for it.
+//
+// A NodeDeleted goes to the data table and then, for connections not told yet, to the child table, as one Event;
+// NodeCreated and NodeDataChanged go to the data table, NodeChildrenChanged to the child table.
+type Event struct {
+	Type jute.EventType
+	Path string
+	Zxid jute.Zxid
+	// ACL is the list that READ is checked on before the event is delivered, in force at the change; nil lets anyone
+	// see it.
+	ACL []jute.ACL
+}
+
+// SessionInfo describes a session.
+type SessionInfo struct {
+	ID            jute.SessionID
+	TimeoutMillis int32
+	Passwd        Passwd
+	Owner         uint64 // the server through which the client came last
+}
+
+// Sink takes the results of an entry while it is published: no reader can see the entry's effects before the last
+// call for it has returned. It is called on the apply goroutine, under the machine's lock: it must not block, nor
+// open a View.
+type Sink interface {
+	// Result is called once for each proposal, in order; n counts them from 0. r and all it points to are valid only
+	// during the call.
+	Result(origin, batch uint64, n int, r *Result)
+}
