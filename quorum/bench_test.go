@@ -109,7 +109,8 @@ func benchZnodes(b *testing.B, n *Node, m *storage.Machine) []*storage.Proposal 
 			b.Fatalf("create: %v", err)
 		}
 		r := jute.SetDataRequest{Path: nodePath(applied{1, seq}), Data: make([]byte, 1024), Version: jute.AnyVersion}
-		writes = append(writes, &storage.Proposal{Op: jute.OpSetData, Session: testSession, Time: 1, Body: r.Append(nil)})
+		body := r.Append(nil)
+		writes = append(writes, &storage.Proposal{Op: jute.OpSetData, Session: testSession, Time: 1, Body: body})
 	}
 	return writes
 }

@@ -23,7 +23,7 @@
 //	writes of entries and hard state           the append goroutine      a mailbox
 //	the machine, applied entries, barriers     the apply goroutine       a mailbox
 //	flushes by time, compaction of the log     the keeper goroutine      a signal
-//	batches that fill, wait or are proposed    the gatherer's lock       Propose, the loop, the apply goroutine, shortly
+//	batches that fill, wait or are proposed    the gatherer's lock       Propose, the loop, the apply goroutine
 //
 // A mailbox never blocks who puts: no two of these goroutines can wait for one another in a ring. Only the apply
 // goroutine waits for the loop, for a change of membership, and the loop waits for nobody.

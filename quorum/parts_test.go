@@ -314,7 +314,7 @@ func TestKeeperKeepsABoundedTail(t *testing.T) {
 			t.Fatal(err)
 		}
 		bytes += uint64(len(data))
-		m.flushed.index = i - min(i, uint64(i%50))
+		m.flushed.index = i - min(i, i%50)
 		if err := k.compact(); err != nil {
 			t.Fatal(err)
 		}

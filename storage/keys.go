@@ -26,18 +26,8 @@ var (
 // rootPath names the root; reads and the parents of its children also call it "".
 const rootPath = "/"
 
-// nodeKeyBytes returns the length of the header key, and of the data key, of the znode at path.
-func nodeKeyBytes(path string) int { return 1 + len(path) }
-
-// putNodeKey writes the key of path to dst: the kind, then path with its last '/' as 0x00, so that the children of
-// one parent stand side by side and apart from their own children. dst is nodeKeyBytes(path) long.
-func putNodeKey(dst []byte, kind byte, path string) {
-	dst[0] = kind
-	copy(dst[1:], path)
-	dst[1+strings.LastIndexByte(path, '/')] = 0
-}
-
-// appendNodeKey adds the key of path to b. path must hold a '/'.
+// appendNodeKey adds the key of path to b: the kind, then path with its last '/' as 0x00, so that the children of one
+// parent stand side by side and apart from their own children. path must hold a '/'.
 func appendNodeKey(b []byte, kind byte, path string) []byte {
 	b = append(b, kind)
 	b = append(b, path...)

@@ -1,0 +1,47 @@
+# What contributors do, one line each. make without a target lists them; .ci/run runs what must pass.
+
+.DEFAULT_GOAL := help
+.PHONY: help build run test quick race fuzz lint fmt generate compat rules bench ci
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build the static binary ./zkd
+	CGO_ENABLED=0 go build -trimpath -o zkd ./cmd/zkd
+
+run: ## serve on port 2181 with the data in ./zkd-data
+	go run ./cmd/zkd serve
+
+test: ## test everything, real clients included, and name what was left out
+	go test -timeout 20m ./...
+	go run ./compat-tests/leftout
+
+quick: ## test without real clients, in random order
+	go test -short -shuffle=on ./...
+
+race: ## test the concurrent packages under the race detector
+	bash .ci/run race
+
+fuzz: ## run every fuzz target for FUZZTIME (default 5s)
+	bash .ci/run fuzz
+
+lint: ## check format, go vet and the linters
+	bash .ci/run install format vet lint
+
+fmt: ## format the sources
+	gofmt -w $$(find . -name '*.go')
+
+generate: ## write records.go, docs/configuration.md and the sample files anew
+	go generate ./...
+
+compat: ## run the real clients alone; ZKD_COMPAT_TARGET=zookeeper runs them against the real server
+	go test -v -timeout 20m ./compat-tests/...
+
+rules: ## check the rules of this repository alone
+	go test ./compat-tests/rules
+
+bench: ## run the benchmarks of the packages
+	go test -run '^$$' -bench . -benchmem ./jute/... ./storage/... ./quorum/... ./server/...
+
+ci: ## run what must pass, as a fresh clone would
+	bash .ci/run

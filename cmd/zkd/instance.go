@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	cryptorand "crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"zkd/conf"
+	"zkd/quorum"
+	"zkd/quorum/clock"
+	"zkd/server"
+	"zkd/server/auth"
+	"zkd/server/fourletter"
+	"zkd/storage"
+)
+
+// stopTimeout is how long a clean stop may take before what is left is given up.
+const stopTimeout = 30 * time.Second
+
+// gcPercent trades memory for processor time: most of what the server keeps is caches of fixed size (docs/performance.md).
+const gcPercent = 100
+
+// instance is one running server: what is opened, in the order of opening.
+type instance struct {
+	config *conf.Config
+	logger *slog.Logger
+	fatal  chan error // room for one; the first failure that ends the process
+
+	dir     *storage.DataDir
+	log     *storage.RaftLog
+	machine *storage.Machine
+	server  *server.Server
+	node    *quorum.Node
+	client  net.Listener
+}
+
+// serve runs a server until ctx ends or it fails.
+func serve(ctx context.Context, config *conf.Config, logger *slog.Logger) error {
+	debug.SetGCPercent(gcPercent)
+	i := &instance{config: config, logger: logger, fatal: make(chan error, 1)}
+	err := i.open(ctx)
+	if err == nil {
+		logger.Info("serving", slog.String("client", i.client.Addr().String()),
+			slog.String("data", config.Storage.DataDir), slog.String("zxid", fmt.Sprintf("%#x", i.machine.LastZxid())))
+		err = i.run(ctx)
+	}
+	return errors.Join(err, i.close())
+}
+
+// run serves until ctx ends or something fails.
+func (i *instance) run(ctx context.Context) error {
+	served := make(chan error, 1)
+	go func() { served <- i.server.Serve(i.client) }()
+	select {
+	case <-ctx.Done():
+		i.logger.Info("stopping")
+		return nil
+	case err := <-served:
+		return err
+	case err := <-i.fatal:
+		return fmt.Errorf("the server cannot go on: %w", err)
+	}
+}
+
+// fail records the first failure.
+func (i *instance) fail(err error) {
+	select {
+	case i.fatal <- err:
+	default: // one is there already
+	}
+}
+
+// open opens everything. What was opened before a failure is closed by close.
+func (i *instance) open(ctx context.Context) error {
+	c := i.config
+	if err := i.openStores(); err != nil {
+		return err
+	}
+	options, err := i.serverOptions()
+	if err != nil {
+		return err
+	}
+	i.server = server.New(options)
+	var seed [16]byte
+	if _, err := cryptorand.Read(seed[:]); err != nil {
+		return fmt.Errorf("draw the mark of this process: %w", err)
+	}
+	node, err := quorum.Start(ctx, quorum.Options{
+		ID: i.serverID(), Log: i.log, Machine: i.machine, Clock: clock.Real(), Logger: i.logger, Observer: i.server,
+		Rand:    rand.New(rand.NewPCG(binary.NativeEndian.Uint64(seed[:]), binary.NativeEndian.Uint64(seed[8:]))),
+		OnFatal: i.fail,
+	})
+	if err != nil {
+		return fmt.Errorf("start the raft node: %w", err)
+	}
+	i.node = node
+	i.server.Start(node)
+	// The port opens last: who can connect is served.
+	if i.client, err = net.Listen("tcp", c.Client.Addr); err != nil {
+		return fmt.Errorf("listen for clients (clientPort, clientPortAddress): %w", err)
+	}
+	return nil
+}
+
+// openStores locks the data directory and opens the raft log and the state.
+func (i *instance) openStores() (err error) {
+	s := i.config.Storage
+	i.dir, err = storage.OpenDataDir(storage.DataDirOptions{Dir: s.DataDir, LogDir: s.DataLogDir, FS: vfs.Default,
+		Logger: i.logger})
+	if err != nil {
+		return err
+	}
+	start := clock.Real().Now()
+	i.log, err = storage.OpenRaftLog(storage.RaftLogOptions{
+		Dir: i.dir.RaftLogDir(), FS: vfs.Default, Logger: i.logger, OnFatal: i.fail,
+		Nanotime: func() int64 { return int64(clock.Real().Since(start)) },
+		OnFsync: func(took time.Duration) {
+			if took > s.FsyncWarning {
+				i.logger.Warn("a write to the raft log took long: look at the disk", slog.Duration("took", took))
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	i.machine, err = storage.OpenMachine(storage.MachineOptions{Dir: i.dir.StateDir(), FS: vfs.Default, Logger: i.logger,
+		OnFatal: i.fail})
+	return err
+}
+
+// serverID is myid; a standalone server without one is 1, as in ZooKeeper's session ids.
+func (i *instance) serverID() uint64 {
+	if id := i.config.Ensemble.MyID; id > 0 {
+		return uint64(id)
+	}
+	return 1
+}
+
+// serverOptions turns the configuration into the server's options.
+func (i *instance) serverOptions() (server.Options, error) {
+	c := i.config
+	registry, err := auth.New(auth.Options{DigestDisabled: !c.Auth.DigestEnabled, DigestAlgorithm: c.Auth.DigestAlgorithm,
+		SuperDigest: c.Auth.SuperDigest})
+	if err != nil {
+		return server.Options{}, fmt.Errorf("authentication: %w", err)
+	}
+	revision, built := buildInfo()
+	version := fourletter.FullVersion(revision, built)
+	words := fourletter.New(fourletter.Options{Whitelist: strings.Join(c.Commands.Whitelist, ","),
+		ReadOnlyMode: c.Client.ReadOnlyMode, Version: version})
+	if unknown := words.Unknown(); len(unknown) > 0 {
+		i.logger.Warn("4lw.commands.whitelist names what is no command", slog.Any("words", unknown))
+	}
+	return server.Options{
+		ServerID: i.serverID(), Machine: i.machine, Clock: clock.Real(), Logger: i.logger, Registry: registry,
+		Random: cryptorand.Reader, Words: words, Flags: proposalFlags(c),
+		TickTime: c.Session.TickTime, MinTimeout: c.Session.MinTimeout, MaxTimeout: c.Session.MaxTimeout,
+		HandshakeTimeout: c.Client.HandshakeTimeout, MaxFrameBytes: int(c.Client.MaxFrameBytes),
+		MaxConnectionsPerIP: c.Client.MaxPerIP, MaxConnections: c.Client.MaxTotal, KeepAlive: c.Client.KeepAlive,
+		ReconfigEnabled: c.Tree.Reconfig, ContainerCheck: c.Tree.ContainerCheck,
+		ContainerMaxPerMinute: c.Tree.ContainerMaxPerMinute, ContainerMaxNeverUsed: c.Tree.ContainerMaxNeverUsed,
+		Conf: i.shownConfiguration(), Environment: environment(c), DirSizes: i.dirSizes,
+		OpenFiles: openFiles, MaxOpenFiles: maxOpenFiles,
+		Status: func() quorum.Status { return i.node.Status() },
+	}, nil
+}
+
+// proposalFlags is what all servers must evaluate writes by.
+func proposalFlags(c *conf.Config) (f storage.Flags) {
+	for _, flag := range []struct {
+		on   bool
+		flag storage.Flags
+	}{
+		{c.Tree.ExtendedTypes, storage.FlagExtendedTypes},
+		{c.Tree.EnforceQuota, storage.FlagEnforceQuota},
+		{c.Tree.SkipACL, storage.FlagSkipACL},
+		{!c.Auth.DigestEnabled, storage.FlagDigestDisabled},
+	} {
+		if flag.on {
+			f |= flag.flag
+		}
+	}
+	return f
+}
+
+// close stops what runs and closes what is open, the last first.
+func (i *instance) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	var errs []error
+	if i.client != nil {
+		errs = append(errs, i.server.Shutdown(ctx))
+	}
+	if i.node != nil {
+		errs = append(errs, i.node.Stop(ctx))
+		if i.client == nil {
+			errs = append(errs, i.server.Shutdown(ctx))
+		}
+	}
+	if i.machine != nil {
+		errs = append(errs, i.machine.Close())
+	}
+	if i.log != nil {
+		errs = append(errs, i.log.Close())
+	}
+	if i.dir != nil {
+		errs = append(errs, i.dir.Close())
+	}
+	return errors.Join(errs...)
+}

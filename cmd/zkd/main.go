@@ -1,0 +1,59 @@
+// Command zkd is a server that speaks the protocol of Apache ZooKeeper, and the tools around it.
+//
+// The package is the command line and nothing more: it turns flags, environment and zoo.cfg (package conf) into the options of
+// storage, quorum and server, wires them together, and stops them in order. It is the only place that makes a real clock, real
+// randomness and a real file system, and the only one that reads the environment. Every command says in its help what it does;
+// an error is one message on stderr and a non-zero exit status:
+//
+//	1  a command failed, or the server stopped by itself: the message says why
+//	2  the command line or the configuration is wrong: all that is wrong is listed
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit statuses.
+const (
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// usageError marks errors of the command line and the configuration.
+type usageError struct{ error }
+
+// Unwrap returns what is wrong.
+func (e usageError) Unwrap() error { return e.error }
+
+func main() {
+	err := newRootCommand().Execute()
+	if err == nil {
+		return
+	}
+	fmt.Fprintln(os.Stderr, "zkd:", err)
+	if usage := (usageError{}); errors.As(err, &usage) {
+		os.Exit(exitUsage)
+	}
+	os.Exit(exitFailed)
+}
+
+// newRootCommand returns the command line.
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "zkd",
+		Short: "A drop-in replacement for the Apache ZooKeeper server",
+		Long: `zkd is a server that clients cannot tell from Apache ZooKeeper 3.9.
+
+  zkd serve            starts a server on port 2181 with its data in ./zkd-data
+  zkd serve zoo.cfg    starts one with ZooKeeper's configuration file`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.AddCommand(newServeCommand(), newVersionCommand())
+	return root
+}

@@ -1,0 +1,119 @@
+package differential_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"zkd/compat-tests/target"
+)
+
+func TestMain(m *testing.M) { os.Exit(target.Main(m, "differential")) }
+
+// pair is the real server and the one under test.
+type pair struct {
+	real, under *target.Server
+	roots       atomic.Int64 // numbers the roots of scripts
+}
+
+// startPair starts both servers with the same settings. Nothing is forced to disk: neither is killed here.
+func startPair(t *testing.T, conf map[string]string, jvm []string) *pair {
+	t.Helper()
+	settings := map[string]string{"forceSync": "no", "maxSessionTimeout": "120000"}
+	for key, value := range conf { // the order does not matter: it becomes a map again
+		settings[key] = value
+	}
+	jvm = append([]string{"-Dznode.container.checkIntervalMs=3600000"}, jvm...)
+	p := &pair{real: target.Start(t, target.Options{Kind: target.Zookeeper, Config: settings, JVMFlags: jvm})}
+	p.under = target.Start(t, target.Options{Config: settings, JVMFlags: jvm})
+	return p
+}
+
+// difference is the first step of a script at which the servers differ.
+type difference struct {
+	lines       []line
+	real, under string
+}
+
+// compare runs lines on both servers and returns the first difference, or nil.
+func (p *pair) compare(lines []line) (*difference, error) {
+	root := "/diff" + strconv.FormatInt(p.roots.Add(1), 10)
+	type outcome struct {
+		steps []step
+		err   error
+	}
+	done := make(chan outcome, 1) // one run is reported
+	go func() {
+		steps, err := run(p.real.Addr, root, lines)
+		done <- outcome{steps, err}
+	}()
+	under, underErr := run(p.under.Addr, root, lines)
+	reference := <-done
+	if reference.err != nil {
+		return nil, fmt.Errorf("the real server: %w", reference.err)
+	}
+	if underErr != nil {
+		return &difference{lines: lines, under: underErr.Error(), real: "the script could be run"}, nil
+	}
+	return firstDifference(reference.steps, under), nil
+}
+
+func firstDifference(reference, under []step) *difference {
+	for i := range max(len(reference), len(under)) {
+		var a, b step
+		if i < len(reference) {
+			a = reference[i]
+		}
+		if i < len(under) {
+			b = under[i]
+		}
+		if len(a.lines) > 0 && a.lines[0].deviation != "" || slices.Equal(a.answers, b.answers) {
+			continue
+		}
+		lines := a.lines
+		if lines == nil {
+			lines = b.lines
+		}
+		return &difference{lines: lines, real: strings.Join(a.answers, "\n  "), under: strings.Join(b.answers, "\n  ")}
+	}
+	return nil
+}
+
+func (d *difference) String() string {
+	return fmt.Sprintf("at\n%s real server:\n  %s\n under test:\n  %s", format(d.lines), d.real, d.under)
+}
+
+// TestScripts runs the scripts of testdata on both servers.
+func TestScripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.script")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".script"), func(t *testing.T) {
+			s, err := parseSuite(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := startPair(t, s.conf, s.jvm)
+			for _, script := range s.scripts {
+				t.Run(script.name, func(t *testing.T) {
+					d, err := p.compare(script.lines)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if d != nil {
+						t.Errorf("the servers differ %v", d)
+					}
+				})
+			}
+		})
+	}
+}
+
+func quote(s string) string { return strconv.Quote(s) }

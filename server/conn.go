@@ -1,0 +1,250 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"zkd/jute"
+	"zkd/quorum/liveness"
+	"zkd/server/auth"
+	"zkd/server/stats"
+	"zkd/server/watch"
+	"zkd/storage"
+	"zkd/storage/acl"
+)
+
+// conn is one client connection. Its reader goroutine runs serve; the apply goroutine calls Applied and WatchFired.
+type conn struct {
+	server *Server
+	remote netip.AddrPort
+	in     input
+	out    output
+	ids    auth.Identities
+	watch  watch.Holder
+
+	// Set by the reader when the session is there, before it is bound; immutable afterwards.
+	session     jute.SessionID
+	established jute.Millis
+
+	live    atomic.Pointer[liveness.Session]
+	timeout atomic.Int64 // negotiated, a time.Duration
+	closing atomic.Bool  // the client has asked to close: what follows is dropped
+
+	counts connCounts
+	req    records // owned by the reader
+	now    time.Duration
+}
+
+// connCounts is what the four-letter words cons and stat show of a connection. Atomic.
+type connCounts struct {
+	received, sent        atomic.Int64
+	lastOp                atomic.Int32
+	lastXid, lastZxid     atomic.Int64
+	lastResponse, lastLat atomic.Int64 // milliseconds
+	latency               stats.Summary
+	bound                 atomic.Bool // the session is there
+}
+
+// records are the request records that the reader decodes into, so that decoding allocates nothing.
+type records struct {
+	create    jute.CreateRequest
+	createTTL jute.CreateTTLRequest
+	version   jute.PathVersionRequest
+	pathWatch jute.PathWatchRequest
+	path      jute.PathRequest
+	setData   jute.SetDataRequest
+	setACL    jute.SetACLRequest
+	proposal  storage.Proposal
+	children  []string
+}
+
+// request is one request as it stands in the input buffer.
+type request struct {
+	xid  jute.Xid
+	op   jute.Op
+	body []byte // a view of the frame
+}
+
+// errClose ends a connection without anything to report.
+var errClose = errors.New("connection is over")
+
+// serve runs the connection to its end. It is the reader goroutine.
+func (c *conn) serve() {
+	err := c.handshake()
+	for err == nil {
+		err = c.step()
+	}
+	c.logEnd(err)
+	// Writes that were taken are answered even though nothing more is read.
+	c.out.awaitSettled(0, maxInt)
+	c.out.flush()
+	c.server.forget(c)
+	c.out.close()
+}
+
+// maxInt is no limit.
+const maxInt = int(^uint(0) >> 1)
+
+// step takes and answers one request; before it waits for the client, it writes what there is.
+func (c *conn) step() error {
+	if !c.in.hasFrame() {
+		c.out.flush()
+		c.in.release()
+	}
+	idle := len(c.in.buffered()) == 0
+	frame, err := c.in.frame()
+	if err != nil {
+		return err
+	}
+	if idle {
+		c.now = c.server.elapsed()
+	}
+	if len(frame) < 8 {
+		return errShortRequest
+	}
+	var d jute.Decoder
+	var h jute.RequestHeader
+	d.Reset(frame)
+	h.Decode(&d)
+	c.counts.received.Add(1)
+	c.server.metrics.received.Add(1)
+	if c.closing.Load() {
+		return nil
+	}
+	if live := c.live.Load(); live != nil {
+		live.Touch()
+	}
+	return c.server.dispatch(c, &request{xid: h.Xid, op: h.Op, body: d.Remaining()})
+}
+
+// errShortRequest means a frame without a whole request header.
+var errShortRequest = errors.New("request is shorter than its header")
+
+// logEnd says why the connection ended, if an operator can do something about it.
+func (c *conn) logEnd(err error) {
+	switch {
+	case errors.Is(err, errClose), errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
+	case errors.Is(err, os.ErrDeadlineExceeded) && c.server.draining():
+	case errors.Is(err, errFrameLength), errors.Is(err, errShortRequest), errors.Is(err, errHandshake):
+		c.server.bad.warn("closed a connection that sent what is no request", slog.String("peer", c.remote.String()),
+			session(c.session), slog.Any("err", err))
+	default:
+		c.server.opts.Logger.Debug("connection ended", slog.String("peer", c.remote.String()), session(c.session),
+			slog.Any("err", err))
+	}
+}
+
+// session is the log attribute of a session.
+func session(id jute.SessionID) slog.Attr { return slog.String("session", hex(int64(id))) }
+
+// reply appends a reply without a body.
+func (c *conn) reply(xid jute.Xid, zxid jute.Zxid, code jute.Code) {
+	c.out.mu.Lock()
+	c.appendReplyLocked(xid, zxid, code)
+	c.out.mu.Unlock()
+	c.answered(xid, zxid)
+}
+
+// appendReplyLocked appends a reply without a body.
+func (c *conn) appendReplyLocked(xid jute.Xid, zxid jute.Zxid, code jute.Code) {
+	b, mark := c.beginLocked(xid, zxid, code)
+	c.endLocked(b, mark)
+}
+
+// beginLocked begins a reply; its body is appended to b before endLocked.
+func (c *conn) beginLocked(xid jute.Xid, zxid jute.Zxid, code jute.Code) (b []byte, mark int) {
+	b, mark = jute.BeginFrame(c.out.openLocked())
+	h := jute.ReplyHeader{Xid: xid, Zxid: zxid, Err: code}
+	return h.Append(b), mark
+}
+
+// endLocked ends a reply.
+func (c *conn) endLocked(b []byte, mark int) {
+	*c.out.buf = jute.EndFrame(b, mark)
+	if c.out.closed { // nobody will take it
+		giveBuffer(c.out.buf)
+		c.out.buf = nil
+	}
+}
+
+// answered counts a reply.
+func (c *conn) answered(xid jute.Xid, zxid jute.Zxid) {
+	n := &c.counts
+	n.sent.Add(1)
+	n.lastXid.Store(int64(xid))
+	n.lastZxid.Store(int64(zxid))
+	c.server.metrics.sent.Add(1)
+}
+
+// latency records how long a request took.
+func (c *conn) latency(op jute.Op, arrival, now time.Duration) {
+	ms := (now - arrival).Milliseconds()
+	n := &c.counts
+	n.lastOp.Store(int32(op))
+	n.lastLat.Store(ms)
+	n.lastResponse.Store(now.Milliseconds())
+	n.latency.Add(ms)
+	c.server.metrics.latency.Add(ms)
+}
+
+// CanRead reports whether an event about a znode with this ACL may be delivered to the connection.
+func (c *conn) CanRead(list []jute.ACL) bool { return c.allowed(list, jute.PermRead) }
+
+// allowed reports whether the connection has the permission (ZooKeeperServer.checkACL).
+func (c *conn) allowed(list []jute.ACL, perm jute.Perms) bool {
+	return c.server.opts.Flags&storage.FlagSkipACL != 0 || len(list) == 0 || acl.Allowed(list, perm, c.ids.Snapshot())
+}
+
+// WatchFired appends a watch event. The apply goroutine calls it.
+func (c *conn) WatchFired(_ *watch.Event, notice []byte) {
+	o := &c.out
+	o.mu.Lock()
+	if o.closed {
+		o.mu.Unlock()
+		return
+	}
+	b := o.openLocked()
+	*o.buf = append(b, notice...)
+	cut := o.lenLocked() > c.server.opts.MaxUnreadBytes
+	if cut {
+		o.closeLocked()
+	}
+	wake := c.queueLocked()
+	o.mu.Unlock()
+	c.counts.sent.Add(1)
+	c.server.metrics.sent.Add(1)
+	if cut {
+		c.server.bad.warn("cut off a client that does not read its watch events",
+			slog.String("peer", c.remote.String()), session(c.session))
+	}
+	if wake {
+		c.server.flusher.add(c)
+	}
+}
+
+// queueLocked reports whether the caller must give c to the flusher.
+func (c *conn) queueLocked() bool {
+	o := &c.out
+	if o.closed || o.writing || o.queued {
+		return false
+	}
+	o.queued = true
+	return true
+}
+
+// end closes the connection when what it has is written. Any goroutine may call it.
+func (c *conn) end() {
+	c.out.mu.Lock()
+	c.out.finish = true
+	wake := c.queueLocked()
+	c.out.mu.Unlock()
+	if wake {
+		c.server.flusher.add(c)
+	}
+}

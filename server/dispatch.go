@@ -1,0 +1,155 @@
+package server
+
+import (
+	"errors"
+	"log/slog"
+
+	"zkd/jute"
+)
+
+// handler answers one request, or takes it for an answer later. An error ends the connection.
+type handler func(c *conn, r *request) error
+
+// handlers is the table of opcodes that clients may send. What is not here is answered Unimplemented, and the connection
+// closed: unknown opcodes, check outside a multi, and what only servers propose. (Quirk not kept: 3.9.5 takes deleteContainer
+// and createSession from clients, without any check.)
+var handlers = map[jute.Op]handler{
+	jute.OpPing:                 (*conn).ping,
+	jute.OpAuth:                 (*conn).auth,
+	jute.OpCreate:               (*conn).create,
+	jute.OpCreate2:              (*conn).create,
+	jute.OpCreateContainer:      (*conn).create,
+	jute.OpCreateTTL:            (*conn).createTTL,
+	jute.OpDelete:               (*conn).remove,
+	jute.OpSetData:              (*conn).setData,
+	jute.OpSetACL:               (*conn).setACL,
+	jute.OpMulti:                (*conn).propose,
+	jute.OpReconfig:             (*conn).reconfig,
+	jute.OpCloseSession:         (*conn).closeSession,
+	jute.OpSync:                 (*conn).sync,
+	jute.OpExists:               (*conn).exists,
+	jute.OpGetData:              (*conn).getData,
+	jute.OpGetChildren:          (*conn).getChildren,
+	jute.OpGetChildren2:         (*conn).getChildren,
+	jute.OpGetACL:               (*conn).getACL,
+	jute.OpGetAllChildrenNumber: (*conn).getAllChildrenNumber,
+	jute.OpGetEphemerals:        (*conn).getEphemerals,
+	jute.OpMultiRead:            (*conn).multiRead,
+	jute.OpWhoAmI:               (*conn).whoAmI,
+	jute.OpAddWatch:             (*conn).addWatch,
+	jute.OpCheckWatches:         (*conn).checkWatches,
+	jute.OpRemoveWatches:        (*conn).removeWatches,
+	jute.OpSetWatches:           (*conn).setWatches,
+	jute.OpSetWatches2:          (*conn).setWatches,
+	jute.OpSASL:                 (*conn).sasl,
+}
+
+// isWrite says which requests are proposals: they do not wait for one another. deleteContainer and check are never here.
+func isWrite(op jute.Op) bool {
+	switch op {
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpSetData,
+		jute.OpSetACL, jute.OpMulti, jute.OpReconfig, jute.OpCloseSession:
+		return true
+	default:
+		return false
+	}
+}
+
+// errGone means that the connection ended while a request waited for its turn.
+var errGone = errors.New("connection ended before its request was answered")
+
+// dispatch answers a request in its turn.
+func (s *Server) dispatch(c *conn, r *request) error {
+	h := handlers[r.op]
+	authenticates := r.op == jute.OpAuth || r.op == jute.OpSASL
+	if !isWrite(r.op) && !authenticates && !c.out.awaitSettled(0, flushAtBytes) {
+		return errGone
+	}
+	if h == nil {
+		s.bad.warn("closed a connection that sent an unknown operation", slog.String("peer", c.remote.String()),
+			session(c.session), slog.Int("op", int(r.op)))
+		return c.farewell(r.xid, -1, jute.Unimplemented)
+	}
+	if !authenticates && s.opts.Registry.Enforces() && !s.opts.Registry.Admits(c.ids.Snapshot()) {
+		s.bad.warn("closed a connection that has not authenticated itself", slog.String("peer", c.remote.String()),
+			session(c.session))
+		return c.farewell(r.xid, 0, jute.SessionClosedAuth)
+	}
+	if err := h(c, r); err != nil {
+		return err
+	}
+	if c.out.unread() > flushAtBytes {
+		c.out.flush()
+	}
+	return nil
+}
+
+// unread returns how much waits to be written.
+func (o *output) unread() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.lenLocked()
+}
+
+// farewell replies after what is under way, and ends the connection.
+func (c *conn) farewell(xid jute.Xid, zxid jute.Zxid, code jute.Code) error {
+	c.out.awaitSettled(0, maxInt)
+	c.reply(xid, zxid, code)
+	return errClose
+}
+
+// unreadable answers a request whose body cannot be decoded. It takes no zxid.
+func (c *conn) unreadable(r *request) error {
+	if !c.out.awaitSettled(0, flushAtBytes) {
+		return errGone
+	}
+	c.server.bad.warn("a request cannot be read", slog.String("peer", c.remote.String()), session(c.session),
+		slog.String("op", r.op.String()))
+	c.reply(r.xid, c.server.opts.Machine.LastZxid(), jute.MarshallingError)
+	return nil
+}
+
+// ping answers a ping. The reply has ping's xid, whatever was sent.
+func (c *conn) ping(r *request) error {
+	c.reply(jute.XidPing, c.server.opts.Machine.LastZxid(), jute.OK)
+	c.latency(r.op, c.now, c.server.elapsed())
+	return nil
+}
+
+// auth takes an identity in (ZooKeeperServer.processPacket). Its reply may overtake those of writes under way, as it does in
+// ZooKeeper. A body that cannot be read closes the connection.
+func (c *conn) auth(r *request) error {
+	var d jute.Decoder
+	var p jute.AuthPacket
+	d.Reset(r.body)
+	p.Decode(&d)
+	if d.Err() != nil {
+		return errors.Join(errShortRequest, d.Err())
+	}
+	code := c.ids.Add(c.server.opts.Registry, c.remote.Addr(), p.Scheme, p.Auth)
+	if code == jute.OK {
+		c.reply(r.xid, 0, jute.OK)
+		return nil
+	}
+	c.server.metrics.authFailed.Add(1)
+	c.server.bad.warn("authentication failed", slog.String("peer", c.remote.String()), session(c.session),
+		slog.String("scheme", p.Scheme))
+	return c.farewell(r.xid, 0, code)
+}
+
+// sasl answers that there is no SASL here: ZooKeeper without a login section fails every step.
+func (c *conn) sasl(r *request) error {
+	var d jute.Decoder
+	var token jute.SASLToken
+	d.Reset(r.body)
+	token.Decode(&d)
+	if d.Err() != nil {
+		return errors.Join(errShortRequest, d.Err())
+	}
+	c.server.metrics.authFailed.Add(1)
+	c.out.mu.Lock()
+	b, mark := c.beginLocked(r.xid, 0, jute.AuthFailed)
+	c.endLocked((&jute.SASLToken{}).Append(b), mark)
+	c.out.mu.Unlock()
+	return errClose
+}

@@ -1,0 +1,39 @@
+// Package server is the client side of zkd: it accepts connections, speaks ZooKeeper's protocol on them, and gives each
+// client's requests to the state machine and the answers back.
+//
+// It owns the listeners, the connections with their input and output, the sessions as far as they are connections, the
+// watches (server/watch), the identities of connections (server/auth) and the four-letter words (server/fourletter). It
+// must never know how agreement is reached: it proposes, and is told.
+//
+// # Life of a read
+//
+// The connection's reader goroutine takes what the socket has in one call, decodes the request in place, opens a
+// storage.View, looks up, registers the watch, and appends the reply to the connection's output while the View is open.
+// When the input is used up it writes the output in one call.
+//
+// # Life of a write
+//
+// The reader proposes the request as it came and goes on reading. When the entry is applied, the apply goroutine calls
+// Committed, which fires the watches, and then the connection's Applied, which appends the reply; the flusher goroutine
+// writes what has gathered.
+//
+// # Invariants
+//
+//   - Replies leave in the order of the requests: a request that is not a write waits until the connection's writes under
+//     way are answered. A write never waits for another.
+//   - A watch event is in a connection's output before any reply that shows the change, and after the reply that registered
+//     the watch: events are appended while the change is published, replies of reads while their View is open.
+//   - Lock order: the View (the machine's lock), then a connection's output lock; a connection's output lock is never held
+//     when a View is opened. The sessions' lock and the flusher's lock are leaves.
+//   - The apply goroutine never waits for a client: what a client does not read is bounded, and beyond that the client is cut
+//     off. A reader waits for its own client only.
+//   - A frame costs memory as its bytes arrive, never by what its length says.
+//
+// # Ownership
+//
+//	state                                 owner
+//	input buffer, decoded records         the connection's reader goroutine
+//	output buffer, count of writes        the connection's output lock
+//	session to connection                 Server.sessions, its lock
+//	watches                               watch.Table
+package server

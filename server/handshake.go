@@ -1,0 +1,168 @@
+package server
+
+import (
+	"errors"
+	"log/slog"
+	"time"
+
+	"zkd/jute"
+	"zkd/server/auth"
+	"zkd/server/fourletter"
+	"zkd/storage"
+)
+
+// errHandshake means a first frame that is no ConnectRequest.
+var errHandshake = errors.New("first frame is not a connect request")
+
+// handshake answers the first frame: a four-letter word, or a ConnectRequest. nil means that the session is there and bound.
+func (c *conn) handshake() error {
+	deadline := c.server.opts.Clock.Now().Add(c.server.opts.HandshakeTimeout)
+	if err := c.in.net.SetReadDeadline(deadline); err != nil {
+		return err
+	}
+	first, err := c.in.peek(jute.FrameHeaderBytes)
+	if err != nil {
+		return err
+	}
+	if word, ok := fourletter.Parse([4]byte(first)); ok {
+		return c.answerWord(word)
+	}
+	frame, err := c.in.frame()
+	if err != nil {
+		return err
+	}
+	var d jute.Decoder
+	var req jute.ConnectRequest
+	d.Reset(frame)
+	req.Decode(&d)
+	if d.Err() != nil {
+		return errors.Join(errHandshake, d.Err())
+	}
+	c.now = c.server.elapsed()
+	c.counts.received.Add(1)
+	c.server.metrics.received.Add(1)
+	if err := c.connect(&req); err != nil {
+		return err
+	}
+	return c.in.net.SetReadDeadline(c.server.readDeadline())
+}
+
+// connect makes or takes over the session (ZooKeeperServer.processConnectRequest).
+func (c *conn) connect(req *jute.ConnectRequest) error {
+	s := c.server
+	if seen, last := req.LastZxidSeen, s.opts.Machine.LastZxid(); seen > last {
+		s.bad.warn("refused a client that has seen a later zxid than this server: it must try another one",
+			slog.String("peer", c.remote.String()), zxidAttr("seen", seen), zxidAttr("zxid", last))
+		return errClose
+	}
+	timeout := min(max(time.Duration(req.TimeoutMillis)*time.Millisecond, s.opts.MinTimeout), s.opts.MaxTimeout)
+	p := &storage.Proposal{Op: jute.OpCreateSession, Session: req.SessionID, Server: s.opts.ServerID}
+	txn := storage.SessionTxn{TimeoutMillis: int32(timeout.Milliseconds()), Owner: s.opts.ServerID}
+	if req.SessionID == 0 {
+		password, err := auth.NewPassword(s.opts.Random)
+		if err != nil {
+			s.opts.Logger.Error("no randomness for a session password", slog.Any("err", err))
+			return errClose
+		}
+		txn.Passwd = storage.Passwd(password)
+		p.Session = s.ids.next()
+	} else {
+		p.Op = storage.OpReattachSession
+		if copy(txn.Passwd[:], req.Passwd) != len(txn.Passwd) || len(req.Passwd) != len(txn.Passwd) {
+			c.refuse(req.HasReadOnly)
+			return errClose
+		}
+	}
+	c.session, c.established = p.Session, s.millis()
+	p.Time, p.Flags, p.Body = c.established, s.opts.Flags, txn.Append(nil)
+	w := &connecting{conn: c, hasReadOnly: req.HasReadOnly, done: make(chan error, 1)}
+	if err := s.opts.node.Propose(p, w); err != nil {
+		return err
+	}
+	return <-w.done
+}
+
+// connecting waits for the session of a connection.
+type connecting struct {
+	conn        *conn
+	hasReadOnly bool
+	done        chan error // one: what Applied or Dropped has to say
+}
+
+// Applied binds the session and answers the client; on the apply goroutine, so that no event can come in between.
+func (w *connecting) Applied(r *storage.Result) {
+	c := w.conn
+	if r.NewSession == nil {
+		c.refuse(w.hasReadOnly)
+		w.done <- errClose
+		return
+	}
+	info := r.NewSession
+	c.timeout.Store(int64(info.TimeoutMillis) * int64(time.Millisecond))
+	c.watch.Init(c, info.ID)
+	c.server.bind(c)
+	c.counts.bound.Store(true)
+	c.counts.lastZxid.Store(int64(r.Zxid))
+	c.answerConnect(&jute.ConnectResponse{TimeoutMillis: info.TimeoutMillis, SessionID: info.ID, Passwd: info.Passwd[:],
+		HasReadOnly: w.hasReadOnly})
+	c.latency(jute.OpCreateSession, c.now, c.server.elapsed())
+	w.done <- nil
+}
+
+// Dropped closes the connection: the client tries again.
+func (w *connecting) Dropped(err error) { w.done <- err }
+
+// refuse answers that there is no such session, or not with this password.
+func (c *conn) refuse(hasReadOnly bool) {
+	c.session = 0
+	c.answerConnect(&jute.ConnectResponse{Passwd: make([]byte, auth.PasswordBytes), HasReadOnly: hasReadOnly})
+}
+
+// answerConnect sends the response to the ConnectRequest.
+func (c *conn) answerConnect(resp *jute.ConnectResponse) {
+	c.out.mu.Lock()
+	b, mark := jute.BeginFrame(c.out.openLocked())
+	c.endLocked(resp.Append(b), mark)
+	wake := c.queueLocked()
+	c.out.mu.Unlock()
+	c.counts.sent.Add(1)
+	c.server.metrics.sent.Add(1)
+	if wake {
+		c.server.flusher.add(c)
+	}
+}
+
+// answerWord answers a four-letter word and ends the connection.
+func (c *conn) answerWord(w fourletter.Word) error {
+	c.counts.received.Add(1)
+	c.server.metrics.received.Add(1)
+	argument, err := c.in.peek(jute.FrameHeaderBytes + w.ArgumentBytes())
+	if err != nil {
+		argument = c.in.buffered() // too short: Answer knows what to say
+	}
+	if err := c.in.net.SetDeadline(c.server.opts.Clock.Now().Add(c.server.opts.HandshakeTimeout)); err != nil {
+		return err
+	}
+	out := &wordWriter{to: c.in.net}
+	if err := c.server.opts.Words.Answer(out, w, argument[jute.FrameHeaderBytes:], c.server.info()); err != nil {
+		return err
+	}
+	if err := out.flush(); err != nil {
+		return err
+	}
+	return errClose
+}
+
+// idSource makes session ids as ZooKeeper lays them out: the server's id in the top byte, then 40 bits of the time of the
+// start, then a counter (SessionTrackerImpl.initializeNextSessionId).
+type idSource struct{ last counter }
+
+// newIDSource returns the source of a server that starts now.
+func newIDSource(server uint64, now jute.Millis) *idSource {
+	s := &idSource{}
+	s.last.Store(int64(uint64(now)<<24>>8) | int64(server<<56))
+	return s
+}
+
+// next returns an id that no session of this server has had.
+func (s *idSource) next() jute.SessionID { return jute.SessionID(s.last.Add(1) - 1) }

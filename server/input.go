@@ -1,0 +1,144 @@
+package server
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"syscall"
+
+	"zkd/jute"
+)
+
+// errFrameLength means a frame that is longer than jute.maxbuffer, or of negative length.
+var errFrameLength = errors.New("frame length is out of range")
+
+// input takes frames from a connection. It holds a buffer only while there are bytes in it. Owned by the reader goroutine.
+type input struct {
+	net      net.Conn
+	raw      syscall.RawConn // of a TCP connection, else nil
+	maxFrame int
+
+	buf   *[]byte // nil while idle
+	start int     // of the bytes in buf that are not used
+
+	got  int // of the last read
+	err  error
+	read func(fd uintptr) bool
+}
+
+// init sets up the input of a connection.
+func (in *input) init(c net.Conn, raw syscall.RawConn, maxFrame int) {
+	in.net, in.raw, in.maxFrame = c, raw, maxFrame
+	in.read = in.tryRead
+}
+
+// buffered returns the bytes that are there.
+func (in *input) buffered() []byte {
+	if in.buf == nil {
+		return nil
+	}
+	return (*in.buf)[in.start:]
+}
+
+// hasFrame reports whether a whole frame is there, so that taking it does not wait.
+func (in *input) hasFrame() bool {
+	b := in.buffered()
+	return len(b) >= jute.FrameHeaderBytes &&
+		int64(len(b)) >= jute.FrameHeaderBytes+int64(int32(binary.BigEndian.Uint32(b)))
+}
+
+// frame returns the next frame's payload, valid until the next call.
+func (in *input) frame() ([]byte, error) {
+	head, err := in.peek(jute.FrameHeaderBytes)
+	if err != nil {
+		return nil, err
+	}
+	n := int(int32(binary.BigEndian.Uint32(head)))
+	if n < 0 || n > in.maxFrame {
+		return nil, errFrameLength
+	}
+	b, err := in.peek(jute.FrameHeaderBytes + n)
+	if err != nil {
+		return nil, err
+	}
+	in.start += len(b)
+	return b[jute.FrameHeaderBytes:], nil
+}
+
+// peek returns the next n bytes without using them up.
+func (in *input) peek(n int) ([]byte, error) {
+	for len(in.buffered()) < n {
+		if err := in.fill(n); err != nil {
+			return nil, err
+		}
+	}
+	return in.buffered()[:n:n], nil
+}
+
+// release gives the buffer back if nothing is in it.
+func (in *input) release() {
+	if in.buf != nil && in.start == len(*in.buf) {
+		giveBuffer(in.buf)
+		in.buf, in.start = nil, 0
+	}
+}
+
+// fill reads at least one byte towards n that are wanted.
+func (in *input) fill(n int) error {
+	in.release()
+	if in.buf != nil {
+		in.makeRoom(n)
+	}
+	if in.raw == nil {
+		in.takeBuffer()
+		in.got, in.err = in.net.Read((*in.buf)[len(*in.buf):cap(*in.buf)])
+	} else if err := in.raw.Read(in.read); err != nil {
+		return err
+	}
+	if in.got > 0 {
+		*in.buf = (*in.buf)[:len(*in.buf)+in.got]
+		return nil
+	}
+	if in.err == nil {
+		return io.EOF
+	}
+	return in.err
+}
+
+// takeBuffer provides a buffer.
+func (in *input) takeBuffer() {
+	if in.buf == nil {
+		in.buf = takeBuffer()
+	}
+}
+
+// tryRead is one read call of a socket that never waits; false has the caller wait until something is there.
+func (in *input) tryRead(fd uintptr) bool {
+	in.takeBuffer()
+	in.got, in.err = syscall.Read(int(fd), (*in.buf)[len(*in.buf):cap(*in.buf)])
+	if in.err == syscall.EAGAIN || in.err == syscall.EINTR {
+		in.release()
+		return in.err == syscall.EINTR && in.retry(fd)
+	}
+	return true
+}
+
+// retry reads again after a signal.
+func (in *input) retry(fd uintptr) bool { return in.tryRead(fd) }
+
+// makeRoom provides room for at least one more byte: moves what is there to the front, and doubles the buffer only when it is
+// full, so that a length costs nothing until its bytes come.
+func (in *input) makeRoom(n int) {
+	b := *in.buf
+	if in.start > 0 {
+		b = b[:copy(b, b[in.start:])]
+		in.start = 0
+	}
+	if len(b) == cap(b) {
+		grown := make([]byte, len(b), min(2*cap(b), max(n, cap(b)+1)))
+		copy(grown, b)
+		b = grown
+	}
+	*in.buf = b
+}

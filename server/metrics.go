@@ -1,0 +1,76 @@
+package server
+
+import (
+	"sync/atomic"
+
+	"zkd/server/fourletter"
+	"zkd/server/stats"
+)
+
+// counter is an atomic count.
+type counter = atomic.Int64
+
+// metrics are the figures of a server, under ZooKeeper's names. Atomic.
+type metrics struct {
+	received, sent             atomic.Int64
+	latency                    stats.Summary   // milliseconds, of all requests since srst
+	reads, updates             stats.Histogram // milliseconds
+	connections, rejected      atomic.Int64
+	drops, expired, authFailed atomic.Int64
+	sessionless                atomic.Int64
+}
+
+// reset is srst.
+func (m *metrics) reset() {
+	m.received.Store(0)
+	m.sent.Store(0)
+	m.latency.Reset()
+}
+
+// setMetrics sets what mntr shows.
+func (s *Server) setMetrics(m *fourletter.Metrics) {
+	v := s.opts.Machine.View()
+	nodes, ephemerals, bytes, sessions := v.NodeCount(), v.EphemeralCount(), v.ApproximateDataBytes(), v.SessionCount()
+	v.Close()
+	latency := s.metrics.latency.Load()
+	m.SetFloatGauge("avg_latency", latency.Avg)
+	for _, g := range []struct {
+		name  string
+		value int64
+	}{
+		{"max_latency", latency.Max},
+		{"min_latency", latency.Min},
+		{"packets_received", s.metrics.received.Load()},
+		{"packets_sent", s.metrics.sent.Load()},
+		{"num_alive_connections", int64(s.connections.count())},
+		{"outstanding_requests", s.outstanding()},
+		{"znode_count", int64(nodes) + 1},
+		{"ephemerals_count", int64(ephemerals)},
+		{"approximate_data_size", bytes},
+		{"watch_count", int64(s.watches.Counts().All)},
+		{"global_sessions", int64(sessions)},
+		{"uptime", s.elapsed().Milliseconds()},
+		{"auth_failed_count", s.metrics.authFailed.Load()},
+		{"open_file_descriptor_count", s.opts.OpenFiles()},
+		{"max_file_descriptor_count", s.opts.MaxOpenFiles()},
+	} {
+		m.SetGauge(g.name, g.value)
+	}
+	m.SetCounter("connection_request_count", s.metrics.connections.Load())
+	m.SetCounter("connection_rejected", s.metrics.rejected.Load())
+	m.SetCounter("connection_drop_count", s.metrics.drops.Load())
+	m.SetCounter("stale_sessions_expired", s.metrics.expired.Load())
+	m.SetCounter("sessionless_connections_expired", s.metrics.sessionless.Load())
+	m.SetHistogram("readlatency", &s.metrics.reads)
+	m.SetHistogram("updatelatency", &s.metrics.updates)
+	fired := s.watches.Fired()
+	m.SetSummary("node_created_watch_count", &fired.Created)
+	m.SetSummary("node_deleted_watch_count", &fired.Deleted)
+	m.SetSummary("node_changed_watch_count", &fired.Changed)
+	m.SetSummary("node_children_watch_count", &fired.Children)
+	if s.opts.Status != nil {
+		status := s.opts.Status()
+		m.SetCounter("commit_count", int64(status.Commits.Count))
+		m.SetCounter("proposal_count", int64(status.Proposals))
+	}
+}

@@ -1,0 +1,254 @@
+package server
+
+import (
+	"net"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// outputBufferBytes is the size of the pooled output buffers. One that has grown beyond maxPooledBytes is not kept.
+const (
+	outputBufferBytes = 4 << 10
+	maxPooledBytes    = 256 << 10
+)
+
+// flushAtBytes is how much a reader lets gather before it writes, although more requests are there.
+const flushAtBytes = 128 << 10
+
+// buffers holds byte slices that connections read into and write from while they have something to do.
+var buffers = sync.Pool{New: func() any { b := make([]byte, 0, outputBufferBytes); return &b }}
+
+// takeBuffer returns an empty buffer.
+func takeBuffer() *[]byte { return buffers.Get().(*[]byte) }
+
+// giveBuffer puts a buffer back, unless it has grown too large to keep.
+func giveBuffer(b *[]byte) {
+	if cap(*b) <= maxPooledBytes {
+		*b = (*b)[:0]
+		buffers.Put(b)
+	}
+}
+
+// output is what a connection has to send, and how many of its writes are under way.
+type output struct {
+	net net.Conn
+	raw syscall.RawConn // of a TCP connection, else nil
+
+	mu sync.Mutex
+	// The rest is guarded by mu.
+	settled     sync.Cond // outstanding became 0, or the output was written, or the connection ended
+	buf         *[]byte   // nil while there is nothing to send
+	outstanding int       // writes proposed and not answered
+	arrivals    arrivals  // of the outstanding ones
+	writing     bool      // someone is writing and will come back for more
+	queued      bool      // in the flusher's list
+	finish      bool      // close when all is written
+	closed      bool
+
+	attempt attempt // owned by whoever set writing
+}
+
+// attempt is one try to write without waiting; it is here so that trying allocates nothing.
+type attempt struct {
+	b   []byte
+	n   int
+	err error
+	try func(fd uintptr) bool
+}
+
+// init sets up the output of a connection.
+func (o *output) init(c net.Conn) {
+	o.net = c
+	o.settled.L = &o.mu
+	if tcp, ok := c.(syscall.Conn); ok {
+		if raw, err := tcp.SyscallConn(); err == nil {
+			o.raw = raw
+		}
+	}
+	o.attempt.try = func(fd uintptr) bool {
+		o.attempt.n, o.attempt.err = syscall.Write(int(fd), o.attempt.b)
+		return true
+	}
+}
+
+// openLocked returns the buffer to append to.
+func (o *output) openLocked() []byte {
+	if o.buf == nil {
+		o.buf = takeBuffer()
+	}
+	return *o.buf
+}
+
+// lenLocked returns how much waits to be written.
+func (o *output) lenLocked() int {
+	if o.buf == nil {
+		return 0
+	}
+	return len(*o.buf)
+}
+
+// flush writes what there is and waits for the client to take it, unless someone else is at it.
+func (o *output) flush() {
+	o.mu.Lock()
+	if o.writing || o.closed {
+		o.mu.Unlock()
+		return
+	}
+	o.writing = true
+	o.drainLocked()
+	o.mu.Unlock()
+}
+
+// drainLocked writes until nothing is left. The caller has set writing.
+func (o *output) drainLocked() {
+	for o.buf != nil && !o.closed {
+		b := o.buf
+		o.buf = nil
+		o.mu.Unlock()
+		_, err := o.net.Write(*b)
+		giveBuffer(b)
+		o.mu.Lock()
+		if err != nil {
+			o.closeLocked()
+		}
+	}
+	o.doneLocked()
+}
+
+// doneLocked ends writing.
+func (o *output) doneLocked() {
+	o.writing = false
+	if o.finish {
+		o.closeLocked()
+	}
+	o.settled.Broadcast()
+}
+
+// tryFlush writes what there is without waiting. It returns false if the client does not take all of it; then writing is
+// still set, and the caller has drain called on a goroutine that may wait.
+func (o *output) tryFlush() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.queued = false
+	if o.writing {
+		return true
+	}
+	o.writing = true
+	for o.buf != nil && !o.closed {
+		if o.raw == nil {
+			return false
+		}
+		b := o.buf
+		o.buf = nil
+		o.mu.Unlock()
+		rest, err := o.tryWrite(*b)
+		o.mu.Lock()
+		if err != nil {
+			o.closeLocked()
+		} else if len(rest) > 0 {
+			o.putBackLocked(b, rest)
+			return false
+		}
+		giveBuffer(b)
+	}
+	o.doneLocked()
+	return true
+}
+
+// putBackLocked puts what was not written before what has come since.
+func (o *output) putBackLocked(b *[]byte, rest []byte) {
+	n := copy(*b, rest)
+	*b = (*b)[:n]
+	if o.buf != nil {
+		*b = append(*b, *o.buf...)
+		giveBuffer(o.buf)
+	}
+	o.buf = b
+}
+
+// drain is the rest of a tryFlush that returned false.
+func (o *output) drain() {
+	o.mu.Lock()
+	o.drainLocked()
+	o.mu.Unlock()
+}
+
+// tryWrite makes one write call and returns what the client did not take.
+func (o *output) tryWrite(b []byte) (rest []byte, err error) {
+	o.attempt.b = b
+	if err := o.raw.Write(o.attempt.try); err != nil {
+		return nil, err
+	}
+	o.attempt.b = nil
+	switch {
+	case o.attempt.err == syscall.EAGAIN || o.attempt.err == syscall.EINTR:
+		return b, nil
+	case o.attempt.err != nil:
+		return nil, o.attempt.err
+	}
+	return b[o.attempt.n:], nil
+}
+
+// close ends the connection at once.
+func (o *output) close() {
+	o.mu.Lock()
+	o.closeLocked()
+	o.mu.Unlock()
+}
+
+// closeLocked ends the connection: its reader finds out by its next read.
+func (o *output) closeLocked() {
+	if o.closed {
+		return
+	}
+	o.closed = true
+	if o.buf != nil {
+		giveBuffer(o.buf)
+		o.buf = nil
+	}
+	_ = o.net.Close() // there is nobody left to tell
+	o.settled.Broadcast()
+}
+
+// awaitSettled waits until no write is outstanding and what is unread is below limit. It returns false if the connection has
+// ended.
+func (o *output) awaitSettled(outstanding, limit int) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for !o.closed && (o.outstanding > outstanding || o.lenLocked() > limit) {
+		o.settled.Wait()
+	}
+	return !o.closed
+}
+
+// arrivals is a queue of the times at which outstanding writes came, in the clock's nanoseconds.
+type arrivals struct {
+	at   []time.Duration
+	head int
+}
+
+// push adds the newest.
+func (a *arrivals) push(t time.Duration) {
+	if a.head > 0 && len(a.at) == cap(a.at) {
+		a.at = a.at[:copy(a.at, a.at[a.head:])]
+		a.head = 0
+	}
+	a.at = append(a.at, t)
+}
+
+// pop takes the oldest.
+func (a *arrivals) pop() (time.Duration, bool) {
+	if a.head == len(a.at) {
+		return 0, false
+	}
+	t := a.at[a.head]
+	a.head++
+	if a.head == len(a.at) {
+		a.at, a.head = a.at[:0], 0
+		if cap(a.at) > 64 {
+			a.at = nil
+		}
+	}
+	return t, true
+}

@@ -1,0 +1,219 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"zkd/jute"
+	"zkd/quorum/liveness"
+	"zkd/server/watch"
+)
+
+// Server serves clients. Make it before the node, as the node's observer; Start it when the node may serve; then Serve.
+type Server struct {
+	opts    Options // immutable after New, but for node, which Start sets
+	started time.Time
+	ids     *idSource
+	watches *watch.Table
+	flusher *flusher
+	metrics metrics
+	bad     *limiter
+
+	connections connections
+	sessions    sessions
+	tracker     atomic.Pointer[liveness.Tracker] // nil until Start
+
+	listeners struct {
+		sync.Mutex
+		all  []net.Listener
+		down bool // no more connections are taken
+	}
+	tasks sync.WaitGroup // every goroutine of the server but the flusher
+	stop  chan struct{}  // closed by Shutdown
+}
+
+// New returns a server that is not serving yet.
+func New(o Options) *Server {
+	o.setDefaults()
+	s := &Server{opts: o, started: o.Clock.Now(), watches: watch.New(), stop: make(chan struct{})}
+	s.ids = newIDSource(o.ServerID, s.millis())
+	s.bad = newLimiter(o.Logger, o.Clock)
+	s.connections.init(o.MaxConnectionsPerIP, o.MaxConnections)
+	s.sessions.init()
+	s.flusher = newFlusher(func(c *conn) { s.spawn(c.out.drain) })
+	return s
+}
+
+// Start begins to track the sessions and to clean up. Committed has seen everything up to now.
+func (s *Server) Start(node Node) {
+	s.opts.node = node
+	s.tracker.Store(liveness.Start(liveness.Options{Clock: s.opts.Clock, Tick: s.opts.TickTime, Expire: s.expire,
+		Logger: s.opts.Logger}))
+	s.adoptSessions()
+	go s.flusher.run()
+	s.spawn(s.cleanUp)
+}
+
+// spawn runs f on a goroutine that Shutdown waits for.
+func (s *Server) spawn(f func()) { s.tasks.Go(f) }
+
+// Serve takes connections from l until Shutdown, or until l fails. It closes l.
+func (s *Server) Serve(l net.Listener) error {
+	s.listeners.Lock()
+	if s.listeners.down {
+		s.listeners.Unlock()
+		return errors.Join(net.ErrClosed, l.Close())
+	}
+	s.listeners.all = append(s.listeners.all, l)
+	s.listeners.Unlock()
+	for {
+		c, err := l.Accept()
+		switch {
+		case err == nil:
+			s.accept(c)
+		case s.draining():
+			return nil
+		case isTemporary(err):
+			s.bad.warn("cannot take a connection for now", slog.Any("err", err))
+			s.pause(acceptPause)
+		default:
+			return fmt.Errorf("take connections on %s: %w", l.Addr(), err)
+		}
+	}
+}
+
+// acceptPause is how long Serve waits when the process has no file descriptor left.
+const acceptPause = 50 * time.Millisecond
+
+// isTemporary reports whether taking connections may work later: no file descriptors, or a client that went away.
+func isTemporary(err error) bool {
+	var ne net.Error
+	return errors.As(err, &ne) && !errors.Is(err, net.ErrClosed)
+}
+
+// pause waits for d, or until Shutdown.
+func (s *Server) pause(d time.Duration) {
+	t := s.opts.Clock.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C():
+	case <-s.stop:
+	}
+}
+
+// accept begins to serve a connection, unless there are too many.
+func (s *Server) accept(nc net.Conn) {
+	c := &conn{server: s, remote: remoteAddr(nc)}
+	s.metrics.connections.Add(1)
+	if tcp, ok := nc.(*net.TCPConn); ok {
+		_ = tcp.SetKeepAlive(s.opts.KeepAlive) // an idle session is found out by its timeout anyway
+	}
+	if !s.connections.add(c) {
+		s.metrics.rejected.Add(1)
+		s.bad.warn("too many connections: maxClientCnxns or maxCnxns refuses another",
+			slog.String("peer", c.remote.String()))
+		_ = nc.Close() // it was never served
+		return
+	}
+	c.out.init(nc)
+	c.in.init(nc, c.out.raw, s.opts.MaxFrameBytes)
+	c.ids.Start(c.remote.Addr())
+	s.spawn(c.serve)
+}
+
+// remoteAddr is the client's address; an IPv4 one is never dressed as IPv6.
+func remoteAddr(nc net.Conn) netip.AddrPort {
+	if tcp, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
+		a := tcp.AddrPort()
+		return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
+	}
+	return netip.AddrPort{}
+}
+
+// forget drops what the server keeps of a connection that has ended.
+func (s *Server) forget(c *conn) {
+	s.watches.RemoveAll(&c.watch)
+	s.unbind(c)
+	s.connections.remove(c)
+	if c.session == 0 {
+		s.metrics.sessionless.Add(1)
+		return
+	}
+	s.metrics.drops.Add(1)
+}
+
+// draining reports whether Shutdown has begun.
+func (s *Server) draining() bool {
+	select {
+	case <-s.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// readDeadline is the deadline of reads from connections with a session: none, until Shutdown.
+func (s *Server) readDeadline() time.Time {
+	if s.draining() {
+		return s.started
+	}
+	return time.Time{}
+}
+
+// Shutdown takes no more connections and requests, answers the requests that were taken, and closes the connections. Sessions
+// go on: their clients come back. If ctx ends before, the connections are closed as they are. The node must still run.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.listeners.Lock()
+	first := !s.listeners.down
+	s.listeners.down = true
+	for _, l := range s.listeners.all {
+		_ = l.Close() // nobody waits for it but Serve
+	}
+	s.listeners.Unlock()
+	if !first {
+		return nil
+	}
+	close(s.stop)
+	for _, c := range s.connections.all() {
+		_ = c.in.net.SetReadDeadline(s.started) // fails only for a connection that has ended
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.tasks.Wait()
+	}()
+	var err error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = fmt.Errorf("stop serving: %w", ctx.Err())
+		for _, c := range s.connections.all() {
+			c.out.close()
+		}
+	}
+	if t := s.tracker.Load(); t != nil {
+		t.Stop()
+		s.flusher.stop()
+	}
+	return err
+}
+
+// elapsed is the time since the server was made.
+func (s *Server) elapsed() time.Duration { return s.opts.Clock.Since(s.started) }
+
+// millis is the time of day, as znodes and session ids have it.
+func (s *Server) millis() jute.Millis { return jute.Millis(s.opts.Clock.Now().UnixMilli()) }
+
+// hex writes ids and zxids as ZooKeeper's tools show them.
+func hex(v int64) string { return "0x" + strconv.FormatUint(uint64(v), 16) }
+
+// zxidAttr is the log attribute of a zxid.
+func zxidAttr(key string, z jute.Zxid) slog.Attr { return slog.String(key, hex(int64(z))) }

@@ -1,0 +1,96 @@
+package server
+
+import (
+	"zkd/jute"
+	"zkd/server/watch"
+	"zkd/storage"
+)
+
+// addWatch answers addWatch: any path, whether or not a znode is there.
+func (c *conn) addWatch(r *request) error {
+	var p jute.AddWatchRequest
+	if !decode(r, &p) {
+		return c.unreadable(r)
+	}
+	if p.Mode != jute.WatchPersistent && p.Mode != jute.WatchPersistentRecursive {
+		return c.unreadable(r)
+	}
+	v := c.server.opts.Machine.View()
+	c.server.watches.AddWatch(&c.watch, p.Path, p.Mode)
+	return c.answer(r, v, jute.OK, (&jute.ErrorResponse{}).Append)
+}
+
+// checkWatches answers whether there is such a watch.
+func (c *conn) checkWatches(r *request) error {
+	return c.watcherType(r, c.server.watches.Has)
+}
+
+// removeWatches drops watches. No event is sent.
+func (c *conn) removeWatches(r *request) error {
+	return c.watcherType(r, c.server.watches.Remove)
+}
+
+// watcherType answers checkWatches and removeWatches.
+func (c *conn) watcherType(r *request, found func(*watch.Holder, string, jute.WatcherType) bool) error {
+	var p jute.WatcherTypeRequest
+	if !decode(r, &p) || p.Type < jute.WatcherChildren || p.Type > jute.WatcherPersistentRecursive {
+		return c.unreadable(r)
+	}
+	code := jute.NoWatcher
+	if found(&c.watch, p.Path, p.Type) {
+		code = jute.OK
+	}
+	return c.answer(r, c.server.opts.Machine.View(), code, nil)
+}
+
+// setWatches registers a client's watches again and tells it what it has missed, before the reply
+// (org.apache.zookeeper.server.DataTree.setWatches). setWatches and setWatches2 differ in two lists.
+func (c *conn) setWatches(r *request) error {
+	var p jute.SetWatches2Request
+	if r.op == jute.OpSetWatches2 {
+		if !decode(r, &p) || p.Persistent == nil || p.PersistentRecursive == nil {
+			return c.unreadable(r)
+		}
+	} else {
+		var q jute.SetWatchesRequest
+		if !decode(r, &q) {
+			return c.unreadable(r)
+		}
+		p = jute.SetWatches2Request{RelativeZxid: q.RelativeZxid, Data: q.Data, Exist: q.Exist, Child: q.Child}
+	}
+	if p.Data == nil || p.Exist == nil || p.Child == nil {
+		return c.unreadable(r)
+	}
+	v := c.server.opts.Machine.View()
+	missed := *takeBuffer()
+	for list, paths := range [...][]string{
+		watch.SetData: p.Data, watch.SetExist: p.Exist, watch.SetChild: p.Child,
+		watch.SetPersistent: p.Persistent, watch.SetPersistentRecursive: p.PersistentRecursive,
+	} {
+		for _, path := range paths {
+			missed = c.setWatch(missed, v, watch.SetList(list), p.RelativeZxid, path)
+		}
+	}
+	c.out.mu.Lock()
+	*c.out.buf = append(c.out.openLocked(), missed...)
+	c.out.mu.Unlock()
+	giveBuffer(&missed)
+	return c.answer(r, v, jute.OK, nil)
+}
+
+// setWatch does one path of setWatches: appends the event that was missed, or registers the watch.
+func (c *conn) setWatch(missed []byte, v storage.View, list watch.SetList, relative jute.Zxid, path string) []byte {
+	n, ok := v.Exists(path)
+	var stat jute.Stat
+	if ok {
+		stat = n.Stat()
+	}
+	event, register := watch.Missed(list, relative, ok, &stat)
+	if register {
+		c.server.watches.Register(&c.watch, list, path)
+	}
+	if event == jute.EventNone {
+		return missed
+	}
+	return watch.AppendNotice(missed, event, path, watch.MissedZxid)
+}

@@ -1,0 +1,159 @@
+package server
+
+import (
+	"io"
+	"iter"
+	"time"
+
+	"zkd/jute"
+	"zkd/server/fourletter"
+)
+
+// wordWriter gathers the pieces of an answer.
+type wordWriter struct {
+	to  io.Writer
+	buf []byte
+}
+
+// wordFlushBytes is how much of a long answer is gathered before it is sent.
+const wordFlushBytes = 32 << 10
+
+// Write gathers b.
+func (w *wordWriter) Write(b []byte) (int, error) {
+	w.buf = append(w.buf, b...)
+	if len(w.buf) >= wordFlushBytes {
+		return len(b), w.flush()
+	}
+	return len(b), nil
+}
+
+// flush sends what has gathered.
+func (w *wordWriter) flush() error {
+	_, err := w.to.Write(w.buf)
+	w.buf = w.buf[:0]
+	return err
+}
+
+// info is what the four-letter words show of the server.
+func (s *Server) info() *fourletter.Info {
+	v := s.opts.Machine.View()
+	zxid, nodes := v.Zxid(), v.NodeCount()
+	v.Close()
+	return &fourletter.Info{
+		Serving:          true,
+		Mode:             "standalone",
+		Latency:          s.metrics.latency.Load(),
+		PacketsReceived:  s.metrics.received.Load(),
+		PacketsSent:      s.metrics.sent.Load(),
+		AliveConnections: s.connections.count(),
+		Outstanding:      s.outstanding(),
+		Zxid:             zxid,
+		Nodes:            int64(nodes) + 1, // Quirk: ZooKeeper's DataTree counts the root under two names
+		Conf:             s.configuration,
+		Connections:      s.connectionSeq(),
+		Dirs:             s.opts.DirSizes,
+		Sessions:         s.sessionBuckets,
+		Ephemerals:       s.ephemerals(),
+		Watches:          s.watches,
+		Digests: func(yield func(jute.Zxid, uint64) bool) {
+			v := s.opts.Machine.View()
+			zxid, digest := v.Zxid(), v.Digest()
+			v.Close()
+			yield(zxid, digest)
+		},
+		Environment:      s.opts.Environment,
+		Metrics:          s.setMetrics,
+		ResetConnections: s.resetConnections,
+		ResetServer:      s.metrics.reset,
+	}
+}
+
+// configuration is what conf shows.
+func (s *Server) configuration() fourletter.Configuration {
+	conf := s.opts.Conf
+	conf.DirSizes = s.opts.DirSizes()
+	return conf
+}
+
+// connectionSeq yields what cons and stat show of each connection.
+func (s *Server) connectionSeq() iter.Seq[fourletter.Connection] {
+	return func(yield func(fourletter.Connection) bool) {
+		for _, c := range s.connections.all() {
+			if !yield(c.describe()) {
+				return
+			}
+		}
+	}
+}
+
+// describe is what cons shows of c.
+func (c *conn) describe() fourletter.Connection {
+	n := &c.counts
+	c.out.mu.Lock()
+	outstanding, unread := c.out.outstanding, c.out.lenLocked() > 0
+	c.out.mu.Unlock()
+	d := fourletter.Connection{
+		Remote: c.remote, Outstanding: int64(outstanding), Writes: unread,
+		Received: n.received.Load(), Sent: n.sent.Load(),
+	}
+	if n.bound.Load() {
+		d.Reads = true
+		d.Session, d.Established = c.session, c.established
+		d.Timeout = time.Duration(c.timeout.Load())
+		d.LastOp = fourletter.OpName(jute.Op(n.lastOp.Load()))
+		d.LastXid, d.LastZxid = n.lastXid.Load(), jute.Zxid(n.lastZxid.Load())
+		d.LastResponseAt, d.LastLatency = n.lastResponse.Load(), n.lastLat.Load()
+		d.Latency = n.latency.Load()
+	}
+	return d
+}
+
+// sessionBuckets is what dump shows of the expiry of sessions.
+func (s *Server) sessionBuckets() []fourletter.SessionBucket {
+	now := s.opts.Clock.Now()
+	var buckets []fourletter.SessionBucket
+	for _, b := range s.tracker.Load().Buckets() {
+		buckets = append(buckets, fourletter.SessionBucket{At: now.Add(b.In), Sessions: b.Sessions})
+	}
+	return buckets
+}
+
+// ephemerals yields what dump shows of ephemeral znodes. They are gathered first: a View is not held while a client reads.
+func (s *Server) ephemerals() iter.Seq2[jute.SessionID, []string] {
+	return func(yield func(jute.SessionID, []string) bool) {
+		var ids []jute.SessionID
+		paths := map[jute.SessionID][]string{}
+		v := s.opts.Machine.View()
+		v.Ephemerals(func(id jute.SessionID, path string) {
+			if paths[id] == nil {
+				ids = append(ids, id)
+			}
+			paths[id] = append(paths[id], path)
+		})
+		v.Close()
+		for _, id := range ids {
+			if !yield(id, paths[id]) {
+				return
+			}
+		}
+	}
+}
+
+// resetConnections is crst.
+func (s *Server) resetConnections() {
+	for _, c := range s.connections.all() {
+		c.counts.received.Store(0)
+		c.counts.sent.Store(0)
+		c.counts.latency.Reset()
+	}
+}
+
+// outstanding is the number of writes under way.
+func (s *Server) outstanding() (n int64) {
+	for _, c := range s.connections.all() {
+		c.out.mu.Lock()
+		n += int64(c.out.outstanding)
+		c.out.mu.Unlock()
+	}
+	return n
+}

@@ -1,0 +1,223 @@
+package server
+
+import (
+	"errors"
+	"time"
+
+	"zkd/jute"
+	"zkd/storage"
+)
+
+// maxOutstanding is how many writes of one connection may be under way before its next request waits. A guess: many times
+// what clients pipeline.
+const maxOutstanding = 4096
+
+// create proposes create, create2 and createContainer.
+func (c *conn) create(r *request) error { return c.checked(r, &c.req.create) }
+
+// createTTL proposes createTTL.
+func (c *conn) createTTL(r *request) error { return c.checked(r, &c.req.createTTL) }
+
+// remove proposes delete.
+func (c *conn) remove(r *request) error { return c.checked(r, &c.req.version) }
+
+// setData proposes setData.
+func (c *conn) setData(r *request) error { return c.checked(r, &c.req.setData) }
+
+// setACL proposes setACL.
+func (c *conn) setACL(r *request) error { return c.checked(r, &c.req.setACL) }
+
+// decodable is a request record.
+type decodable interface{ Decode(*jute.Decoder) }
+
+// checked proposes a write whose body can be read. All other checks are made when it is applied.
+func (c *conn) checked(r *request, record decodable) error {
+	var d jute.Decoder
+	d.Reset(r.body)
+	record.Decode(&d)
+	if d.Err() != nil {
+		return c.unreadable(r)
+	}
+	return c.propose(r)
+}
+
+// reconfig is refused: members are fixed while there is one. ZooKeeper looks at reconfigEnabled before anything else, and a
+// standalone server has not implemented it.
+func (c *conn) reconfig(r *request) error {
+	var d jute.Decoder
+	var q jute.ReconfigRequest
+	d.Reset(r.body)
+	q.Decode(&d)
+	if d.Err() != nil {
+		return c.unreadable(r)
+	}
+	code := jute.ReconfigDisabled
+	if c.server.opts.ReconfigEnabled {
+		code = jute.Unimplemented
+	}
+	return c.submit(&request{xid: r.xid, op: jute.OpError}, code)
+}
+
+// closeSession proposes the end of the session. What the client sends behind it is dropped.
+func (c *conn) closeSession(r *request) error {
+	c.closing.Store(true)
+	return c.submit(&request{xid: r.xid, op: r.op}, jute.OK)
+}
+
+// propose has a write committed; Applied answers it. A multi that cannot be read is a transaction, too: it takes a zxid.
+func (c *conn) propose(r *request) error { return c.submit(r, jute.OK) }
+
+// submit proposes r. code is the answer of an OpError.
+func (c *conn) submit(r *request, code jute.Code) error {
+	s := c.server
+	if !c.out.awaitSettled(maxOutstanding, flushAtBytes) {
+		return errGone
+	}
+	c.out.mu.Lock()
+	c.out.outstanding++
+	c.out.arrivals.push(c.now)
+	c.out.mu.Unlock()
+	p := &c.req.proposal
+	*p = storage.Proposal{
+		Op: r.op, Session: c.session, Xid: r.xid, Time: s.millis(), Flags: s.opts.Flags, Code: code,
+		Server: s.opts.ServerID, Identities: c.ids.Snapshot(), Body: r.body,
+	}
+	if err := s.opts.node.Propose(p, c); err != nil {
+		c.Dropped(err)
+		return err
+	}
+	return nil
+}
+
+// Applied appends the reply to a write. The apply goroutine calls it, after the write's events.
+func (c *conn) Applied(r *storage.Result) {
+	if r.Code == jute.SessionMoved {
+		c.out.close()
+		return
+	}
+	closes := r.Op == jute.OpCloseSession
+	o := &c.out
+	o.mu.Lock()
+	o.outstanding--
+	arrival, _ := o.arrivals.pop()
+	if !o.closed {
+		b, mark := c.beginLocked(r.Xid, r.Zxid, headerCode(r))
+		c.endLocked(appendResult(b, r), mark)
+	}
+	if o.outstanding == 0 || o.outstanding == maxOutstanding {
+		o.settled.Broadcast()
+	}
+	o.finish = o.finish || closes
+	wake := c.queueLocked()
+	o.mu.Unlock()
+	if wake {
+		c.server.flusher.add(c)
+	}
+	c.answered(r.Xid, r.Zxid)
+	c.written(r.Op, arrival)
+}
+
+// written records a write's latency.
+func (c *conn) written(op jute.Op, arrival time.Duration) {
+	now := c.server.elapsed()
+	c.latency(op, arrival, now)
+	c.server.metrics.updates.Add((now - arrival).Milliseconds())
+}
+
+// Dropped ends the connection: whether the write will be applied is not known, and a client knows what that means.
+func (c *conn) Dropped(error) {
+	c.out.mu.Lock()
+	c.out.outstanding--
+	c.out.closeLocked()
+	c.out.mu.Unlock()
+}
+
+// headerCode is the code in the header of the reply: OK for a multi that could be read, whatever became of it.
+func headerCode(r *storage.Result) jute.Code {
+	if r.Op == jute.OpMulti && len(r.Ops) > 0 {
+		return jute.OK
+	}
+	return r.Code
+}
+
+// appendResult appends the body of a write's reply.
+func appendResult(b []byte, r *storage.Result) []byte {
+	if r.Op == jute.OpMulti {
+		if headerCode(r) != jute.OK {
+			return b
+		}
+		for i := range r.Ops {
+			b = appendOpResult(b, &r.Ops[i])
+		}
+		return jute.AppendMultiEnd(b)
+	}
+	if r.Code != jute.OK {
+		return b
+	}
+	return appendBody(b, r.Op, r.Path, &r.Stat)
+}
+
+// appendOpResult appends the result of one operation of a multi.
+func appendOpResult(b []byte, r *storage.OpResult) []byte {
+	h := jute.MultiHeader{Type: r.Op, Err: r.Code}
+	b = h.Append(b)
+	if r.Op == jute.OpError {
+		return (&jute.ErrorResponse{Err: r.Code}).Append(b)
+	}
+	return appendBody(b, r.Op, r.Path, &r.Stat)
+}
+
+// appendBody appends what a successful write answers.
+func appendBody(b []byte, op jute.Op, path string, stat *jute.Stat) []byte {
+	switch op {
+	case jute.OpCreate:
+		return jute.AppendString(b, path)
+	case jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
+		return stat.Append(jute.AppendString(b, path))
+	case jute.OpSetData, jute.OpSetACL:
+		return stat.Append(b)
+	default: // delete, check and closeSession answer with the header alone
+		return b
+	}
+}
+
+// sync answers when this server has applied all that was committed when it came.
+func (c *conn) sync(r *request) error {
+	var d jute.Decoder
+	p := &c.req.path
+	d.Reset(r.body)
+	p.Decode(&d)
+	if d.Err() != nil {
+		return c.unreadable(r)
+	}
+	w := &barrier{done: make(chan error, 1)}
+	c.server.opts.node.Barrier(w)
+	if err := <-w.done; err != nil {
+		return err
+	}
+	c.out.mu.Lock()
+	b, mark := c.beginLocked(r.xid, w.zxid, jute.OK)
+	c.endLocked((&jute.SyncResponse{Path: p.Path, Nulls: p.Nulls}).Append(b), mark)
+	c.out.mu.Unlock()
+	c.answered(r.xid, w.zxid)
+	c.latency(r.op, c.now, c.server.elapsed())
+	return nil
+}
+
+// barrier waits for a sync.
+type barrier struct {
+	zxid jute.Zxid
+	done chan error
+}
+
+// errNoBarrier means a barrier that was given up.
+var errNoBarrier = errors.New("sync was given up")
+
+// Applied ends the wait.
+func (w *barrier) Applied(r *storage.Result) {
+	w.zxid = r.Zxid
+	w.done <- nil
+}
+
+// Dropped ends the wait.
+func (w *barrier) Dropped(err error) { w.done <- errors.Join(errNoBarrier, err) }
