@@ -38,7 +38,7 @@ type conn struct {
 
 	counts connCounts
 	req    records // owned by the reader
-	now    time.Duration
+	now    time.Duration // when the requests in the input buffer came; owned by the reader
 }
 
 // connCounts is what the four-letter words cons and stat show of a connection. Atomic.
@@ -93,17 +93,20 @@ const maxInt = int(^uint(0) >> 1)
 
 // step takes and answers one request; before it waits for the client, it writes what there is.
 func (c *conn) step() error {
-	if !c.in.hasFrame() {
+	waits := !c.in.hasFrame()
+	if waits {
 		c.out.flush()
 		c.in.release()
 	}
-	idle := len(c.in.buffered()) == 0
 	frame, err := c.in.frame()
 	if err != nil {
 		return err
 	}
-	if idle {
+	if waits {
 		c.now = c.server.elapsed()
+		if live := c.live.Load(); live != nil {
+			live.Touch()
+		}
 	}
 	if len(frame) < 8 {
 		return errShortRequest
@@ -116,9 +119,6 @@ func (c *conn) step() error {
 	c.server.metrics.received.Add(1)
 	if c.closing.Load() {
 		return nil
-	}
-	if live := c.live.Load(); live != nil {
-		live.Touch()
 	}
 	return c.server.dispatch(c, &request{xid: h.Xid, op: h.Op, body: d.Remaining()})
 }
@@ -236,15 +236,4 @@ func (c *conn) queueLocked() bool {
 	}
 	o.queued = true
 	return true
-}
-
-// end closes the connection when what it has is written. Any goroutine may call it.
-func (c *conn) end() {
-	c.out.mu.Lock()
-	c.out.finish = true
-	wake := c.queueLocked()
-	c.out.mu.Unlock()
-	if wake {
-		c.server.flusher.add(c)
-	}
 }

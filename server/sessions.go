@@ -61,7 +61,7 @@ func (s *Server) Committed(r *storage.Result) {
 		delete(s.sessions.bound, info.ID)
 		s.sessions.mu.Unlock()
 		if c != nil && !c.closing.Load() { // expired; a client that asked for it is answered first
-			c.end()
+			c.out.close()
 		}
 	}
 }

@@ -72,7 +72,8 @@ func (c *conn) setWatches(r *request) error {
 		}
 	}
 	c.out.mu.Lock()
-	*c.out.buf = append(c.out.openLocked(), missed...)
+	b := c.out.openLocked()
+	*c.out.buf = append(b, missed...)
 	c.out.mu.Unlock()
 	giveBuffer(&missed)
 	return c.answer(r, v, jute.OK, nil)
