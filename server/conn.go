@@ -37,7 +37,7 @@ type conn struct {
 	closing atomic.Bool  // the client has asked to close: what follows is dropped
 
 	counts connCounts
-	req    records // owned by the reader
+	req    records       // owned by the reader
 	now    time.Duration // when the requests in the input buffer came; owned by the reader
 }
 

@@ -10,9 +10,9 @@ import (
 // handler answers one request, or takes it for an answer later. An error ends the connection.
 type handler func(c *conn, r *request) error
 
-// handlers is the table of opcodes that clients may send. What is not here is answered Unimplemented, and the connection
-// closed: unknown opcodes, check outside a multi, and what only servers propose. (Quirk not kept: 3.9.5 takes deleteContainer
-// and createSession from clients, without any check.)
+// handlers is the table of opcodes that clients may send. What is not here is answered Unimplemented, and the
+// connection closed: unknown opcodes, check outside a multi, and what only servers propose. (Quirk not kept: 3.9.5
+// takes deleteContainer and createSession from clients, without any check.)
 var handlers = map[jute.Op]handler{
 	jute.OpPing:                 (*conn).ping,
 	jute.OpAuth:                 (*conn).auth,
@@ -44,7 +44,8 @@ var handlers = map[jute.Op]handler{
 	jute.OpSASL:                 (*conn).sasl,
 }
 
-// isWrite says which requests are proposals: they do not wait for one another. deleteContainer and check are never here.
+// isWrite says which requests are proposals: they do not wait for one another. deleteContainer and check are never
+// here.
 func isWrite(op jute.Op) bool {
 	switch op {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpDelete, jute.OpSetData,
@@ -116,8 +117,8 @@ func (c *conn) ping(r *request) error {
 	return nil
 }
 
-// auth takes an identity in (ZooKeeperServer.processPacket). Its reply may overtake those of writes under way, as it does in
-// ZooKeeper. A body that cannot be read closes the connection.
+// auth takes an identity in (ZooKeeperServer.processPacket). Its reply may overtake those of writes under way, as it
+// does in ZooKeeper. A body that cannot be read closes the connection.
 func (c *conn) auth(r *request) error {
 	var d jute.Decoder
 	var p jute.AuthPacket

@@ -19,14 +19,15 @@
 //
 // # Invariants
 //
-//   - Replies leave in the order of the requests: a request that is not a write waits until the connection's writes under
-//     way are answered. A write never waits for another.
-//   - A watch event is in a connection's output before any reply that shows the change, and after the reply that registered
-//     the watch: events are appended while the change is published, replies of reads while their View is open.
-//   - Lock order: the View (the machine's lock), then a connection's output lock; a connection's output lock is never held
-//     when a View is opened. The sessions' lock and the flusher's lock are leaves.
-//   - The apply goroutine never waits for a client: what a client does not read is bounded, and beyond that the client is cut
-//     off. A reader waits for its own client only.
+//   - Replies leave in the order of the requests: a request that is not a write waits until the connection's writes
+//     under way are answered. A write never waits for another.
+//   - A watch event is in a connection's output before any reply that shows the change, and after the reply that
+//     registered the watch: events are appended while the change is published, replies of reads while their View is
+//     open.
+//   - Lock order (docs/lock-order.md): the View (the machine's lock), then a connection's output lock; a connection's
+//     output lock is never held when a View is opened. The sessions' lock and the flusher's lock are leaves.
+//   - The apply goroutine never waits for a client: what a client does not read is bounded, and beyond that the client
+//     is cut off. A reader waits for its own client only.
 //   - A frame costs memory as its bytes arrive, never by what its length says.
 //
 // # Ownership

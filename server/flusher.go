@@ -2,8 +2,8 @@ package server
 
 import "sync"
 
-// flusher writes the output of connections that the apply goroutine has appended to: one goroutine for all of them, which
-// never waits for a client.
+// flusher writes the output of connections that the apply goroutine has appended to: one goroutine for all of them,
+// which never waits for a client.
 type flusher struct {
 	mu      sync.Mutex
 	pending []*conn // guarded by mu; each at most once (output.queued)

@@ -14,7 +14,8 @@ import (
 // errHandshake means a first frame that is no ConnectRequest.
 var errHandshake = errors.New("first frame is not a connect request")
 
-// handshake answers the first frame: a four-letter word, or a ConnectRequest. nil means that the session is there and bound.
+// handshake answers the first frame: a four-letter word, or a ConnectRequest. nil means that the session is there and
+// bound.
 func (c *conn) handshake() error {
 	deadline := c.server.opts.Clock.Now().Add(c.server.opts.HandshakeTimeout)
 	if err := c.in.net.SetReadDeadline(deadline); err != nil {
@@ -153,8 +154,8 @@ func (c *conn) answerWord(w fourletter.Word) error {
 	return errClose
 }
 
-// idSource makes session ids as ZooKeeper lays them out: the server's id in the top byte, then 40 bits of the time of the
-// start, then a counter (SessionTrackerImpl.initializeNextSessionId).
+// idSource makes session ids as ZooKeeper lays them out: the server's id in the top byte, then 40 bits of the time of
+// the start, then a counter (SessionTrackerImpl.initializeNextSessionId).
 type idSource struct{ last counter }
 
 // newIDSource returns the source of a server that starts now.

@@ -13,7 +13,8 @@ import (
 // errFrameLength means a frame that is longer than jute.maxbuffer, or of negative length.
 var errFrameLength = errors.New("frame length is out of range")
 
-// input takes frames from a connection. It holds a buffer only while there are bytes in it. Owned by the reader goroutine.
+// input takes frames from a connection. It holds a buffer only while there are bytes in it. Owned by the reader
+// goroutine.
 type input struct {
 	net      net.Conn
 	raw      syscall.RawConn // of a TCP connection, else nil
@@ -127,8 +128,8 @@ func (in *input) tryRead(fd uintptr) bool {
 // retry reads again after a signal.
 func (in *input) retry(fd uintptr) bool { return in.tryRead(fd) }
 
-// makeRoom provides room for at least one more byte: moves what is there to the front, and doubles the buffer only when it is
-// full, so that a length costs nothing until its bytes come.
+// makeRoom provides room for at least one more byte: moves what is there to the front, and doubles the buffer only when
+// it is full, so that a length costs nothing until its bytes come.
 func (in *input) makeRoom(n int) {
 	b := *in.buf
 	if in.start > 0 {

@@ -9,8 +9,8 @@ import (
 	"zkd/quorum/clock"
 )
 
-// limiter writes warnings that a client can cause, so that no client can fill the log: a few at once, then one per second,
-// with the number of those left out.
+// limiter writes warnings that a client can cause, so that no client can fill the log: a few at once, then one per
+// second, with the number of those left out.
 type limiter struct {
 	logger *slog.Logger
 	clock  clock.Clock

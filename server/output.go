@@ -125,8 +125,8 @@ func (o *output) doneLocked() {
 	o.settled.Broadcast()
 }
 
-// tryFlush writes what there is without waiting. It returns false if the client does not take all of it; then writing is
-// still set, and the caller has drain called on a goroutine that may wait.
+// tryFlush writes what there is without waiting. It returns false if the client does not take all of it; then writing
+// is still set, and the caller has drain called on a goroutine that may wait.
 func (o *output) tryFlush() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -211,8 +211,8 @@ func (o *output) closeLocked() {
 	o.settled.Broadcast()
 }
 
-// awaitSettled waits until no write is outstanding and what is unread is below limit. It returns false if the connection has
-// ended.
+// awaitSettled waits until no write is outstanding and what is unread is below limit. It returns false if the
+// connection has ended.
 func (o *output) awaitSettled(outstanding, limit int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

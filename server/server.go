@@ -168,8 +168,9 @@ func (s *Server) readDeadline() time.Time {
 	return time.Time{}
 }
 
-// Shutdown takes no more connections and requests, answers the requests that were taken, and closes the connections. Sessions
-// go on: their clients come back. If ctx ends before, the connections are closed as they are. The node must still run.
+// Shutdown takes no more connections and requests, answers the requests that were taken, and closes the connections.
+// Sessions go on: their clients come back. If ctx ends before, the connections are closed as they are. The node must
+// still run.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.listeners.Lock()
 	first := !s.listeners.down

@@ -19,8 +19,8 @@ type sessions struct {
 // init makes the map empty.
 func (s *sessions) init() { s.bound = map[jute.SessionID]*conn{} }
 
-// bind makes c the connection of its session, and closes the one before: the client has come back, with the right password.
-// The apply goroutine calls it.
+// bind makes c the connection of its session, and closes the one before: the client has come back, with the right
+// password. The apply goroutine calls it.
 func (s *Server) bind(c *conn) {
 	s.sessions.mu.Lock()
 	before := s.sessions.bound[c.session]
@@ -41,8 +41,9 @@ func (s *Server) unbind(c *conn) {
 	}
 }
 
-// Committed fires the watches of a write and keeps the tracker in step with the sessions. The apply goroutine calls it, before
-// the write is visible and before its client is answered; during the node's start too, when nobody watches.
+// Committed fires the watches of a write and keeps the tracker in step with the sessions. The apply goroutine calls
+// it, before the write is visible and before its client is answered; during the node's start too, when nobody
+// watches.
 func (s *Server) Committed(r *storage.Result) {
 	for i := range r.Events {
 		s.watches.Fire((*watch.Event)(&r.Events[i]))
@@ -76,8 +77,8 @@ func (s *Server) adoptSessions() {
 	})
 }
 
-// expire proposes the end of sessions that were silent for too long. The tracker calls it. A session whose end is not taken
-// is gone with the node.
+// expire proposes the end of sessions that were silent for too long. The tracker calls it. A session whose end is not
+// taken is gone with the node.
 func (s *Server) expire(ids []jute.SessionID) {
 	for _, id := range ids {
 		s.metrics.expired.Add(1)

@@ -118,7 +118,8 @@ func (s *Server) sessionBuckets() []fourletter.SessionBucket {
 	return buckets
 }
 
-// ephemerals yields what dump shows of ephemeral znodes. They are gathered first: a View is not held while a client reads.
+// ephemerals yields what dump shows of ephemeral znodes. They are gathered first: a View is not held while a client
+// reads.
 func (s *Server) ephemerals() iter.Seq2[jute.SessionID, []string] {
 	return func(yield func(jute.SessionID, []string) bool) {
 		var ids []jute.SessionID

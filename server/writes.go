@@ -8,8 +8,8 @@ import (
 	"zkd/storage"
 )
 
-// maxOutstanding is how many writes of one connection may be under way before its next request waits. A guess: many times
-// what clients pipeline.
+// maxOutstanding is how many writes of one connection may be under way before its next request waits. A guess: many
+// times what clients pipeline.
 const maxOutstanding = 4096
 
 // create proposes create, create2 and createContainer.
@@ -41,8 +41,8 @@ func (c *conn) checked(r *request, record decodable) error {
 	return c.propose(r)
 }
 
-// reconfig is refused: members are fixed while there is one. ZooKeeper looks at reconfigEnabled before anything else, and a
-// standalone server has not implemented it.
+// reconfig is refused: members are fixed while there is one. ZooKeeper looks at reconfigEnabled before anything else,
+// and a standalone server has not implemented it.
 func (c *conn) reconfig(r *request) error {
 	var d jute.Decoder
 	var q jute.ReconfigRequest
@@ -64,7 +64,8 @@ func (c *conn) closeSession(r *request) error {
 	return c.submit(&request{xid: r.xid, op: r.op}, jute.OK)
 }
 
-// propose has a write committed; Applied answers it. A multi that cannot be read is a transaction, too: it takes a zxid.
+// propose has a write committed; Applied answers it. A multi that cannot be read is a transaction, too: it takes a
+// zxid.
 func (c *conn) propose(r *request) error { return c.submit(r, jute.OK) }
 
 // submit proposes r. code is the answer of an OpError.

@@ -13,8 +13,8 @@ import (
 
 // Limits of a connection.
 const (
-	// MaxReplyBytes is the longest reply that is taken: four times the default of jute.maxbuffer.
-	MaxReplyBytes = 4 << 20
+	// MaxReplyBytes is the longest reply that is taken: the children of a znode under which a long create load ran.
+	MaxReplyBytes = 16 << 20
 	// firstBufferBytes is what an idle connection holds. It grows when replies are longer or pipelined.
 	firstBufferBytes = 512
 	// readBytes is the room offered to the kernel for pipelined replies, once a connection reads any.

@@ -27,7 +27,8 @@ import (
 // stopTimeout is how long a clean stop may take before what is left is given up.
 const stopTimeout = 30 * time.Second
 
-// gcPercent trades memory for processor time: most of what the server keeps is caches of fixed size (docs/performance.md).
+// gcPercent trades memory for processor time: most of what the server keeps is caches of fixed size
+// (docs/performance.md).
 const gcPercent = 100
 
 // instance is one running server: what is opened, in the order of opening.
@@ -133,8 +134,9 @@ func (i *instance) openStores() (err error) {
 	if err != nil {
 		return err
 	}
-	i.machine, err = storage.OpenMachine(storage.MachineOptions{Dir: i.dir.StateDir(), FS: vfs.Default, Logger: i.logger,
-		OnFatal: i.fail})
+	i.machine, err = storage.OpenMachine(storage.MachineOptions{
+		Dir: i.dir.StateDir(), FS: vfs.Default, Logger: i.logger, OnFatal: i.fail,
+	})
 	return err
 }
 
@@ -149,8 +151,9 @@ func (i *instance) serverID() uint64 {
 // serverOptions turns the configuration into the server's options.
 func (i *instance) serverOptions() (server.Options, error) {
 	c := i.config
-	registry, err := auth.New(auth.Options{DigestDisabled: !c.Auth.DigestEnabled, DigestAlgorithm: c.Auth.DigestAlgorithm,
-		SuperDigest: c.Auth.SuperDigest})
+	registry, err := auth.New(auth.Options{
+		DigestDisabled: !c.Auth.DigestEnabled, DigestAlgorithm: c.Auth.DigestAlgorithm, SuperDigest: c.Auth.SuperDigest,
+	})
 	if err != nil {
 		return server.Options{}, fmt.Errorf("authentication: %w", err)
 	}

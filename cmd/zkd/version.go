@@ -25,7 +25,8 @@ func newVersionCommand() *cobra.Command {
 	}
 }
 
-// buildInfo returns the revision that the binary was built from and its time, as far as the toolchain has recorded them.
+// buildInfo returns the revision that the binary was built from and its time, as far as the toolchain has recorded
+// them.
 func buildInfo() (revision string, built time.Time) {
 	revision = "unknown"
 	info, ok := debug.ReadBuildInfo()

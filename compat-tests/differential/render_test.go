@@ -80,7 +80,8 @@ func (r *renderer) frame(op jute.Op, payload []byte) (string, jute.ReplyHeader) 
 		return b.String() + f.end(), h
 	}
 	fmt.Fprintf(&b, "xid=%d zxid=%s err=%v", h.Xid, r.zxid(int64(h.Zxid)), h.Err)
-	if h.Err == jute.OK {
+	// A multiRead that meets an unreadable operation answers with an error and the results it has.
+	if h.Err == jute.OK || op == jute.OpMultiRead && len(f.rest) > 0 {
 		b.WriteString(r.body(op, f))
 	}
 	return b.String() + f.end(), h

@@ -300,7 +300,7 @@ func (r *runner) handshake(c *conn, l line) (string, error) {
 		c.close()
 		return text, nil
 	}
-	c.id, c.passwd = id, passwd
+	c.id, c.passwd = id, slices.Clone(passwd)
 	if name, known := r.render.sessions[id]; known {
 		return text + " as " + name, nil
 	}

@@ -31,6 +31,8 @@ const (
 	markerLine = "printwatches is "
 
 	notConnected = "Not connected" // printed by every command without a connection, the marker included
+
+	whoamiHeading = "Auth scheme: User"
 )
 
 // step is one command and what must have been printed before the next one is sent.
@@ -200,6 +202,9 @@ func (c *cli) until(command string, await []string, markers int) string {
 				command, markers, await, printed, events)
 		}
 	}
+	if heading := slices.Index(printed, whoamiHeading); heading >= 0 {
+		slices.Sort(printed[heading+1:]) // the identities, which the server keeps in a hash set
+	}
 	return strings.Join(append(printed, events...), "\n") + "\n"
 }
 
@@ -219,9 +224,10 @@ func (c *cli) awaitExit() {
 	}
 }
 
-// onlyMarkerPrints tells whether only the marker can have printed that there is no connection.
+// onlyMarkerPrints tells whether only the marker can have printed that there is no connection. addauth does not wait
+// for the answer, and a refusal ends the connection.
 func onlyMarkerPrints(command string) bool {
-	return command == "close" || strings.HasPrefix(command, "connect ")
+	return command == "close" || strings.HasPrefix(command, "connect ") || strings.HasPrefix(command, "addauth ")
 }
 
 func sortedList(line string) string {

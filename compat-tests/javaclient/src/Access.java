@@ -23,10 +23,10 @@ final class Access {
     static void run() throws Exception {
         Recorder.title("access");
         try (ZooKeeper ann = Main.connect(Main.server); ZooKeeper other = Main.connect(Main.server)) {
-            call("whoAmI before", () -> ann.whoAmI());
+            call("whoAmI before", () -> Recorder.identities(ann.whoAmI()));
             call("auth: without identity", () -> ann.create("/acl", null, Ids.CREATOR_ALL_ACL, CreateMode.PERSISTENT));
             ann.addAuthInfo("digest", bytes("ann:secret"));
-            call("whoAmI after", () -> ann.whoAmI());
+            call("whoAmI after", () -> Recorder.identities(ann.whoAmI()));
             call("create for the creator", () -> ann.create("/acl", bytes("hidden"), Ids.CREATOR_ALL_ACL,
                 CreateMode.PERSISTENT));
             ann.create("/acl/child", null, acl(Perms.ALL, "world", "anyone"), CreateMode.PERSISTENT);
@@ -37,7 +37,7 @@ final class Access {
             call("ACL now without admin", () -> other.getACL("/acl", null));
             call("setACL without admin", () -> ann.setACL("/acl", OPEN, -1));
             other.addAuthInfo("digest", bytes("super:superpw"));
-            call("whoAmI of super", () -> other.whoAmI());
+            call("whoAmI of super", () -> Recorder.identities(other.whoAmI()));
             call("super may", () -> other.setACL("/acl", OPEN, -1));
             call("super config", () -> other.setData("/zookeeper/config", bytes(""), -1).getVersion());
         }

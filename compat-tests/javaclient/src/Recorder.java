@@ -85,6 +85,15 @@ final class Recorder {
         return value.toString();
     }
 
+    /** Who the session is, in an order of its own: the server keeps the identities in a hash set. */
+    static List<String> identities(List<ClientInfo> infos) {
+        List<String> shown = new ArrayList<>();
+        for (ClientInfo info : infos) {
+            shown.add(show(info));
+        }
+        return sorted(shown);
+    }
+
     /** A list whose order the server does not promise. */
     static List<String> sorted(List<String> names) {
         List<String> copy = new ArrayList<>(names);

@@ -102,7 +102,7 @@ final class Sessions {
                 call("identity and ephemeral survive", () -> cut.setData("/root/kept", null, -1));
             }
             System.out.println("same session: " + (cut.getSessionId() == id));
-            call("whoAmI again", () -> cut.whoAmI());
+            call("whoAmI again", () -> Recorder.identities(cut.whoAmI()));
         }
         call("gone with the close", () -> zk.exists("/root/kept", false));
     }

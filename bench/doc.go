@@ -1,0 +1,25 @@
+// Package bench loads a server of the ZooKeeper protocol and says what it did and what that cost: throughput,
+// latencies, errors, the server's CPU time per request and its memory. Compare does it to two servers in turn and
+// puts the ratios together.
+//
+// A load is named (Loads) and shaped by Options. The closed loads keep a fixed number of requests outstanding on each
+// connection, one goroutine a connection, which reads all replies that have come, records them, and answers with as
+// many new requests in one write: the client stays cheap, so that the server is what is measured. The paced load is
+// open: requests are due at even intervals whatever the server does, and latencies count from when they were due. The
+// others look at memory (idle, watches, million), at the delivery of events (fanout) and at restarts (million).
+//
+// The package owns: the loads, their recording, the results, the two tables. It must never know what kind of server
+// it loads: a Target is an address, and two functions that read its usage and restart it. Of the module it imports
+// the codec only, so that nothing of the server under test can leak into the measurement.
+//
+// Invariants:
+//
+//   - Everything is bounded, in time and in number: Options.Validate has the limits, and a connection whose server
+//     has gone silent fails at its deadline.
+//   - A reply counts for the interval that it belongs to: when it came in a closed load, when its request was due in
+//     an open one. Nothing of the warm-up counts.
+//   - Data is random, so that a server that compresses gains nothing from it.
+//   - A figure that is not known is absent from a table and from JSON, never 0.
+//
+// Sub-packages: client is the connection, process starts servers and reads their usage.
+package bench

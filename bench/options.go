@@ -1,0 +1,189 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Options shape one run of a load. Fields that a load does not use are ignored by it.
+type Options struct {
+	Load        string
+	Clients     int           // connections, each with a session
+	Outstanding int           // requests on their way per connection
+	ReadPercent int           // share of reads in mixed, 0 to 100
+	SizeBytes   int           // data of a znode
+	Count       int           // sessions, watches or znodes of the memory loads
+	Rate        int           // paced writes a second over all connections
+	Warmup      time.Duration // before the interval that counts
+	Duration    time.Duration // the interval that counts
+	Seed        uint64        // of the data and of the order of reads and writes
+}
+
+// Limits of the options: guesses at what one machine can hold, to keep a slip of the finger from filling a disk.
+const (
+	clientsMax     = 50_000
+	outstandingMax = 1_000 // with short requests; bytesOnWayMax bounds long ones
+	countMax       = 50_000_000
+	rateMax        = 1_000_000
+	sizeMax        = 1 << 20
+	durationMax    = time.Hour
+	// bytesOnWayMax is what may be on its way on one connection. More could fill the buffers of both sides, so that
+	// each waits for the other to read.
+	bytesOnWayMax = 1 << 20
+	// opsPerMulti is the number of operations of each request of the load multi.
+	opsPerMulti = 10
+)
+
+// Load describes a load.
+type Load struct {
+	Name     string
+	Summary  string // for the help, lower case
+	Defaults Options
+	run      func(*run) ([]Result, error)
+}
+
+// Loads returns all loads, in the order of the help.
+func Loads() []Load {
+	closed := Options{Clients: 250, Outstanding: 100, SizeBytes: 1024, Warmup: 5 * time.Second, Duration: 10 * time.Second}
+	with := func(change func(*Options)) Options {
+		o := closed
+		change(&o)
+		return o
+	}
+	return []Load{
+		{"mixed", "reads and writes of 1 KiB in a given ratio, the load of the ZooKeeper paper",
+			with(func(o *Options) { o.ReadPercent = 80 }), (*run).closed},
+		{"read", "getData of 1 KiB", with(func(o *Options) { o.ReadPercent = 100 }), (*run).closed},
+		{"write", "setData of 1 KiB", closed, (*run).closed},
+		{"create", "creates of persistent znodes of 1 KiB",
+			with(func(o *Options) { o.Clients = 32 }), (*run).closed},
+		{"multi", "multis of ten setData of 1 KiB each",
+			with(func(o *Options) { o.Clients, o.Outstanding = 32, 10 }), (*run).closed},
+		{"latency", "one client with one request at a time: reads, then writes",
+			with(func(o *Options) { o.Clients, o.Outstanding = 1, 1 }), (*run).latency},
+		{"paced", "evenly paced writes, latencies counted from when each was due",
+			with(func(o *Options) { o.Clients, o.Rate, o.Duration = 16, 4000, 30*time.Second }), (*run).paced},
+		{"fanout", "one write at a time on a znode that all clients watch",
+			with(func(o *Options) { o.Clients, o.SizeBytes = 1000, 100 }), (*run).fanout},
+		{"idle", "idle sessions: memory of the server for each",
+			with(func(o *Options) { o.Count, o.Duration = 5000, 5*time.Second }), (*run).idle},
+		{"watches", "watches of all clients on the same znodes: memory of the server for each",
+			with(func(o *Options) { o.Clients, o.Count, o.Duration = 100, 1_000_000, 5*time.Second }), (*run).watches},
+		{"million", "fill with znodes of 100 bytes; memory, paced writes on top, restart after kill -9",
+			with(func(o *Options) {
+				o.Clients, o.SizeBytes, o.Count, o.Rate, o.Duration = 32, 100, 1_000_000, 4000, 30*time.Second
+			}), (*run).million},
+	}
+}
+
+// LoadNamed returns the load of that name.
+func LoadNamed(name string) (Load, error) {
+	var names []string
+	for _, load := range Loads() {
+		if load.Name == name {
+			load.Defaults.Load = name
+			return load, nil
+		}
+		names = append(names, load.Name)
+	}
+	return Load{}, fmt.Errorf("no load is named %q: use one of %s", name, strings.Join(names, ", "))
+}
+
+// ParseCase reads a load with its shape, as "compare" takes it: NAME[:CLIENTSxOUTSTANDING][@READPERCENT][#COUNT],
+// such as read:64x1, mixed:250x100@50 or million#100000. All else is the load's default.
+func ParseCase(text string) (Options, error) {
+	rest, count, hasCount := strings.Cut(text, "#")
+	rest, percent, hasPercent := strings.Cut(rest, "@")
+	name, shape, hasShape := strings.Cut(rest, ":")
+	load, err := LoadNamed(name)
+	if err != nil {
+		return Options{}, err
+	}
+	o := load.Defaults
+	var errs []error
+	number := func(into *int, text string) {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%q is not a number", text))
+		}
+		*into = n
+	}
+	if hasCount {
+		number(&o.Count, count)
+	}
+	if hasPercent {
+		number(&o.ReadPercent, percent)
+	}
+	if hasShape {
+		clients, outstanding, ok := strings.Cut(shape, "x")
+		if !ok {
+			outstanding = "1"
+		}
+		number(&o.Clients, clients)
+		number(&o.Outstanding, outstanding)
+	}
+	errs = append(errs, o.Validate())
+	if err := errors.Join(errs...); err != nil {
+		return Options{}, fmt.Errorf("case %q, use NAME[:CLIENTSxOUTSTANDING][@READPERCENT][#COUNT]: %w", text, err)
+	}
+	return o, nil
+}
+
+// Validate returns all that is out of range, joined.
+func (o Options) Validate() error {
+	_, err := LoadNamed(o.Load)
+	errs := []error{err}
+	within := func(name string, value, low, high int) {
+		if value < low || value > high {
+			errs = append(errs, fmt.Errorf("%s is %d: it must be %d to %d", name, value, low, high))
+		}
+	}
+	within("clients", o.Clients, 1, clientsMax)
+	within("outstanding", o.Outstanding, 1, outstandingMax)
+	within("read percent", o.ReadPercent, 0, 100)
+	within("size", o.SizeBytes, 0, sizeMax)
+	within("count", o.Count, 0, countMax)
+	within("rate", o.Rate, 0, rateMax)
+	within("warm-up in seconds", int(o.Warmup.Seconds()), 0, int(durationMax.Seconds()))
+	within("duration in seconds", int(o.Duration.Seconds()), 0, int(durationMax.Seconds()))
+	if o.Duration <= 0 {
+		errs = append(errs, errors.New("duration must be positive"))
+	}
+	bytes := o.SizeBytes
+	if o.Load == "multi" {
+		bytes *= opsPerMulti
+	}
+	if onWay := bytes * (o.Outstanding - 1); onWay > bytesOnWayMax {
+		errs = append(errs, fmt.Errorf("size times outstanding is %d bytes: it may be %d", onWay, bytesOnWayMax))
+	}
+	switch o.Load {
+	case "paced":
+		within("rate", o.Rate, 1, rateMax)
+	case "idle", "million":
+		within("count", o.Count, 1, countMax)
+	case "watches":
+		within("count", o.Count, o.Clients, countMax)
+	}
+	return errors.Join(errs...)
+}
+
+// String is the load with its shape, as ParseCase reads it for the closed loads.
+func (o Options) String() string {
+	switch o.Load {
+	case "idle", "watches", "million":
+		return fmt.Sprintf("%s#%d", o.Load, o.Count)
+	case "mixed":
+		return fmt.Sprintf("mixed:%dx%d@%d", o.Clients, o.Outstanding, o.ReadPercent)
+	case "latency":
+		return o.Load
+	case "paced":
+		return fmt.Sprintf("paced %d/s", o.Rate)
+	case "fanout":
+		return fmt.Sprintf("fanout:%d", o.Clients)
+	default:
+		return fmt.Sprintf("%s:%dx%d", o.Load, o.Clients, o.Outstanding)
+	}
+}
