@@ -291,3 +291,14 @@ func (r *reply) data(t testing.TB) string {
 	r.decodeBody(t, &got)
 	return string(got.Data)
 }
+
+// rest takes everything until the server closes.
+func (c *client) rest() []byte {
+	c.t.Helper()
+	_ = c.net.SetReadDeadline(time.Now().Add(testDeadline)) // an error shows with the read
+	b, err := io.ReadAll(c.net)
+	if err != nil && !isClosed(err) {
+		c.t.Fatalf("read to the end: %v", err)
+	}
+	return b
+}

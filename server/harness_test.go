@@ -188,3 +188,8 @@ func (r *rig) exists(path string) bool {
 	_, ok := v.Exists(path)
 	return ok
 }
+
+// wordsOf are the four-letter words with a whitelist.
+func wordsOf(whitelist string) *fourletter.Commands {
+	return fourletter.New(fourletter.Options{Whitelist: whitelist})
+}

@@ -118,11 +118,15 @@ func (in *input) takeBuffer() {
 func (in *input) tryRead(fd uintptr) bool {
 	in.takeBuffer()
 	in.got, in.err = syscall.Read(int(fd), (*in.buf)[len(*in.buf):cap(*in.buf)])
-	if in.err == syscall.EAGAIN || in.err == syscall.EINTR {
+	switch {
+	case errors.Is(in.err, syscall.EAGAIN):
 		in.release()
-		return in.err == syscall.EINTR && in.retry(fd)
+		return false
+	case errors.Is(in.err, syscall.EINTR):
+		return in.retry(fd)
+	default:
+		return true
 	}
-	return true
 }
 
 // retry reads again after a signal.

@@ -42,5 +42,5 @@ func (l *limiter) warn(message string, attrs ...any) {
 	if omitted > 0 {
 		attrs = append(attrs, slog.Int("omitted", omitted))
 	}
-	l.logger.Warn(message, attrs...)
+	l.logger.Warn(message, attrs...) //nolint:sloglint // every caller passes a constant
 }

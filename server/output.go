@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"net"
 	"sync"
 	"syscall"
@@ -182,7 +183,7 @@ func (o *output) tryWrite(b []byte) (rest []byte, err error) {
 	}
 	o.attempt.b = nil
 	switch {
-	case o.attempt.err == syscall.EAGAIN || o.attempt.err == syscall.EINTR:
+	case errors.Is(o.attempt.err, syscall.EAGAIN), errors.Is(o.attempt.err, syscall.EINTR):
 		return b, nil
 	case o.attempt.err != nil:
 		return nil, o.attempt.err

@@ -153,7 +153,7 @@ func (m *Machine) Apply(index, term uint64, data []byte, sink Sink) error {
 	if err != nil {
 		return fmt.Errorf("apply log entry %d: %w", index, err)
 	}
-	return m.flush.note(index, int64(len(data)), requests)
+	return m.flush.note(int64(len(data)), requests)
 }
 
 // AppliedIndex returns the index of the last entry applied.

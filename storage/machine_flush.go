@@ -111,7 +111,7 @@ func (f *flusher) wait() error {
 }
 
 // note counts an entry that was applied and begins a flush when enough has come together.
-func (f *flusher) note(index uint64, bytes int64, requests int) error {
+func (f *flusher) note(bytes int64, requests int) error {
 	f.bytes += bytes
 	f.requests += requests
 	return f.begin()

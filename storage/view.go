@@ -141,9 +141,7 @@ func (b *nameBuffer) add(name []byte) string {
 // EphemeralsOf adds the paths of the session's ephemerals that begin with prefix to dst, sorted.
 func (v View) EphemeralsOf(id jute.SessionID, prefix string, dst []string) []string {
 	key := appendEphemeralKey(make([]byte, 0, 64), id, prefix)
-	upper := key // whatever follows is in range, a prefix of any bytes included
-	upper = appendEphemeralKey(nil, id, "")
-	upper = append(upper, 0xff)
+	upper := append(appendEphemeralKey(nil, id, ""), 0xff) // paths begin with '/'
 	err := v.m.store.scanRange(key, upper, func(key, _ []byte) (bool, error) {
 		path := string(key[ephemeralPrefixBytes:])
 		if !strings.HasPrefix(path, prefix) {

@@ -96,9 +96,10 @@ func (i *instance) open(ctx context.Context) error {
 	if _, err := cryptorand.Read(seed[:]); err != nil {
 		return fmt.Errorf("draw the mark of this process: %w", err)
 	}
+	source := rand.NewPCG(binary.NativeEndian.Uint64(seed[:]), binary.NativeEndian.Uint64(seed[8:]))
 	node, err := quorum.Start(ctx, quorum.Options{
 		ID: i.serverID(), Log: i.log, Machine: i.machine, Clock: clock.Real(), Logger: i.logger, Observer: i.server,
-		Rand:    rand.New(rand.NewPCG(binary.NativeEndian.Uint64(seed[:]), binary.NativeEndian.Uint64(seed[8:]))),
+		Rand:    rand.New(source), //nolint:gosec // tells this process's entries from others', and is no secret
 		OnFatal: i.fail,
 	})
 	if err != nil {

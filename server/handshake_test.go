@@ -1,0 +1,274 @@
+package server
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"testing"
+	"time"
+
+	"zkd/jute"
+)
+
+// refused is the answer to a session that is not there.
+func (c *client) wantRefused() {
+	c.t.Helper()
+	w := c.welcome
+	if w.SessionID != 0 || w.TimeoutMillis != 0 || !bytes.Equal(w.Passwd, make([]byte, 16)) {
+		c.t.Fatalf("want a refusal, got %+v", w)
+	}
+	c.wantClosed()
+}
+
+func TestHandshakeOfANewSession(t *testing.T) {
+	r := newRig(t, nil)
+	for _, test := range []struct {
+		name    string
+		req     jute.ConnectRequest
+		timeout int32
+	}{
+		{"plain", jute.ConnectRequest{TimeoutMillis: 10000, Passwd: make([]byte, 16), HasReadOnly: true}, 10000},
+		{"without the read-only byte", jute.ConnectRequest{TimeoutMillis: 10000, Passwd: make([]byte, 16)}, 10000},
+		{"null password", jute.ConnectRequest{TimeoutMillis: 10000, HasReadOnly: true}, 10000},
+		{"any version", jute.ConnectRequest{ProtocolVersion: 7, TimeoutMillis: 10000, HasReadOnly: true}, 10000},
+		{"negative zxid", jute.ConnectRequest{LastZxidSeen: -1, TimeoutMillis: 10000, HasReadOnly: true}, 10000},
+		{"timeout 0", jute.ConnectRequest{HasReadOnly: true}, 4000},
+		{"timeout below", jute.ConnectRequest{TimeoutMillis: 3999, HasReadOnly: true}, 4000},
+		{"timeout negative", jute.ConnectRequest{TimeoutMillis: math.MinInt32, HasReadOnly: true}, 4000},
+		{"timeout above", jute.ConnectRequest{TimeoutMillis: 40001, HasReadOnly: true}, 40000},
+		{"timeout huge", jute.ConnectRequest{TimeoutMillis: math.MaxInt32, HasReadOnly: true}, 40000},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := r.dial(t)
+			c.hello(&test.req)
+			w := c.welcome
+			if w.SessionID == 0 || w.TimeoutMillis != test.timeout || len(w.Passwd) != 16 || w.ProtocolVersion != 0 {
+				t.Errorf("answer %+v, want timeout %d", w, test.timeout)
+			}
+			if bytes.Equal(w.Passwd, make([]byte, 16)) {
+				t.Error("the password is all zeros")
+			}
+			if w.HasReadOnly != test.req.HasReadOnly || w.ReadOnly {
+				t.Errorf("answer %+v to a request with the read-only byte %v", w, test.req.HasReadOnly)
+			}
+			c.mustCreate("/"+string(rune('a'+len(t.Name())%26))+"-", "", jute.ModeEphemeralSequential)
+		})
+	}
+}
+
+func TestSessionIDsAreAsZooKeeperLaysThemOut(t *testing.T) {
+	r := newRig(t, nil)
+	a, b := r.connect(t), r.connect(t)
+	if got := uint64(a.welcome.SessionID) >> 56; got != 1 {
+		t.Errorf("session 0x%x, want the server's id 1 in the top byte", uint64(a.welcome.SessionID))
+	}
+	if a.welcome.SessionID+1 != b.welcome.SessionID {
+		t.Errorf("sessions 0x%x and 0x%x, want consecutive ones", a.welcome.SessionID, b.welcome.SessionID)
+	}
+	if bytes.Equal(a.welcome.Passwd, b.welcome.Passwd) {
+		t.Error("two sessions have the same password")
+	}
+}
+
+func TestReattachTakesTheSessionOver(t *testing.T) {
+	r := newRig(t, nil)
+	first := r.connect(t)
+	first.mustCreate("/e", "", jute.ModeEphemeral)
+	zxid := r.machine.LastZxid()
+	second := r.dial(t)
+	second.hello(&jute.ConnectRequest{TimeoutMillis: 7000, SessionID: first.welcome.SessionID,
+		Passwd: first.welcome.Passwd, HasReadOnly: true, LastZxidSeen: zxid})
+	if got := second.welcome; got.SessionID != first.welcome.SessionID || got.TimeoutMillis != 7000 ||
+		!bytes.Equal(got.Passwd, first.welcome.Passwd) {
+		t.Errorf("reattached as %+v, want %+v with timeout 7000", got, first.welcome)
+	}
+	first.wantClosed()
+	if got := r.machine.LastZxid(); got != zxid {
+		t.Errorf("reattaching moved the zxid from %d to %d", zxid, got)
+	}
+	own := second.must(jute.OpGetEphemerals, &jute.PathRequest{Path: "/"}, jute.OK)
+	var list jute.GetEphemeralsResponse
+	own.decodeBody(t, &list)
+	if len(list.Ephemerals) != 1 || list.Ephemerals[0] != "/e" {
+		t.Errorf("ephemerals %v of the session that was taken over", list.Ephemerals)
+	}
+	r.count(1)
+	// The session's end must not be undone by the connection that lost it.
+	second.mustCreate("/f", "", jute.ModeEphemeral)
+}
+
+func TestReattachIsRefusedWithoutHarm(t *testing.T) {
+	r := newRig(t, nil)
+	rightful := r.connect(t)
+	closed := r.connect(t)
+	closed.must(jute.OpCloseSession, nil, jute.OK)
+	closed.wantClosed()
+	wrong := bytes.Clone(rightful.welcome.Passwd)
+	wrong[15] ^= 1
+	id := rightful.welcome.SessionID
+	for _, test := range []struct {
+		name   string
+		id     jute.SessionID
+		passwd []byte
+	}{
+		{"wrong", id, wrong},
+		{"short", id, rightful.welcome.Passwd[:15]},
+		{"long", id, append(bytes.Clone(rightful.welcome.Passwd), 0)},
+		{"empty", id, []byte{}},
+		{"null", id, nil},
+		{"zeros", id, make([]byte, 16)},
+		{"unknown session", id + 1000, rightful.welcome.Passwd},
+		{"negative session", -1, rightful.welcome.Passwd},
+		{"closed session", closed.welcome.SessionID, closed.welcome.Passwd},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for _, hasReadOnly := range []bool{true, false} {
+				c := r.dial(t)
+				c.hello(&jute.ConnectRequest{TimeoutMillis: 10000, SessionID: test.id, Passwd: test.passwd,
+					HasReadOnly: hasReadOnly})
+				if c.welcome.HasReadOnly != hasReadOnly {
+					t.Errorf("refusal with the read-only byte %v, want %v", c.welcome.HasReadOnly, hasReadOnly)
+				}
+				c.wantRefused()
+			}
+			rightful.wantSilence() // it is not kicked
+		})
+	}
+}
+
+func TestAClientFromTheFutureIsClosedWithoutReply(t *testing.T) {
+	r := newRig(t, nil)
+	old := r.connect(t)
+	for _, id := range []jute.SessionID{0, old.welcome.SessionID} {
+		c := r.dial(t)
+		c.write(frame((&jute.ConnectRequest{LastZxidSeen: r.machine.LastZxid() + 1, TimeoutMillis: 10000, SessionID: id,
+			Passwd: old.welcome.Passwd, HasReadOnly: true}).Append(nil)))
+		c.wantClosed()
+	}
+	old.wantSilence()
+}
+
+func TestFirstFramesThatAreNoHandshake(t *testing.T) {
+	r := newRig(t, nil)
+	good := (&jute.ConnectRequest{TimeoutMillis: 10000, Passwd: make([]byte, 16)}).Append(nil)
+	for _, test := range []struct {
+		name  string
+		bytes []byte
+	}{
+		{"too short", frame(good[:20])},
+		{"empty", frame(nil)},
+		{"password cut off", frame(good[:len(good)-1])},
+		{"negative length", []byte{0xff, 0xff, 0xff, 0xff}},
+		{"most negative length", []byte{0x80, 0, 0, 0}},
+		{"one too long", binary.BigEndian.AppendUint32(nil, 0x100000)},
+		{"longest", []byte{0x7f, 0xff, 0xff, 0xff}},
+		{"http", []byte("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")},
+		{"tls", []byte{0x16, 3, 1, 0, 0xa5, 1, 0, 0, 0xa1, 3, 3}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := r.dial(t)
+			c.write(test.bytes)
+			c.wantClosed()
+		})
+	}
+	r.count(0)
+	if sessions := r.machine.View(); true {
+		if n := sessions.SessionCount(); n != 0 {
+			t.Errorf("%d sessions were made", n)
+		}
+		sessions.Close()
+	}
+}
+
+func TestRequestsBehindTheHandshakeInOneSegment(t *testing.T) {
+	r := newRig(t, nil)
+	c := r.dial(t)
+	b := frame((&jute.ConnectRequest{TimeoutMillis: 10000, HasReadOnly: true}).Append(nil))
+	b = append(b, encodeRequest(jute.XidAuth, jute.OpAuth, &jute.AuthPacket{Scheme: "digest", Auth: []byte("a:b")})...)
+	b = append(b, c.encode(jute.OpCreate, makeNode("/n", "v", jute.ModePersistent))...)
+	b = append(b, c.encode(jute.OpGetData, look("/n"))...)
+	c.write(b)
+	c.welcomed()
+	if got := c.receive(); got.Xid != jute.XidAuth || got.Err != jute.OK {
+		t.Fatalf("answer to auth: %+v", got)
+	}
+	if got := c.receive(); got.Xid != 1 || got.Err != jute.OK {
+		t.Fatalf("answer to create: %+v", got)
+	}
+	got := c.receive()
+	if got.Xid != 2 || got.data(t) != "v" {
+		t.Fatalf("answer to getData: %+v", got)
+	}
+}
+
+func TestHandshakeByteByByte(t *testing.T) {
+	r := newRig(t, nil)
+	c := r.dial(t)
+	b := frame((&jute.ConnectRequest{TimeoutMillis: 10000, HasReadOnly: true}).Append(nil))
+	b = append(b, c.encode(jute.OpCreate, makeNode("/n", "value", jute.ModePersistent))...)
+	for i := range b {
+		c.write(b[i : i+1])
+	}
+	c.welcomed()
+	if got := c.receive(); got.Err != jute.OK {
+		t.Fatalf("answer to create: %+v", got)
+	}
+}
+
+func TestASilentConnectionIsClosed(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.HandshakeTimeout = 50 * time.Millisecond })
+	silent, half := r.dial(t), r.dial(t)
+	half.write(frame(make([]byte, 44))[:20])
+	silent.wantClosed()
+	half.wantClosed()
+	bound := r.connect(t) // once there is a session, only its own timeout counts
+	late := r.dial(t)
+	late.wantClosed()
+	bound.wantSilence()
+}
+
+func TestFourLetterWordsThroughASocket(t *testing.T) {
+	r := newRig(t, nil)
+	for _, test := range []struct{ send, want string }{
+		{"ruok", "imok"},
+		{"ruok\n", "imok"},
+		{"srvr", "Zookeeper version: "},
+		{"stat", "Clients:\n /127.0.0.1:"},
+		{"mntr", "zk_version\t"},
+		{"cons", " /127.0.0.1:"},
+		{"dump", "SessionTracker dump:\n"},
+		{"wchs", "0 connections watching 0 paths\n"},
+		{"envi", "Environment:\n"},
+		{"conf", "clientPort="},
+		{"isro", "rw"},
+	} {
+		t.Run(test.send[:4], func(t *testing.T) {
+			c := r.dial(t)
+			c.write([]byte(test.send))
+			if got := c.rest(); !bytes.HasPrefix(got, []byte(test.want)) {
+				t.Errorf("%q is answered %q, want %q first", test.send, got, test.want)
+			}
+		})
+	}
+}
+
+func TestWordsThatAreNotOnTheWhitelist(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Words = wordsOf("srvr, ruok") })
+	c := r.dial(t)
+	c.write([]byte("mntr"))
+	if got, want := string(c.rest()), "mntr is not executed because it is not in the whitelist.\n"; got != want {
+		t.Errorf("answer %q, want %q", got, want)
+	}
+	c = r.dial(t)
+	c.write([]byte("ruok"))
+	if got := string(c.rest()); got != "imok" {
+		t.Errorf("answer %q, want imok", got)
+	}
+}
+
+func TestAWordIsOnlyAWordBeforeTheHandshake(t *testing.T) {
+	r := newRig(t, nil)
+	c := r.connect(t)
+	c.write([]byte("ruok")) // a length of 1.9 billion
+	c.wantClosed()
+}
