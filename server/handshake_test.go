@@ -10,7 +10,7 @@ import (
 	"zkd/jute"
 )
 
-// refused is the answer to a session that is not there.
+// wantRefused proves that the answer is that to a session that is not there.
 func (c *client) wantRefused() {
 	c.t.Helper()
 	w := c.welcome
@@ -51,7 +51,7 @@ func TestHandshakeOfANewSession(t *testing.T) {
 			if w.HasReadOnly != test.req.HasReadOnly || w.ReadOnly {
 				t.Errorf("answer %+v to a request with the read-only byte %v", w, test.req.HasReadOnly)
 			}
-			c.mustCreate("/"+string(rune('a'+len(t.Name())%26))+"-", "", jute.ModeEphemeralSequential)
+			c.mustCreate("/e-", "", jute.ModeEphemeralSequential)
 		})
 	}
 }
@@ -172,11 +172,10 @@ func TestFirstFramesThatAreNoHandshake(t *testing.T) {
 		})
 	}
 	r.count(0)
-	if sessions := r.machine.View(); true {
-		if n := sessions.SessionCount(); n != 0 {
-			t.Errorf("%d sessions were made", n)
-		}
-		sessions.Close()
+	v := r.machine.View()
+	defer v.Close()
+	if n := v.SessionCount(); n != 0 {
+		t.Errorf("%d sessions were made", n)
 	}
 }
 
@@ -233,7 +232,7 @@ func TestFourLetterWordsThroughASocket(t *testing.T) {
 		{"ruok", "imok"},
 		{"ruok\n", "imok"},
 		{"srvr", "Zookeeper version: "},
-		{"stat", "Clients:\n /127.0.0.1:"},
+		{"stat", "Zookeeper version: "},
 		{"mntr", "zk_version\t"},
 		{"cons", " /127.0.0.1:"},
 		{"dump", "SessionTracker dump:\n"},

@@ -175,6 +175,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.listeners.Lock()
 	first := !s.listeners.down
 	s.listeners.down = true
+	if first {
+		close(s.stop) // before Accept fails, so that Serve knows why
+	}
 	for _, l := range s.listeners.all {
 		_ = l.Close() // nobody waits for it but Serve
 	}
@@ -182,7 +185,6 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	if !first {
 		return nil
 	}
-	close(s.stop)
 	for _, c := range s.connections.all() {
 		_ = c.in.net.SetReadDeadline(s.started) // fails only for a connection that has ended
 	}

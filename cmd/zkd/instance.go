@@ -29,7 +29,7 @@ const stopTimeout = 30 * time.Second
 
 // gcPercent trades memory for processor time: most of what the server keeps is caches of fixed size
 // (docs/performance.md).
-const gcPercent = 100
+const gcPercent = 50
 
 // instance is one running server: what is opened, in the order of opening.
 type instance struct {

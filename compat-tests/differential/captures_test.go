@@ -325,7 +325,8 @@ func inNoOrder(op jute.Op) bool {
 		op == jute.OpMultiRead
 }
 
-// advance checks how far the zxid moved since the reply before, if that was on the same connection, and that 0 and −1 are the same.
+// advance checks how far the zxid moved since the reply before, if that was on the same connection, and that 0 and −1
+// are the same.
 func (r *replay) advance(c capture, got, want []byte) error {
 	actual, recorded := int64(binary.BigEndian.Uint64(got[4:])), int64(binary.BigEndian.Uint64(want[4:]))
 	r.zxids[uint64(recorded)] = uint64(actual)

@@ -13,6 +13,7 @@ import (
 // renderer turns frames into text that shows every field, with what may differ between two servers replaced.
 type renderer struct {
 	base     jute.Zxid                 // zxids are shown as distances to it
+	first    jute.Zxid                 // the script's first zxid; those before are not compared
 	sessions map[jute.SessionID]string // the name shown for each session of the script
 }
 
@@ -55,10 +56,14 @@ func (f *fields) end() string {
 	return ""
 }
 
-// zxid shows 0 and −1 as they are, others as a distance.
+// zxid shows 0 and −1 as they are, others as a distance, but for those of changes before the script: after a
+// difference in an earlier script the servers are not equally far.
 func (r *renderer) zxid(z int64) string {
 	if z == 0 || z == -1 {
 		return fmt.Sprint(z)
+	}
+	if z > 0 && z < int64(r.first) {
+		return "old"
 	}
 	return fmt.Sprintf("%+d", z-int64(r.base))
 }

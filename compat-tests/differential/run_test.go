@@ -108,6 +108,9 @@ func (r *runner) rebase() error {
 	_, header := r.render.frame(jute.OpPing, payload)
 	r.render.base = header.Zxid - jute.Zxid(1000*len(r.steps))
 	r.enc.base = r.render.base
+	if len(r.steps) == 0 {
+		r.render.first = header.Zxid
+	}
 	return nil
 }
 
