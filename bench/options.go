@@ -56,8 +56,8 @@ func Loads() []Load {
 	return []Load{
 		{"mixed", "reads and writes of 1 KiB in a given ratio, the load of the ZooKeeper paper",
 			with(func(o *Options) { o.ReadPercent = 80 }), (*run).closed},
-		{"read", "getData of 1 KiB", with(func(o *Options) { o.ReadPercent = 100 }), (*run).closed},
-		{"write", "setData of 1 KiB", closed, (*run).closed},
+		{"read", "reads (getData) of 1 KiB", with(func(o *Options) { o.ReadPercent = 100 }), (*run).closed},
+		{"write", "writes (setData) of 1 KiB", closed, (*run).closed},
 		{"create", "creates of persistent znodes of 1 KiB",
 			with(func(o *Options) { o.Clients = 32 }), (*run).closed},
 		{"multi", "multis of ten setData of 1 KiB each",

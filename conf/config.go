@@ -31,7 +31,7 @@ type Config struct {
 type Storage struct {
 	DataDir    string // dataDir; required when there is a zoo.cfg, else ./zkd-data
 	DataLogDir string // dataLogDir; DataDir when not given
-	// forceSync (yes): fsync before acknowledging; no loses acknowledged writes at a power cut
+	// forceSync (yes): fsync before acknowledging; zkd does so whatever this says
 	ForceSync                  bool
 	FsyncWarning               time.Duration // fsync.warningthresholdms (1000 ms): log an fsync that took longer
 	SnapCount                  int64         // snapCount (100000 transactions): how often ZooKeeper snapshots

@@ -25,10 +25,11 @@ var imageVariables = []imageVariable{
 	{"ZOO_STANDALONE_ENABLED", "standaloneEnabled", "true"},
 	{"ZOO_ADMINSERVER_ENABLED", "admin.enableServer", "true"},
 	{"ZOO_4LW_COMMANDS_WHITELIST", "4lw.commands.whitelist", ""},
-	{"ZOO_MY_ID", "myid", "1"},
+	{imageMyID, "myid", "1"},
 }
 
 const (
+	imageMyID          = "ZOO_MY_ID"                               // content of the file myid, if there is none
 	imageServers       = "ZOO_SERVERS"                             // server lines with blanks between them
 	imageServersAtHome = "server.1=localhost:2888:3888;2181"       // the image's default for them
 	imageExtra         = "ZOO_CFG_EXTRA"                           // any lines with blanks between them
@@ -49,20 +50,33 @@ func usesImage(env environment) bool {
 	return slices.ContainsFunc(env.names("ZOO_"), isImageVariable)
 }
 
-// imageAssignments returns what the variables of the image say. withDefaults adds the image's defaults for those that
-// are not set, as its entry point does when there is no zoo.cfg.
-func imageAssignments(env environment, withDefaults bool) []assignment {
+// isImageDefault tells whether the image sets the variable of a key to this value.
+func isImageDefault(name, val string) bool {
+	return slices.ContainsFunc(imageVariables, func(v imageVariable) bool { return v.key == name && v.def == val })
+}
+
+// imageNumber returns the number of the server, all that the image takes from its variables when there is a zoo.cfg.
+func imageNumber(env environment) []assignment {
+	if env[imageMyID] == "" {
+		return nil
+	}
+	return []assignment{{name: "myid", value: env[imageMyID], source: variable(imageMyID)}}
+}
+
+// imageAssignments returns what the variables of the image say, and the image's defaults for those that are not set, as
+// its entry point does when there is no zoo.cfg.
+func imageAssignments(env environment) []assignment {
 	var found []assignment
 	for _, v := range imageVariables {
 		switch {
 		case env[v.name] != "":
 			found = append(found, assignment{name: v.key, value: env[v.name], source: variable(v.name)})
-		case withDefaults && v.def != "":
+		case v.def != "":
 			found = append(found, assignment{name: v.key, value: v.def, source: imageDefault})
 		}
 	}
 	servers, source := env[imageServers], variable(imageServers)
-	if servers == "" && withDefaults {
+	if servers == "" {
 		servers, source = imageServersAtHome, imageDefault
 	}
 	found = append(found, imageLines(servers, source)...)

@@ -42,9 +42,9 @@ type effect int
 
 const (
 	works   effect = iota // it does what the table says
-	later                 // read and held, but nothing acts on it yet: one notice
+	later                 // read and held, but nothing acts on it yet: one notice when it is set
 	refused               // the start is refused when it asks for something: see Config.Unsupported
-	ignored               // no meaning in zkd: one notice
+	ignored               // zkd will not act on it: one notice that says why
 )
 
 // key is one row of the table of keys. A name that ends in ".N" or ".X" stands for every key with that prefix: N is a
@@ -61,6 +61,7 @@ type key struct {
 	runtime  bool // can change while the server runs
 	secret   bool
 	doc      string // one sentence for the reference page
+	why      string // the notice of an ignored key; of a later one where notBuilt is not enough
 	set      func(c *Config, v value)
 }
 

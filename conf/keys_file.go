@@ -70,6 +70,9 @@ var fileKeys = []key{
 // defaultMetricsClass is the provider that ZooKeeper uses when none is named.
 const defaultMetricsClass = "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider"
 
+// ensembleOnly is the notice for a key that ZooKeeper too has no use for in a standalone server.
+const ensembleOnly = "has no effect yet: only an ensemble has a use for it"
+
 // quorumKeys are the rows for what concerns the members of an ensemble.
 var quorumKeys = []key{
 	{name: "myid", kind: kindNumber, def: "", min: 0, max: maxInt, mark: must, effect: works,
@@ -85,13 +88,13 @@ var quorumKeys = []key{
 	{name: "weight.N", kind: kindNumber, min: 0, max: maxInt, mark: should, effect: refused, runtime: true,
 		doc: "Weight of the vote of member N, for hierarchical quorums.",
 		set: func(*Config, value) {}},
-	{name: "initLimit", kind: kindNumber, min: 0, max: maxInt, mark: must, effect: works,
+	{name: "initLimit", kind: kindNumber, min: 0, max: maxInt, mark: must, effect: later, why: ensembleOnly,
 		doc: "Ticks that a member may take to join. Required in an ensemble.",
 		set: func(c *Config, v value) { c.Ensemble.InitLimit = int(v.num) }},
-	{name: "syncLimit", kind: kindNumber, min: 0, max: maxInt, mark: must, effect: works,
+	{name: "syncLimit", kind: kindNumber, min: 0, max: maxInt, mark: must, effect: later, why: ensembleOnly,
 		doc: "Ticks that a member may lag behind. Required in an ensemble.",
 		set: func(c *Config, v value) { c.Ensemble.SyncLimit = int(v.num) }},
-	{name: "standaloneEnabled", kind: kindBoolean, def: "true", mark: must, effect: works,
+	{name: "standaloneEnabled", kind: kindBoolean, def: "true", mark: must, effect: refused,
 		doc: "A single server line runs a standalone server; false runs an ensemble of one.",
 		set: func(c *Config, v value) { c.Ensemble.StandaloneEnabled = v.flag }},
 	{name: "reconfigEnabled", kind: kindBoolean, def: "false", mark: must, effect: works,
@@ -100,7 +103,7 @@ var quorumKeys = []key{
 	{name: "dynamicConfigFile", kind: kindPath, mark: must, effect: works,
 		doc: "File with the server, group and weight lines, which zoo.cfg must then not have.",
 		set: func(c *Config, v value) { c.Ensemble.DynamicConfigFile = v.text }},
-	{name: "peerType", kind: kindText, def: "participant", mark: must, effect: works,
+	{name: "peerType", kind: kindText, def: "participant", mark: must, effect: later, why: ensembleOnly,
 		doc: "`participant` or `observer`, in any case. The server line wins.",
 		set: func(c *Config, v value) { c.Ensemble.Observer = strings.EqualFold(v.text, "observer") }},
 	{name: "electionAlg", kind: kindNumber, def: "3", min: 3, max: 3, mark: must, effect: works,
@@ -132,6 +135,7 @@ var quorumKeys = []key{
 		set: func(c *Config, v value) { c.Client.LeaderServes = v.flag }},
 	{name: "readonlymode.enabled", property: "readonlymode.enabled", kind: kindBoolean, def: "false", mark: must,
 		effect: later,
-		doc:    "A member without a quorum serves reads. No effect on a standalone server.",
+		doc:    "A member without a quorum serves reads. For a standalone server it only has isro answered.",
+		why:    "has no effect yet but that the four-letter word isro is answered",
 		set:    func(c *Config, v value) { c.Client.ReadOnlyMode = v.flag }},
 }

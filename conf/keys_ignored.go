@@ -50,7 +50,8 @@ var javaKeys = ignoredKeys(javaOnly,
 func ignoredKeys(m mark, names ...string) []key {
 	rows := make([]key, 0, len(names))
 	for _, name := range names {
-		row := key{name: name, kind: kindText, mark: m, effect: ignored, doc: ignoredDoc(m)}
+		row := key{name: name, kind: kindText, mark: m, effect: ignored, why: ignoredWhy(m)}
+		row.doc = "Nothing: it " + row.why + "."
 		row.set = func(*Config, value) {}
 		if bare, ok := strings.CutPrefix(name, propertyPrefix); ok {
 			row.name, row.property = bare, name
@@ -63,10 +64,10 @@ func ignoredKeys(m mark, names ...string) []key {
 	return rows
 }
 
-// ignoredDoc is the sentence for a row without effect.
-func ignoredDoc(m mark) string {
+// ignoredWhy says why a row has no effect.
+func ignoredWhy(m mark) string {
 	if m == javaOnly {
-		return "Nothing: it has no meaning outside the JVM."
+		return "has no meaning outside the JVM"
 	}
-	return "Nothing: it tunes something that zkd does not have."
+	return "tunes something that zkd does not have"
 }

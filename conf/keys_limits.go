@@ -4,7 +4,8 @@ package conf
 var limitKeys = []key{
 	{name: "globalOutstandingLimit", property: "zookeeper.globalOutstandingLimit", kind: kindProperty, def: "1000",
 		min: 1, max: maxInt,
-		mark: should, effect: works, doc: "Requests under way above which the server stops reading.",
+		mark: should, effect: later,
+		doc: "Requests under way above which the server stops reading; zkd has a fixed limit for each connection.",
 		set: func(c *Config, v value) { c.Limits.Outstanding = int(v.num) }},
 	{name: "request_throttle_max_requests", property: "zookeeper.request_throttle_max_requests", kind: kindProperty,
 		def: "0", min: 0, max: maxInt,

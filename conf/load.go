@@ -20,11 +20,11 @@ import (
 // nothing of s.
 func Load(s Sources) (*Config, error) {
 	l := newLoader(s)
+	l.loadImage()
+	l.assign(layerJVM, jvmFlags(l.env), l.findProperty)
 	if err := l.loadFile(s); err != nil {
 		return nil, err
 	}
-	l.loadImage()
-	l.assign(layerJVM, jvmFlags(l.env), l.findProperty)
 	l.loadEnv()
 	l.loadFlags(s.Flags)
 	l.fill()
@@ -149,7 +149,12 @@ func (l *loader) loadFile(s Sources) error {
 	return nil
 }
 
-// loadImage reads the variables of the official image into their layer; with no zoo.cfg its defaults too.
+// besideFile is the message for a variable of the image that does not count.
+const besideFile = "does not count beside a zoo.cfg: the image writes one from it only when there is none"
+
+// loadImage reads the variables of the official image and its defaults into their layer. Beside a zoo.cfg it tells that
+// they do not count, for the image's entry point writes a zoo.cfg only when there is none; the number of the server
+// counts all the same, for the file myid is written whether there is a zoo.cfg or not.
 func (l *loader) loadImage() {
 	for _, name := range l.env.names("ZOO_") {
 		n := Notice{Kind: NoticeUnknown, Key: name, Source: variable(name)}
@@ -157,12 +162,19 @@ func (l *loader) loadImage() {
 		if slices.Contains(imageMeaningless, name) {
 			n.Kind, n.Message = NoticeIgnored, "has no meaning in zkd"
 		}
-		if !isImageVariable(name) {
-			l.notice(n)
+		if isImageVariable(name) {
+			if !l.hasFile || name == imageMyID {
+				continue
+			}
+			n.Kind, n.Message = NoticeIgnored, besideFile
 		}
+		l.notice(n)
 	}
-	if usesImage(l.env) {
-		l.assign(layerImage, imageAssignments(l.env, !l.hasFile), l.table.find)
+	switch {
+	case l.hasFile:
+		l.assign(layerImage, imageNumber(l.env), l.table.find)
+	case usesImage(l.env):
+		l.assign(layerImage, imageAssignments(l.env), l.table.find)
 	}
 }
 
@@ -264,14 +276,15 @@ func (l *loader) noticeTwice(earlier, later setting) {
 	l.notice(earlier.notice(NoticeDuplicate, "is given again at "+later.source+", which counts"))
 }
 
-// noticeOver tells that a variable made for another start script wins over a different value in zoo.cfg.
+// noticeOver tells that a JVM flag or a variable of the image gives way to a different value of s. What was made for
+// zkd, the ZKD_ variables and the flags, is known to win.
 func (l *loader) noticeOver(s setting) {
-	if s.layer != layerImage && s.layer != layerJVM {
+	if s.layer != layerJVM && s.layer != layerFile {
 		return
 	}
 	below, ok := l.layers.Get(viperKey(s.name())).(setting)
 	if ok && below.layer > layerDefault && below.source != imageDefault && below.value != s.value {
-		l.notice(s.notice(NoticeOverridden, "wins over "+below.source))
+		l.notice(below.notice(NoticeOverridden, "gives way to "+s.source))
 	}
 }
 
@@ -357,20 +370,15 @@ func (l *loader) winners() []setting {
 }
 
 // notBuilt is the message for a key that a later release will act on.
-const notBuilt = "is held but has no effect in this release"
+const notBuilt = "has no effect yet"
 
 // noticeEffect tells about a key that was set and does nothing.
 func (l *loader) noticeEffect(s setting) {
-	if s.layer == layerDefault || s.source == imageDefault {
-		return
-	}
 	switch {
-	case s.row.effect == ignored && s.row.mark == javaOnly:
-		l.notice(s.notice(NoticeIgnored, "has no meaning outside the JVM"))
+	case s.layer == layerDefault || s.source == imageDefault || s.asksForNothing():
 	case s.row.effect == ignored:
-		l.notice(s.notice(NoticeIgnored, "tunes something that zkd does not have"))
-	case s.row.name == "admin.enableServer" && strings.EqualFold(s.value, "false"): // what is not there is off
-	case s.row.effect == later && !s.isDefault():
-		l.notice(s.notice(NoticeNotBuilt, notBuilt))
+		l.notice(s.notice(NoticeIgnored, s.row.why))
+	case s.row.effect == later:
+		l.notice(s.notice(NoticeNotBuilt, cmp.Or(s.row.why, notBuilt)))
 	}
 }

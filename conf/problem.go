@@ -54,12 +54,11 @@ type NoticeKind string
 // The kinds of notices.
 const (
 	NoticeUnknown    NoticeKind = "unknown"      // the key is in no table: probably a typing mistake
-	NoticeIgnored    NoticeKind = "ignored"      // the key has no meaning in zkd
+	NoticeIgnored    NoticeKind = "ignored"      // the key or the variable has no effect in zkd; the message says why
 	NoticeNotBuilt   NoticeKind = "not built"    // zkd has a meaning for the key, but this release does nothing with it
 	NoticeDuplicate  NoticeKind = "duplicate"    // a later line of the same file wins
-	NoticeOverridden NoticeKind = "overridden"   // the environment takes precedence over a different value in zoo.cfg
+	NoticeOverridden NoticeKind = "overridden"   // a source of higher precedence has a different value
 	NoticeAdjusted   NoticeKind = "adjusted"     // the value was changed to the nearest one allowed, as ZooKeeper does
-	NoticeUnsafe     NoticeKind = "unsafe"       // the value is allowed and gives up a guarantee
 	NoticeMismatch   NoticeKind = "disagreement" // two keys disagree and one of them wins, as in ZooKeeper
 )
 

@@ -11,7 +11,7 @@ import (
 func TestSecretsAreHidden(t *testing.T) {
 	for _, k := range newTable().rows {
 		s := setting{row: &k, value: "hunter2", source: "zoo.cfg:1"}
-		shown := s.problem("x").String() + s.notice(NoticeUnsafe, "x").Message
+		shown := s.problem("x").String() + s.notice(NoticeAdjusted, "x").Message
 		secret := strings.Contains(strings.ToLower(k.name), "password") || strings.Contains(k.name, "superDigest")
 		if secret = secret && !strings.HasSuffix(k.name, "passwordPath"); secret == strings.Contains(shown, "hunter2") {
 			t.Errorf("%s: secret %t, shown as %q", k.name, secret, shown)

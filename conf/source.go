@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Sources is what a configuration is made of, lowest precedence first: built-in defaults, zoo.cfg, the ZOO_ variables
-// of the official image, the JVM flags, the ZKD_ variables, and the flags of the command line.
+// Sources is what a configuration is made of, lowest precedence first: built-in defaults, without a zoo.cfg the ZOO_
+// variables of the official image, the JVM flags, zoo.cfg, the ZKD_ variables, and the flags of the command line.
 type Sources struct {
 	// Path is the name of the zoo.cfg; empty is none. It is read with ReadFile unless Text is given.
 	Path string
@@ -30,9 +30,9 @@ type layer int
 
 const (
 	layerDefault layer = iota
-	layerFile
 	layerImage
 	layerJVM
+	layerFile
 	layerEnv
 	layerFlag
 )
@@ -53,6 +53,19 @@ func (s setting) name() string { return s.row.fullName(s.index) }
 // isDefault tells whether the value is the same as the default.
 func (s setting) isDefault() bool {
 	return s.value == s.row.def || (s.row.kind == kindBoolean && strings.EqualFold(s.value, s.row.def))
+}
+
+// asksForNothing tells whether a key without effect was set to what holds anyway. That is the default, but for the
+// admin server: by default ZooKeeper has one and zkd has none. The image sets all its variables, so what it sets them
+// to says nothing either.
+func (s setting) asksForNothing() bool {
+	switch {
+	case s.layer == layerImage && isImageDefault(s.name(), s.value):
+		return true
+	case strings.HasPrefix(s.row.name, "admin.") && s.row.effect == later:
+		return strings.EqualFold(s.value, "false")
+	}
+	return s.row.def != "" && s.isDefault()
 }
 
 // shown is the value for messages.

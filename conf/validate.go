@@ -76,9 +76,6 @@ func (l *loader) finishStorage() {
 		l.notice(given.notice(NoticeAdjusted, "was raised to 3, the fewest that are kept"))
 		c.PurgeRetain = minPurgeRetain
 	}
-	if !c.ForceSync && l.isSet("forceSync") {
-		l.notice(l.settings["forceSync"].notice(NoticeUnsafe, "acknowledged writes are lost at a power cut"))
-	}
 	if !l.isSet("maxWriteQueuePollTime") {
 		c.MaxWriteQueuePoll = c.FlushDelay / 3
 	}

@@ -277,7 +277,9 @@ func setTo(path, data string) *jute.SetDataRequest {
 func look(path string) *jute.PathWatchRequest { return &jute.PathWatchRequest{Path: path} }
 
 // watching is a read with a watch.
-func watching(path string) *jute.PathWatchRequest { return &jute.PathWatchRequest{Path: path, Watch: true} }
+func watching(path string) *jute.PathWatchRequest {
+	return &jute.PathWatchRequest{Path: path, Watch: true}
+}
 
 // gone is a delete of any version.
 func gone(path string) *jute.PathVersionRequest {

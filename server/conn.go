@@ -83,7 +83,7 @@ func (c *conn) serve() {
 	c.logEnd(err)
 	// Writes that were taken are answered even though nothing more is read.
 	c.out.awaitSettled(0, maxInt)
-	c.out.flush()
+	c.out.flushLast()
 	c.server.forget(c)
 	c.out.close()
 }

@@ -101,6 +101,19 @@ func (o *output) flush() {
 	o.mu.Unlock()
 }
 
+// flushLast writes what there is, after whoever else is writing: when it returns, all is written or the connection is closed.
+func (o *output) flushLast() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.writing && !o.closed {
+		o.settled.Wait()
+	}
+	if !o.closed {
+		o.writing = true
+		o.drainLocked()
+	}
+}
+
 // drainLocked writes until nothing is left. The caller has set writing.
 func (o *output) drainLocked() {
 	for o.buf != nil && !o.closed {

@@ -205,31 +205,48 @@ func (c *conn) whoAmI(r *request) error {
 	return c.answer(r, c.server.opts.Machine.View(), jute.OK, resp.Append)
 }
 
-// multiRead answers many getData and getChildren from one View. A failure of one does not stop the others.
+// multiRead answers many getData and getChildren from one View. A failure of one does not stop the others; a null
+// path does, behind the results before it (FinalRequestProcessor, OpCode.multiRead).
 func (c *conn) multiRead(r *request) error {
-	var d jute.Decoder
-	d.Reset(r.body)
-	v := c.server.opts.Machine.View()
-	body := *takeBuffer()
-	ops := jute.NewMultiDecoder(&d)
-	for ops.Next() {
-		op := ops.Header().Type
-		if op != jute.OpGetData && op != jute.OpGetChildren {
-			return c.answer(r, v, jute.MarshallingError, jute.AppendMultiEnd)
-		}
-		p := &c.req.pathWatch
-		p.Decode(&d)
-		if d.Err() != nil || p.Nulls != 0 {
-			return c.answer(r, v, jute.MarshallingError, jute.AppendMultiEnd)
-		}
-		body = c.appendRead(body, v, op, p.Path)
+	readable, foreign := c.readableMultiRead(r)
+	if !readable {
+		return c.unreadable(r)
 	}
-	if d.Err() != nil {
+	v := c.server.opts.Machine.View()
+	if foreign {
 		return c.answer(r, v, jute.MarshallingError, jute.AppendMultiEnd)
 	}
-	err := c.answer(r, v, jute.OK, func(b []byte) []byte { return jute.AppendMultiEnd(append(b, body...)) })
+	var d jute.Decoder
+	d.Reset(r.body)
+	body := *takeBuffer()
+	code := jute.OK
+	for ops := jute.NewMultiDecoder(&d); code == jute.OK && ops.Next(); {
+		p := &c.req.pathWatch
+		p.Decode(&d)
+		if p.Nulls != 0 {
+			code = jute.MarshallingError
+			break
+		}
+		body = c.appendRead(body, v, ops.Header().Type, p.Path)
+	}
+	err := c.answer(r, v, code, func(b []byte) []byte { return jute.AppendMultiEnd(append(b, body...)) })
 	giveBuffer(&body)
 	return err
+}
+
+// readableMultiRead reads the whole of a multiRead over. foreign means that it asks for something else than reads;
+// then and when it cannot be read, nothing of it is answered.
+func (c *conn) readableMultiRead(r *request) (readable, foreign bool) {
+	var d jute.Decoder
+	d.Reset(r.body)
+	ops := jute.NewMultiDecoder(&d)
+	for ops.Next() {
+		if op := ops.Header().Type; op != jute.OpGetData && op != jute.OpGetChildren {
+			return true, true
+		}
+		c.req.pathWatch.Decode(&d)
+	}
+	return d.Err() == nil, false
 }
 
 // appendRead appends the result of one operation of a multiRead.

@@ -78,7 +78,8 @@ func (t *txn) readableMulti() bool {
 func (t *txn) skipOperation(op jute.Op, d *jute.Decoder) bool {
 	switch op {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
-		return t.decodeCreate(op, d) && t.createTTLReq.Flags.Known()
+		mode := &t.createTTLReq.Flags
+		return t.decodeCreate(op, d) && mode.Known() && (op == jute.OpCreateTTL || !mode.TTL())
 	case jute.OpDelete, jute.OpCheck:
 		t.versionReq.Decode(d)
 	case jute.OpSetData:

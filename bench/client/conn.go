@@ -45,8 +45,8 @@ type Conn struct {
 	xid  jute.Xid
 }
 
-// Dial connects to addr and asks for a new session with the given timeout. It fails with ErrRefused, wrapped, when
-// the server closes the connection instead of answering.
+// Dial connects to addr and asks for a new session with the given timeout; all of it is over by ctx's deadline. It
+// fails with ErrRefused, wrapped, when the server closes the connection instead of answering.
 func Dial(ctx context.Context, addr string, timeout time.Duration) (*Conn, error) {
 	var d net.Dialer
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
@@ -56,15 +56,16 @@ func Dial(ctx context.Context, addr string, timeout time.Duration) (*Conn, error
 		return nil, fmt.Errorf("connect to %s: %w", addr, err)
 	}
 	c := &Conn{nc: nc}
-	if err := c.handshake(timeout); err != nil {
+	deadline, _ := ctx.Deadline() // set above, or an earlier one of the caller
+	if err := c.handshake(timeout, deadline); err != nil {
 		_ = nc.Close() // the handshake's error says more
 		return nil, fmt.Errorf("open a session on %s: %w", addr, err)
 	}
 	return c, nil
 }
 
-func (c *Conn) handshake(timeout time.Duration) error {
-	if err := c.SetDeadline(callWithin); err != nil {
+func (c *Conn) handshake(timeout time.Duration, deadline time.Time) error {
+	if err := c.nc.SetDeadline(deadline); err != nil {
 		return err
 	}
 	request := jute.ConnectRequest{

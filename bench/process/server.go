@@ -24,6 +24,11 @@ const (
 	stopWithin  = 30 * time.Second
 	// pollEvery is how exactly the time of a start is known.
 	pollEvery = 2 * time.Millisecond
+	// attemptWithin bounds the first attempts to read. ZooKeeper forgets connections that come while it starts (a
+	// NullPointerException in ZooKeeperServer.removeCnxn), so a longer wait would count as time of its start. It
+	// doubles with each attempt that took all of it, up to attemptMax, for servers that are slow.
+	attemptWithin = 100 * time.Millisecond
+	attemptMax    = 10 * time.Second
 )
 
 // ConfigMark stands for the path of the zoo.cfg in a command.
@@ -138,8 +143,13 @@ func (s *Server) awaitRead(ctx context.Context, path string) error {
 	defer cancel()
 	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
-	for {
-		err := firstRead(ctx, s.Addr, path)
+	for within := attemptWithin; ; {
+		attempt, cancel := context.WithTimeout(ctx, within)
+		err := firstRead(attempt, s.Addr, path)
+		if attempt.Err() != nil {
+			within = min(2*within, attemptMax)
+		}
+		cancel()
 		if err == nil {
 			return nil
 		}

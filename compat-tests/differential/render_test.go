@@ -167,14 +167,22 @@ func texts(f *fields) string {
 	return " [" + strings.Join(list, " ") + "]"
 }
 
+// acl shows a list. Neighbours of one scheme and the same permissions are sorted, since ZooKeeper puts the identities
+// that scheme auth stands for in the order of a hash table.
 func acl(f *fields) string {
 	n := f.count()
 	if n == -1 {
 		return " null"
 	}
 	var list []string
+	begin, kind := 0, ""
 	for range n {
-		list = append(list, fmt.Sprintf("%d:%s:%s", f.int(), f.text(), f.text()))
+		entry := fmt.Sprintf("%d:%s", f.int(), f.text())
+		if entry != kind {
+			begin, kind = len(list), entry
+		}
+		list = append(list, entry+":"+f.text())
+		slices.Sort(list[begin:])
 	}
 	return " [" + strings.Join(list, " ") + "]"
 }

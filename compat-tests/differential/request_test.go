@@ -148,7 +148,7 @@ func (e *encoder) path(b []byte, l line, n int) []byte {
 	return e.text(b, l.args[n])
 }
 
-// text adds a value as a string or buffer, with ~ replaced.
+// text adds a value as a string or buffer, with ~ at its beginning and {root} anywhere replaced.
 func (e *encoder) text(b []byte, value string) []byte {
 	text, null := unquote(value)
 	if null {
@@ -157,7 +157,7 @@ func (e *encoder) text(b []byte, value string) []byte {
 	if strings.HasPrefix(text, "~") {
 		text = e.root + text[1:]
 	}
-	return jute.AppendString(b, text)
+	return jute.AppendString(b, strings.ReplaceAll(text, "{root}", e.root))
 }
 
 // appendACL adds a list written as scheme:id:perms,….

@@ -59,7 +59,7 @@ func run(addr, root string, lines []line) ([]step, error) {
 			return nil, fmt.Errorf("%s: %w", strings.TrimSpace(format(lines[:n])), err)
 		}
 		r.steps = append(r.steps, step{lines[:n], answers})
-		if lines[0].deviation != "" {
+		if slices.ContainsFunc(lines[:n], func(l line) bool { return l.deviation != "" }) {
 			if err := r.rebase(); err != nil {
 				return nil, err
 			}
@@ -122,7 +122,8 @@ func (r *runner) burst(lines []line) ([]string, error) {
 	case "open", "dial":
 		return r.open(first)
 	case "4lw":
-		return fourLetterWord(r.addr, first.args[0], r.render.sessions), nil
+		word, _ := unquote(first.args[0])
+		return fourLetterWord(r.addr, word, r.render.sessions), nil
 	}
 	if c == nil || c.gone {
 		return []string{"no connection"}, nil

@@ -23,14 +23,14 @@ func TestRandom(t *testing.T) {
 	began := time.Now()
 	for i := range scripts {
 		lines := generate(uint64(seed+i), ops)
-		d, err := p.compare(lines)
+		found, err := p.compare(lines)
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed+i, err)
 		}
-		if d == nil {
+		if len(found) == 0 {
 			continue
 		}
-		short, d := p.shrink(lines, d)
+		short, d := p.shrink(lines, found[0])
 		t.Errorf("seed %d: the servers differ over this script:\n%s--- differ %v", seed+i, format(short), d)
 		if failures--; failures == 0 {
 			break
@@ -62,10 +62,10 @@ func (p *pair) shrink(lines []line, d *difference) ([]line, *difference) {
 			return false
 		}
 		found, err := p.compare(candidate)
-		if err != nil || found == nil {
+		if err != nil || len(found) == 0 {
 			return false
 		}
-		d = found
+		d = found[0]
 		return true
 	}
 	for size := len(lines) / 2; size > 0; {

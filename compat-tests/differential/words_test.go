@@ -68,12 +68,12 @@ func normalWord(word, answer string, sessions map[jute.SessionID]string) []strin
 			}
 		}
 	case "srvr", "stat":
-		for i := range lines {
+		lines[0], _, _ = strings.Cut(lines[0], "-") // the build's hash and date follow
+		for i := 1; i < len(lines); i++ {
 			if !strings.HasPrefix(lines[i], "Node count") {
 				lines[i] = number.ReplaceAllString(lines[i], "N")
 			}
 		}
-		lines[0], _, _ = strings.Cut(lines[0], "N-")
 	default:
 		for i := range lines {
 			lines[i] = number.ReplaceAllString(lines[i], "N")

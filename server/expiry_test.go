@@ -1,0 +1,166 @@
+package server
+
+import (
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"zkd/jute"
+	"zkd/quorum/clock"
+)
+
+// quick makes sessions end soon.
+func quick(o *Options) {
+	o.TickTime, o.MinTimeout, o.MaxTimeout = 40*time.Millisecond, 80*time.Millisecond, time.Minute
+}
+
+// ahead is how far the manual clock is put before the real one, so that deadlines of connections are not reached.
+const ahead = 100 * 365 * 24 * time.Hour
+
+// startManual starts a server whose own clock stands still.
+func startManual(t *testing.T, set func(*Options)) (*rig, *clock.Manual) {
+	t.Helper()
+	c := clock.NewManual(time.Unix(1_000_000_000, 0))
+	return startRig(t, rigOptions{set: set, clock: c, ready: func() { c.Advance(ahead) }}), c
+}
+
+// pass lets time pass in small steps, and after each whatever is due happen.
+func pass(m *clock.Manual, d, step time.Duration) {
+	for ; d > 0; d -= step {
+		m.Advance(min(d, step))
+	}
+}
+
+func TestAnIdleSessionExpiresNeverEarly(t *testing.T) {
+	r, now := startManual(t, nil)
+	idle, witness := r.connectTimeout(t, 4*time.Second), r.connectTimeout(t, 40*time.Second)
+	idle.mustCreate("/e", "", jute.ModeEphemeral)
+	witness.must(jute.OpExists, watching("/e"), jute.OK)
+	pass(now, 3900*time.Millisecond, 50*time.Millisecond)
+	witness.wantSilence()
+	idle.wantSilence() // and the ping renews the session
+	pass(now, 3900*time.Millisecond, 50*time.Millisecond)
+	witness.wantSilence()
+	if !r.exists("/e") {
+		t.Fatal("a session expired early")
+	}
+	// Within timeout plus one tick, whenever the tracker gets to it.
+	expired := make(chan struct{})
+	go func() {
+		defer close(expired)
+		for i := 0; i < 2100/50; i++ {
+			now.Advance(50 * time.Millisecond)
+		}
+	}()
+	<-expired
+	eventually(t, "the ephemeral goes", func() bool {
+		now.Advance(50 * time.Millisecond)
+		return !r.exists("/e")
+	})
+	idle.wantClosed()
+	witness.wantEvents(event{deleted, "/e"})
+	if got := r.server.metrics.expired.Load(); got != 1 {
+		t.Errorf("%d sessions expired, want 1", got)
+	}
+	r.reattach(t, idle).wantRefused()
+}
+
+func TestExpiryWithTheRealClock(t *testing.T) {
+	r := newRig(t, quick)
+	idle, witness := r.connectTimeout(t, 200*time.Millisecond), r.connectTimeout(t, time.Minute)
+	idle.mustCreate("/e", "", jute.ModeEphemeral)
+	heard := time.Now()
+	witness.must(jute.OpExists, watching("/e"), jute.OK)
+	witness.wantEvents(event{deleted, "/e"})
+	if took := time.Since(heard); took < 150*time.Millisecond {
+		t.Errorf("a session with a timeout of 200 ms expired after %v", took)
+	}
+	idle.wantClosed()
+	r.count(1)
+}
+
+func TestAnExpiredClientThatDoesNotReadIsLetGo(t *testing.T) {
+	r := newRig(t, quick)
+	writer := r.connectTimeout(t, time.Minute)
+	writer.mustCreate("/big", string(bytesOf('x', 1000000)), jute.ModePersistent)
+	deaf := r.connectTimeout(t, 200*time.Millisecond)
+	shrink(t, deaf)
+	for range 20 {
+		deaf.send(jute.OpGetData, look("/big"))
+	}
+	r.count(1)
+}
+
+func TestASessionOutlivesItsConnection(t *testing.T) {
+	r, now := startManual(t, nil)
+	c := r.connectTimeout(t, 10*time.Second)
+	c.mustCreate("/e", "", jute.ModeEphemeral)
+	_ = c.net.Close() // the client is gone
+	r.count(0)
+	pass(now, 9*time.Second, 100*time.Millisecond)
+	again := r.reattach(t, c)
+	if again.welcome.SessionID != c.welcome.SessionID {
+		t.Fatalf("the session is gone before its timeout: %+v", again.welcome)
+	}
+	_ = again.net.Close()
+	pass(now, 9*time.Second, 100*time.Millisecond)
+	if !r.exists("/e") {
+		t.Fatal("reattaching did not renew the session")
+	}
+	eventually(t, "the session expires", func() bool {
+		now.Advance(100 * time.Millisecond)
+		return !r.exists("/e")
+	})
+}
+
+func TestSessionsSurviveACrashUntilTheirTimeout(t *testing.T) {
+	r := newRig(t, nil)
+	c := r.connectTimeout(t, 10*time.Second)
+	c.mustCreate("/e", "", jute.ModeEphemeral)
+	c.mustCreate("/n", "acknowledged", jute.ModePersistent)
+	left := r.mem.CrashClone(vfs.CrashCloneCfg{}) // only what was synced
+	r.stop()
+
+	manual := clock.NewManual(time.Unix(1_000_000_000, 0))
+	r = startRig(t, rigOptions{mem: left, clock: manual, ready: func() { manual.Advance(ahead) }})
+	if !r.exists("/e") {
+		t.Fatal("the ephemeral is gone after the crash")
+	}
+	pass(manual, 9900*time.Millisecond, 100*time.Millisecond)
+	again := r.reattach(t, c)
+	if again.welcome.SessionID != c.welcome.SessionID || again.welcome.TimeoutMillis != 10000 {
+		t.Fatalf("reattached as %+v", again.welcome)
+	}
+	got := again.must(jute.OpGetData, look("/n"), jute.OK)
+	if got.data(t) != "acknowledged" {
+		t.Errorf("data %q", got.data(t))
+	}
+	fresh := r.connectTimeout(t, 10*time.Second)
+	if fresh.welcome.SessionID == c.welcome.SessionID {
+		t.Error("a session id is given twice")
+	}
+	eventually(t, "the session expires", func() bool {
+		manual.Advance(100 * time.Millisecond)
+		return !r.exists("/e")
+	})
+	again.wantClosed()
+}
+
+func TestContainersAndTTLNodesAreCleanedUp(t *testing.T) {
+	r, now := startManual(t, nil)
+	c := r.connectTimeout(t, 40*time.Second)
+	c.must(jute.OpCreateContainer, makeNode("/container", "", jute.ModeContainer), jute.OK)
+	c.mustCreate("/container/c", "", jute.ModePersistent)
+	c.must(jute.OpCreateTTL, &jute.CreateTTLRequest{Path: "/ttl", ACL: openACL, Flags: jute.ModePersistentTTL, TTL: 5000},
+		jute.OK)
+	c.must(jute.OpDelete, gone("/container/c"), jute.OK)
+	if !r.exists("/container") || !r.exists("/ttl") {
+		t.Fatal("cleaned up at once")
+	}
+	eventually(t, "both are cleaned up", func() bool {
+		c.wantSilence()
+		now.Advance(time.Second)
+		return !r.exists("/container") && !r.exists("/ttl")
+	})
+}

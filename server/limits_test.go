@@ -1,0 +1,158 @@
+package server
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"runtime"
+	"testing"
+	"time"
+
+	"zkd/jute"
+)
+
+func TestConnectionLimits(t *testing.T) {
+	for name, set := range map[string]func(*Options){ // order: each has its own server
+		"per address": func(o *Options) { o.MaxConnectionsPerIP = 2 },
+		"total":       func(o *Options) { o.MaxConnections = 2 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, set)
+			a, b := r.connect(t), r.connect(t)
+			refused := r.dial(t)
+			refused.wantClosed()
+			if got := r.server.metrics.rejected.Load(); got != 1 {
+				t.Errorf("%d connections counted as rejected, want 1", got)
+			}
+			a.wantSilence()
+			b.wantSilence()
+			_ = a.net.Close() // makes room
+			r.count(1)
+			r.connect(t).wantSilence()
+		})
+	}
+}
+
+// liveHeap is what the heap holds after a collection.
+func liveHeap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func TestALengthCostsNoMemory(t *testing.T) {
+	r := newRig(t, nil)
+	before := liveHeap()
+	const n = 500
+	head := []byte{0, 0x0f, 0xff, 0xff}
+	clients := make([]*client, n)
+	for i := range clients {
+		clients[i] = r.dial(t)
+		clients[i].write(head)
+	}
+	// Half of them with a session, where the limit is as high.
+	for i := range clients[:20] {
+		clients[i] = r.connect(t)
+		clients[i].write(head)
+		clients[i].write([]byte{1, 2, 3})
+	}
+	r.count(n + 20)
+	witness := r.connect(t)
+	witness.wantSilence()
+	// Sockets, goroutines and one small buffer each: far below the megabyte that is announced.
+	if grown := liveHeap() - before; grown > n*64<<10 {
+		t.Errorf("the heap has grown by %d bytes, %d each", grown, grown/n)
+	}
+}
+
+func TestConnectionsWithoutHandshakeDisturbNobody(t *testing.T) {
+	r := newRig(t, nil)
+	for i := range 300 {
+		c := r.dial(t)
+		c.write(make([]byte, i%4)) // not even a length
+	}
+	r.count(300)
+	c := r.connect(t)
+	c.mustCreate("/n", "", jute.ModePersistent)
+	for range 100 {
+		c.must(jute.OpSetData, setTo("/n", "x"), jute.OK)
+		c.must(jute.OpGetData, look("/n"), jute.OK)
+	}
+}
+
+func TestAClientThatDoesNotReadIsCutOff(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.MaxUnreadBytes = 64 << 10 })
+	deaf, writer := r.connect(t), r.connect(t)
+	shrink(t, deaf)
+	path := "/" + string(bytes.Repeat([]byte("p"), 4000))
+	deaf.must(jute.OpAddWatch, &jute.AddWatchRequest{Path: path, Mode: jute.WatchPersistent}, jute.OK)
+	writer.mustCreate(path, "", jute.ModePersistent)
+	r.count(2)
+	for i := 0; r.server.connections.count() == 2; i++ {
+		if i > 20000 {
+			t.Fatal("a client with 80 MB of unread events is still connected")
+		}
+		writer.must(jute.OpSetData, setTo(path, "x"), jute.OK)
+	}
+	// Its session goes on: it may come back.
+	if again := r.reattach(t, deaf); again.welcome.SessionID != deaf.welcome.SessionID {
+		t.Errorf("the session is gone: %+v", again.welcome)
+	}
+}
+
+// shrink makes the kernel buffer little for the client.
+func shrink(t *testing.T, c *client) {
+	t.Helper()
+	if err := c.net.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAClientThatDoesNotReadBlocksItselfOnly(t *testing.T) {
+	r := newRig(t, nil)
+	deaf, other := r.connect(t), r.connect(t)
+	other.mustCreate("/big", string(bytesOf('x', 1000000)), jute.ModePersistent)
+	other.mustCreate("/n", "", jute.ModePersistent)
+	const reads = 50 // of a megabyte
+	var b []byte
+	for range reads {
+		b = append(b, deaf.encode(jute.OpGetData, look("/big"))...)
+		b = append(b, deaf.encode(jute.OpSetData, setTo("/n", "deaf"))...)
+	}
+	deaf.write(b)
+	before := liveHeap()
+	for range 100 {
+		other.must(jute.OpSetData, setTo("/n", "x"), jute.OK)
+		other.must(jute.OpGetData, look("/n"), jute.OK)
+	}
+	if grown := liveHeap() - before; grown > 10<<20 {
+		t.Errorf("the heap has grown by %d bytes for a client that does not read", grown)
+	}
+	for i := range 2 * reads { // and once it reads, it gets all
+		if got := deaf.receive(); got.Xid != jute.Xid(i+1) || got.Err != jute.OK {
+			t.Fatalf("reply %d: %+v", i, got.ReplyHeader)
+		}
+	}
+}
+
+func TestManyWritesUnderWay(t *testing.T) {
+	r := newRig(t, nil)
+	c := r.connect(t)
+	c.mustCreate("/n", "", jute.ModePersistent)
+	const n = 3*maxOutstanding + 17
+	go func() {
+		var b []byte
+		for i := range jute.Xid(n) {
+			b = append(b, encodeRequest(100+i, jute.OpSetData, setTo("/n", fmt.Sprint(i)))...)
+		}
+		_ = c.net.SetWriteDeadline(time.Now().Add(testDeadline)) // an error shows with the replies
+		_, _ = c.net.Write(b)
+	}()
+	for i := range jute.Xid(n) {
+		if got := c.receive(); got.Xid != 100+i || got.Err != jute.OK {
+			t.Fatalf("reply %d: %+v", i, got.ReplyHeader)
+		}
+	}
+}
