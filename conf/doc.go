@@ -15,7 +15,8 @@
 //     two equal keys wins. A test compares the two readers.
 //   - A Config that Load returns is valid and never changes. All wrong values are reported at once, each with its
 //     place.
-//   - No key is passed over in silence: one that is unknown, has no meaning, or has no effect yet makes a Notice; one
+//   - No key that is set to more than its default is passed over in silence: one that is unknown or has no effect makes
+//     a Notice that says why; one
 //     whose effect is missing and must not be is listed by Config.Unsupported.
 //   - Secrets appear in no message.
 //

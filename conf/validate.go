@@ -204,7 +204,7 @@ func (l *loader) checkPeerType() {
 	}
 	own := e.member()
 	isObserver := own != nil && own.Observer
-	if isObserver != e.Observer && l.isSet("peerType") {
+	if own != nil && isObserver != e.Observer && l.isSet("peerType") {
 		l.notice(s.notice(NoticeMismatch, "disagrees with the server lines, which win"))
 	}
 	e.Observer = isObserver

@@ -125,8 +125,10 @@ func (o *oracle) multi(p *Proposal, r *Result) {
 	d := jute.NewDecoder(p.Body)
 	m := jute.NewMultiDecoder(&d)
 	trial := o.copy()
+	unreadable := false
 	for m.Next() {
 		out := trial.operation(p, m.Header().Type, &d)
+		unreadable = unreadable || out.Code == jute.MarshallingError
 		if r.Code != jute.OK {
 			out = OpResult{Op: jute.OpError, Code: jute.RuntimeInconsistency}
 		} else if out.Code != jute.OK {
@@ -138,7 +140,7 @@ func (o *oracle) multi(p *Proposal, r *Result) {
 		}
 		r.Ops = append(r.Ops, out)
 	}
-	if d.Err() != nil || r.Code == jute.MarshallingError {
+	if d.Err() != nil || unreadable {
 		r.Code, r.Ops = jute.MarshallingError, nil
 	}
 	if r.Code == jute.OK {
@@ -185,7 +187,12 @@ func (o *oracle) create(p *Proposal, op jute.Op, d *jute.Decoder, out *OpResult)
 		(op == jute.OpCreate || op == jute.OpCreate2) && r.Flags >= 0 && r.Flags <= 4
 	list, aclCode := acl.Fix(r.ACL, p.Identities, acl.Digest)
 	slash := strings.LastIndex(r.Path, "/")
+	if p.Op == jute.OpMulti && r.Flags == jute.ModeContainer {
+		out.Op = jute.OpCreate2
+	}
 	switch {
+	case p.Op == jute.OpMulti && op != jute.OpCreateTTL && r.Flags.TTL():
+		out.Code = jute.MarshallingError
 	case !fits:
 		out.Code = jute.BadArguments
 	case r.Flags.TTL() && p.Flags&FlagExtendedTypes == 0:

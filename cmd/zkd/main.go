@@ -50,10 +50,22 @@ func newRootCommand() *cobra.Command {
 
   zkd serve            starts a server on port 2181 with its data in ./zkd-data
   zkd serve zoo.cfg    starts one with ZooKeeper's configuration file`,
+		Args:          usage(cobra.NoArgs),
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(newServeCommand(), newVersionCommand(), newBenchCommand())
 	return root
+}
+
+// usage makes what check finds an error of the command line.
+func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usageError{err}
+		}
+		return nil
+	}
 }

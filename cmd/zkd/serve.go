@@ -33,7 +33,7 @@ it is; docs/configuration.md lists its keys. Any key can also be given by --set 
 		Example: `  zkd serve
   zkd serve /etc/zookeeper/zoo.cfg
   zkd serve --port 2182 --data-dir /var/lib/zkd --set 4lw.commands.whitelist='*'`,
-		Args: cobra.MaximumNArgs(1),
+		Args: usage(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags, err := keyValues(set)
 			if err != nil {

@@ -15,7 +15,7 @@ func newVersionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version, and the ZooKeeper release that it behaves as",
-		Args:  cobra.NoArgs,
+		Args:  usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			revision, built := buildInfo()
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "zkd %s, speaks as ZooKeeper %s\n", revision,

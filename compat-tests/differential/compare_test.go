@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"zkd/compat-tests/target"
 )
 
@@ -36,6 +38,9 @@ func startPair(t *testing.T, conf map[string]string, jvm []string) *pair {
 
 // reportedMax bounds the differences that are printed of one script: later ones mostly follow from earlier ones.
 const reportedMax = 30
+
+// wordLines is the length of an answer from which on only what differs is printed.
+const wordLines = 15
 
 // difference is a step of a script at which the servers differ.
 type difference struct {
@@ -94,6 +99,10 @@ func differences(reference, under []step) []*difference {
 }
 
 func (d *difference) String() string {
+	if reference := strings.Split(d.real, "\n"); len(reference) > wordLines {
+		diff := cmp.Diff(reference, strings.Split(d.under, "\n"))
+		return fmt.Sprintf("at\n%s -real server +under test:\n%s", format(d.lines), diff)
+	}
 	return fmt.Sprintf("at\n%s real server:\n  %s\n under test:\n  %s", format(d.lines), d.real, d.under)
 }
 

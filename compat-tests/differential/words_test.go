@@ -83,5 +83,5 @@ func normalWord(word, answer string, sessions map[jute.SessionID]string) []strin
 	for i := range lines {
 		lines[i] = fmt.Sprintf("%q", lines[i])
 	}
-	return lines
+	return slices.Compact(lines) // how many buckets of sessions there are is a matter of time
 }

@@ -1,0 +1,116 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestParseStat(t *testing.T) {
+	tests := map[string]struct {
+		line   string
+		parent int
+		cpu    time.Duration
+		pages  int64
+		fails  bool
+	}{
+		"plain":      {"7 (java) S 3 7 7 0 -1 4194560 1 2 3 4 150 50 7 3 20 0 9 0 100 5000 321 1", 3, 2100 * time.Millisecond, 321, false},
+		"odd name":   {"7 (a) b (c)) S 1 7 7 0 -1 4194560 1 2 3 4 1 0 0 0 20 0 9 0 100 5000 5 1", 1, 10 * time.Millisecond, 5, false},
+		"ends early": {line: "7 (java) S 3 7", fails: true},
+		"not a stat": {line: "", fails: true},
+	}
+	for name, test := range tests {
+		got, err := parseStat([]byte(test.line))
+		want := stat{parent: test.parent, cpu: test.cpu, rss: test.pages * int64(os.Getpagesize())}
+		if (err != nil) != test.fails || got != want {
+			t.Errorf("%s: %+v and %v, want %+v", name, got, err, want)
+		}
+	}
+}
+
+func TestDescends(t *testing.T) {
+	all := map[int]stat{1: {}, 2: {parent: 1}, 3: {parent: 2}, 4: {parent: 1}, 5: {parent: 6}, 6: {parent: 5}}
+	for id, want := range map[int]bool{1: false, 2: true, 3: true, 4: false, 5: false, 9: false} {
+		if got := descends(all, id, 2); got != want {
+			t.Errorf("%d below 2: %v, want %v", id, got, want)
+		}
+	}
+}
+
+// TestUsageOfSelf sees this process, and a child's memory with it.
+func TestUsageOfSelf(t *testing.T) {
+	alone, err := UsageOf(os.Getpid())
+	if err != nil || alone.RSSBytes == 0 {
+		t.Fatalf("usage %+v and %v", alone, err)
+	}
+	cat := exec.CommandContext(t.Context(), "cat")
+	in, err := cat.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cat.Start(); err != nil {
+		t.Skipf("no cat: %v", err)
+	}
+	all, err := readAll("/proc")
+	if err != nil || !descends(all, cat.Process.Pid, os.Getpid()) {
+		t.Errorf("the child is not below this process: %v", err)
+	}
+	if err := errors.Join(in.Close(), cat.Wait()); err != nil {
+		t.Error(err)
+	}
+	if _, err := UsageOf(1 << 30); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("error %v for a process that is not there", err)
+	}
+}
+
+func TestParseCommand(t *testing.T) {
+	for line, want := range map[string]string{
+		"server {cfg} -v": "server|{cfg}|-v", "server  serve": "server|serve|{cfg}", "server --c={cfg}": "server|--c={cfg}",
+	} {
+		got, err := ParseCommand("x", line)
+		if err != nil || strings.Join(got.Argv, "|") != want {
+			t.Errorf("%q: %v and %v, want %s", line, got.Argv, err, want)
+		}
+	}
+	if _, err := ParseCommand("x", "  "); err == nil {
+		t.Error("an empty command is taken")
+	}
+}
+
+// TestStartFails names the command and shows its log, and leaves no directory.
+func TestStartFails(t *testing.T) {
+	for name, argv := range map[string][]string{
+		"ends": {"sh", "-c", "echo what went wrong; cat $0; exit 3", ConfigMark}, "missing": {"/no/such/program"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			parent := t.TempDir()
+			_, err := Start(t.Context(), Command{Name: "broken", Argv: argv}, parent)
+			if err == nil || !strings.Contains(err.Error(), "broken") {
+				t.Fatalf("error %v", err)
+			}
+			if name == "ends" && (!errors.Is(err, ErrNeverServed) || !strings.Contains(err.Error(), "what went wrong") ||
+				!strings.Contains(err.Error(), "forceSync=yes")) {
+				t.Errorf("error %v, want the log in it", err)
+			}
+			left, _ := filepath.Glob(filepath.Join(parent, "*")) // a fixed pattern
+			if len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
+	}
+}
+
+// TestStartGivesUp ends a server that never serves when the context ends.
+func TestStartGivesUp(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := Start(ctx, Command{Name: "silent", Argv: []string{"sh", "-c", "exec sleep 60"}}, t.TempDir())
+	if !errors.Is(err, ErrNeverServed) {
+		t.Errorf("error %v, want ErrNeverServed", err)
+	}
+}

@@ -1,0 +1,156 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"zkd/bench/internal/fakeserver"
+	"zkd/jute"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
+
+// golden compares text with a file of testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *rewrite {
+		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path) //nolint:gosec // the test's own file
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got, -rewrite writes it anew):\n%s", path, diff)
+	}
+}
+
+var sample = []Result{
+	{
+		Name: "read:64x1", Requests: 250_000, Seconds: 10, PerSecond: 25_000, CPUMicros: 12.34, RSSBytes: 64 << 20,
+		Latency: &Latency{P50Micros: 250, P99Micros: 2_500, P999Micros: 25_000, MaxMicros: 2_500_000},
+	},
+	{
+		Name: "write:64x1", Requests: 10, Seconds: 1, PerSecond: 10,
+		Errors: map[string]int64{"noNode": 2, "connectionLoss": 1},
+	},
+	{Name: "idle#5000", Requests: 5000, UnitBytes: 7168.4, Unit: "session", RSSBytes: 100 << 20},
+	{Name: "million#1000000 restart", RestartMillis: 87.6},
+}
+
+func TestTables(t *testing.T) {
+	var table, json strings.Builder
+	if err := errors.Join(WriteTable(&table, sample), WriteJSON(&json, sample)); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "table.txt", table.String())
+	golden(t, "results.json", json.String())
+}
+
+func TestCompareRuns(t *testing.T) {
+	run := func(perSecond, cpu float64, p99 int64) []Result {
+		return []Result{{
+			Name: "read:64x1", PerSecond: perSecond, CPUMicros: cpu,
+			Latency: &Latency{P50Micros: 100, P99Micros: p99, P999Micros: 2 * p99},
+		}}
+	}
+	c := Comparison{Sides: [2]string{"zkd", "zookeeper"}, Rounds: 3, Errors: [2]int64{0, 7}}
+	c.Rows = compareRuns(
+		[][]Result{run(300, 10, 400), run(200, 20, 500), run(100, 30, 600)},
+		[][]Result{run(100, 40, 800), run(100, 40, 500), run(50, 40, 300)})
+	var table, json strings.Builder
+	if err := errors.Join(WriteComparison(&table, c), WriteJSON(&json, c)); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "comparison.txt", table.String())
+	golden(t, "comparison.json", json.String())
+}
+
+// TestCompareTakesTurns runs two cases on two fakes, each of them fresh.
+func TestCompareTakesTurns(t *testing.T) {
+	var turns []string
+	side := func(name string) Side {
+		return Side{Name: name, Start: func(context.Context) (Target, func(), error) {
+			server := fakeserver.Start(t, fakeserver.Faults{Codes: map[jute.Op]jute.Code{jute.OpSetData: jute.NoAuth}})
+			return Target{Addr: server.Addr, Usage: growingUsage(), Disposable: true},
+				func() { turns = append(turns, name) }, nil
+		}}
+	}
+	o := CompareOptions{Cases: []Options{small("read"), small("write")}, Rounds: 2}
+	c, err := Compare(t.Context(), [2]Side{side("a"), side("b")}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(turns, " "); got != "a b a b a b a b" {
+		t.Errorf("turns %s", got)
+	}
+	if c.Errors[0] == 0 || c.Errors[1] == 0 || len(c.Rows) != 12 {
+		t.Errorf("errors %v and %d rows, want errors on both and 12 rows", c.Errors, len(c.Rows))
+	}
+	o.Rounds = 0
+	if _, err := Compare(t.Context(), [2]Side{side("a"), side("b")}, o); err == nil {
+		t.Error("no rounds are taken")
+	}
+}
+
+func TestParseCase(t *testing.T) {
+	tests := map[string]struct {
+		want string // String of the result
+		err  string
+	}{
+		"read:64x1":         {want: "read:64x1"},
+		"mixed:250x100@50":  {want: "mixed:250x100@50"},
+		"write":             {want: "write:250x100"},
+		"million#1000":      {want: "million#1000"},
+		"fanout:10":         {want: "fanout:10"},
+		"idle#50":           {want: "idle#50"},
+		"latency":           {want: "latency"},
+		"paced":             {want: "paced 4000/s"},
+		"raed":              {err: `no load is named "raed"`},
+		"read:ax1":          {err: `"a" is not a number`},
+		"read:0x1":          {err: "clients is 0"},
+		"read:1x100000":     {err: "outstanding is 100000"},
+		"mixed@101":         {err: "read percent is 101"},
+		"million#0":         {err: "count is 0"},
+		"watches:100x1#10":  {err: "count is 10"},
+		"multi:1x1000":      {err: "size times outstanding"},
+		"million#999999999": {err: "count is 999999999"},
+	}
+	for text, test := range tests {
+		o, err := ParseCase(text)
+		switch {
+		case test.err == "" && (err != nil || o.String() != test.want):
+			t.Errorf("%s: %v and %v, want %s", text, o, err, test.want)
+		case test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)):
+			t.Errorf("%s: error %v, want one with %q", text, err, test.err)
+		}
+	}
+	o := small("read")
+	o.Duration = 2 * time.Hour
+	if o.Validate() == nil {
+		t.Error("two hours are taken")
+	}
+}
+
+func TestRandomBytesDependOnSeed(t *testing.T) {
+	if diff := cmp.Diff(randomBytes(100, 1), randomBytes(100, 1)); diff != "" {
+		t.Errorf("the same seed gives other bytes: %s", diff)
+	}
+	if cmp.Equal(randomBytes(100, 1), randomBytes(100, 2)) {
+		t.Error("two seeds give the same bytes")
+	}
+	if n := len(randomBytes(101, 1)); n != 101 {
+		t.Errorf("%d bytes, want 101", n)
+	}
+}

@@ -1,0 +1,200 @@
+package bench
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"zkd/bench/client"
+	"zkd/bench/internal/fakeserver"
+	"zkd/bench/process"
+	"zkd/jute"
+)
+
+// small is a load that is over in a moment.
+func small(name string) Options {
+	load, err := LoadNamed(name)
+	if err != nil {
+		panic(err)
+	}
+	o := load.Defaults
+	o.Clients, o.Outstanding = min(o.Clients, 4), min(o.Outstanding, 8)
+	o.Count, o.Rate = min(o.Count, 2500), min(o.Rate, 200)
+	o.Warmup, o.Duration = 20*time.Millisecond, 150*time.Millisecond
+	return o
+}
+
+// usageOf is a server's usage that grows with each reading: 1 ms of CPU and 1 MiB.
+func growingUsage() func() (process.Usage, error) {
+	var n atomic.Int64
+	return func() (process.Usage, error) {
+		i := n.Add(1)
+		return process.Usage{CPU: time.Duration(i) * time.Millisecond, RSSBytes: i << 20}, nil
+	}
+}
+
+// TestLoads runs every load on the fake: requests of the right kind arrive, nothing fails, nothing is left behind.
+func TestLoads(t *testing.T) {
+	kinds := map[string][]jute.Op{
+		"mixed": {jute.OpGetData, jute.OpSetData}, "read": {jute.OpGetData}, "write": {jute.OpSetData},
+		"create": {jute.OpCreate}, "multi": {jute.OpMulti, -jute.OpSetData},
+		"latency": {jute.OpGetData, jute.OpSetData}, "paced": {jute.OpSetData},
+		"fanout": {jute.OpAddWatch, jute.OpSetData}, "idle": {jute.OpPing}, "watches": {jute.OpExists},
+		"million": {jute.OpCreate, jute.OpSetData},
+	}
+	for _, load := range Loads() {
+		t.Run(load.Name, func(t *testing.T) {
+			server := fakeserver.Start(t, fakeserver.Faults{})
+			o := small(load.Name)
+			if load.Name == "idle" {
+				o.Count = 50
+			}
+			target := Target{Addr: server.Addr, Usage: growingUsage()}
+			target.Restart = func(_ context.Context, path string) (time.Duration, error) {
+				if !strings.HasSuffix(path, "/d2/499") {
+					t.Errorf("restart reads %s, want the last znode", path)
+				}
+				return time.Second, nil
+			}
+			results, err := Run(t.Context(), target, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(kinds[load.Name]) == 0 {
+				t.Fatal("no kinds of requests are expected of this load")
+			}
+			for _, op := range kinds[load.Name] {
+				if server.Count(op) == 0 {
+					t.Errorf("no %v has come", op)
+				}
+			}
+			for _, r := range results {
+				if r.ErrorCount() != 0 || r.RSSBytes == 0 || r.Requests == 0 && r.RestartMillis == 0 {
+					t.Errorf("result %+v", r)
+				}
+			}
+			if n := server.Nodes(); n != 1 {
+				t.Errorf("%d znodes are left, want the root alone", n)
+			}
+		})
+	}
+}
+
+// TestMultiHasTen holds multi to its number of operations.
+func TestMultiHasTen(t *testing.T) {
+	server := fakeserver.Start(t, fakeserver.Faults{})
+	if _, err := Run(t.Context(), Target{Addr: server.Addr}, small("multi")); err != nil {
+		t.Fatal(err)
+	}
+	if multis, ops := server.Count(jute.OpMulti), server.Count(-jute.OpSetData); ops != 10*multis {
+		t.Errorf("%d operations in %d multis", ops, multis)
+	}
+}
+
+// TestMixedRatio counts reads and writes.
+func TestMixedRatio(t *testing.T) {
+	for _, percent := range []int{0, 50, 100} {
+		server := fakeserver.Start(t, fakeserver.Faults{})
+		o := small("mixed")
+		o.ReadPercent = percent
+		if _, err := Run(t.Context(), Target{Addr: server.Addr}, o); err != nil {
+			t.Fatal(err)
+		}
+		reads, writes := server.Count(jute.OpGetData), server.Count(jute.OpSetData)
+		if got := 100 * reads / (reads + writes); got < percent-20 || got > percent+20 {
+			t.Errorf("%d %% reads (%d of %d), want %d", got, reads, reads+writes, percent)
+		}
+	}
+}
+
+// TestPacedRate holds the open load to its rate, whatever the server does.
+func TestPacedRate(t *testing.T) {
+	server := fakeserver.Start(t, fakeserver.Faults{})
+	o := small("paced")
+	o.Duration = 500 * time.Millisecond
+	results, err := Run(t.Context(), Target{Addr: server.Addr}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := results[0].Requests; n < 80 || n > 120 {
+		t.Errorf("%d requests in 500 ms at 200/s", n)
+	}
+}
+
+// TestFaults shows each fault of a server in the result or the error.
+func TestFaults(t *testing.T) {
+	tests := map[string]struct {
+		faults fakeserver.Faults
+		load   string
+		count  string // error that is counted
+		fails  string // error of the run
+	}{
+		"error code":     {fakeserver.Faults{Codes: map[jute.Op]jute.Code{jute.OpSetData: jute.NoAuth}}, "write", "noAuth", ""},
+		"refused":        {fakeserver.Faults{Refuse: true}, "read", "", "maxClientCnxns"},
+		"wrong order":    {fakeserver.Faults{WrongXid: true}, "read", "", "outOfOrder"},
+		"long reply":     {fakeserver.Faults{LongReply: true}, "read", "", "connectionLoss"},
+		"no addWatch":    {fakeserver.Faults{Codes: map[jute.Op]jute.Code{jute.OpAddWatch: jute.Unimplemented}}, "fanout", "", "3.6"},
+		"usage unknown":  {fakeserver.Faults{}, "idle", "", "process"},
+		"fails to write": {fakeserver.Faults{Codes: map[jute.Op]jute.Code{jute.OpCreate: jute.NoAuth}}, "read", "", "noAuth"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			server := fakeserver.Start(t, test.faults)
+			results, err := Run(t.Context(), Target{Addr: server.Addr, Disposable: true}, small(test.load))
+			if test.fails != "" {
+				if err == nil || !strings.Contains(err.Error(), test.fails) {
+					t.Errorf("error %v, want one with %q", err, test.fails)
+				}
+				return
+			}
+			if err != nil || results[0].Errors[test.count] == 0 {
+				t.Errorf("errors %v and %v, want %s", results, err, test.count)
+			}
+		})
+	}
+}
+
+// TestEndsWithContext ends a long load early.
+func TestEndsWithContext(t *testing.T) {
+	server := fakeserver.Start(t, fakeserver.Faults{})
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	o := small("read")
+	o.Duration = time.Hour
+	if _, err := Run(ctx, Target{Addr: server.Addr}, o); err == nil {
+		t.Error("a load that was cancelled has no error")
+	}
+	if n := server.Nodes(); n != 1 {
+		t.Errorf("%d znodes are left after the cancel", n)
+	}
+}
+
+// TestPipelineOrder checks that each reply is handed to its request.
+func TestPipelineOrder(t *testing.T) {
+	server := fakeserver.Start(t, fakeserver.Faults{})
+	conn, err := client.Dial(t.Context(), server.Addr, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	request := jute.PathWatchRequest{}
+	next := 0
+	err = conn.Pipeline(t.Context(), 1000, 64, func(b []byte, i int, xid jute.Xid) []byte {
+		request.Path = map[bool]string{true: "/", false: "/none"}[i%3 == 0]
+		return client.Request(b, xid, jute.OpGetData, request.Append)
+	}, func(i int, code jute.Code) error {
+		if i != next || (code == jute.OK) != (i%3 == 0) {
+			t.Errorf("reply %d is %v, want reply %d", i, code, next)
+		}
+		next++
+		return nil
+	})
+	if err != nil || next != 1000 {
+		t.Errorf("%d replies and %v, want 1000", next, err)
+	}
+	if err := conn.Alive(); err != nil {
+		t.Error(err)
+	}
+}
