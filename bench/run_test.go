@@ -26,7 +26,7 @@ func small(name string) Options {
 	return o
 }
 
-// usageOf is a server's usage that grows with each reading: 1 ms of CPU and 1 MiB.
+// growingUsage is a server's usage that grows with each reading: 1 ms of CPU and 1 MiB.
 func growingUsage() func() (process.Usage, error) {
 	var n atomic.Int64
 	return func() (process.Usage, error) {
@@ -123,21 +123,55 @@ func TestPacedRate(t *testing.T) {
 	}
 }
 
+// TestPacedCountsFromDue stalls the server once: the requests that were due meanwhile are all late, not only the one
+// that was on its way.
+func TestPacedCountsFromDue(t *testing.T) {
+	const stall = 400 * time.Millisecond
+	server := fakeserver.Start(t, fakeserver.Faults{Stall: stall})
+	o := small("paced")
+	o.Clients, o.Warmup, o.Duration = 1, 0, 800*time.Millisecond
+	results, err := Run(t.Context(), Target{Addr: server.Addr}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Half of the load falls into the stall, and waits for half of it on average.
+	if l := results[0].Latency; l.P99Micros < 300_000 || l.MaxMicros < 380_000 {
+		t.Errorf("latencies %+v with a stall of %v in %v", l, stall, o.Duration)
+	}
+	if n := results[0].Requests; n < 120 {
+		t.Errorf("%d requests, want the 160 that were due", n)
+	}
+}
+
+// TestCutConnection counts what was on its way when the server goes.
+func TestCutConnection(t *testing.T) {
+	server := fakeserver.Start(t, fakeserver.Faults{CutAfter: 200})
+	o := small("write")
+	o.Warmup = 0
+	results, err := Run(t.Context(), Target{Addr: server.Addr, Disposable: true}, o)
+	if err == nil && results[0].Errors["connectionLoss"] == 0 {
+		t.Errorf("no error after a cut: %+v", results)
+	}
+}
+
 // TestFaults shows each fault of a server in the result or the error.
 func TestFaults(t *testing.T) {
+	failing := func(op jute.Op, code jute.Code) fakeserver.Faults {
+		return fakeserver.Faults{Codes: map[jute.Op]jute.Code{op: code}}
+	}
 	tests := map[string]struct {
 		faults fakeserver.Faults
 		load   string
 		count  string // error that is counted
 		fails  string // error of the run
 	}{
-		"error code":     {fakeserver.Faults{Codes: map[jute.Op]jute.Code{jute.OpSetData: jute.NoAuth}}, "write", "noAuth", ""},
+		"error code":     {failing(jute.OpSetData, jute.NoAuth), "write", "noAuth", ""},
 		"refused":        {fakeserver.Faults{Refuse: true}, "read", "", "maxClientCnxns"},
 		"wrong order":    {fakeserver.Faults{WrongXid: true}, "read", "", "outOfOrder"},
 		"long reply":     {fakeserver.Faults{LongReply: true}, "read", "", "connectionLoss"},
-		"no addWatch":    {fakeserver.Faults{Codes: map[jute.Op]jute.Code{jute.OpAddWatch: jute.Unimplemented}}, "fanout", "", "3.6"},
+		"no addWatch":    {failing(jute.OpAddWatch, jute.Unimplemented), "fanout", "", "3.6"},
 		"usage unknown":  {fakeserver.Faults{}, "idle", "", "process"},
-		"fails to write": {fakeserver.Faults{Codes: map[jute.Op]jute.Code{jute.OpCreate: jute.NoAuth}}, "read", "", "noAuth"},
+		"fails to write": {failing(jute.OpCreate, jute.NoAuth), "read", "", "noAuth"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -16,8 +16,7 @@
 //   - A Config that Load returns is valid and never changes. All wrong values are reported at once, each with its
 //     place.
 //   - No key that is set to more than its default is passed over in silence: one that is unknown or has no effect makes
-//     a Notice that says why; one
-//     whose effect is missing and must not be is listed by Config.Unsupported.
+//     a Notice that says why; one whose effect is missing and must not be is listed by Config.Unsupported.
 //   - Secrets appear in no message.
 //
 // Sources are layered with viper, lowest first: defaults, the variables of the official image, -D words of

@@ -19,8 +19,14 @@ func TestParseStat(t *testing.T) {
 		pages  int64
 		fails  bool
 	}{
-		"plain":      {"7 (java) S 3 7 7 0 -1 4194560 1 2 3 4 150 50 7 3 20 0 9 0 100 5000 321 1", 3, 2100 * time.Millisecond, 321, false},
-		"odd name":   {"7 (a) b (c)) S 1 7 7 0 -1 4194560 1 2 3 4 1 0 0 0 20 0 9 0 100 5000 5 1", 1, 10 * time.Millisecond, 5, false},
+		"plain": {
+			"7 (java) S 3 7 7 0 -1 4194560 1 2 3 4 150 50 7 3 20 0 9 0 100 5000 321 1",
+			3, 2100 * time.Millisecond, 321, false,
+		},
+		"odd name": {
+			"7 (a) b (c)) S 1 7 7 0 -1 4194560 1 2 3 4 1 0 0 0 20 0 9 0 100 5000 5 1",
+			1, 10 * time.Millisecond, 5, false,
+		},
 		"ends early": {line: "7 (java) S 3 7", fails: true},
 		"not a stat": {line: "", fails: true},
 	}

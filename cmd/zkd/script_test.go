@@ -48,7 +48,7 @@ func scriptStart(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: start arguments...")
 	}
-	s, err := startServer(ts.Getenv("WORK"), args)
+	s, err := startProcess(ts.Getenv("WORK"), args)
 	ts.Check(err)
 	servers.put(ts, s)
 	ts.Setenv("PORT", s.addr[strings.LastIndexByte(s.addr, ':')+1:])

@@ -18,6 +18,9 @@ import (
 // answerWithin bounds the wait for the answers to one burst. A guess: 1,000 times what they take.
 const answerWithin = 10 * time.Second
 
+// closeWithin bounds the wait for a server to close a connection after an error that closes it. A guess.
+const closeWithin = time.Second
+
 // step is one burst of a script and what came back, a line of text for each frame.
 type step struct {
 	lines   []line
@@ -153,8 +156,8 @@ func (r *runner) burst(lines []line) ([]string, error) {
 	return answers, nil
 }
 
-// requests sends requests in one segment and reads until all are answered. A reply after which a server may close is
-// followed by a ping, to see whether it has.
+// requests sends requests in one segment and reads until all are answered, and after an answer that closes the
+// connection until it is closed.
 func (r *runner) requests(c *conn, lines []line) ([]string, error) {
 	if err := r.send(c, lines); err != nil {
 		return nil, err
@@ -165,13 +168,28 @@ func (r *runner) requests(c *conn, lines []line) ([]string, error) {
 			strings.Contains(a, "err=sessionClosed") || strings.Contains(a, "unexpected")
 	}) || slices.ContainsFunc(lines, func(l line) bool { return opOf(l) == jute.OpCloseSession })
 	if closing && !c.gone {
-		if err := r.send(c, []line{{verb: "ping"}}); err != nil {
-			c.close()
-			return append(answers, "closed"), nil
-		}
-		answers = append(answers, r.receive(c, "")...)
+		answers = append(answers, r.awaitClose(c)...)
 	}
 	return answers, nil
+}
+
+// awaitClose returns the events until the server closes the connection, and whether it does. A ping shows one that
+// stays open; a server that closes may still answer it.
+func (r *runner) awaitClose(c *conn) []string {
+	if err := r.send(c, []line{{verb: "ping"}}); err != nil {
+		c.close()
+		return []string{"closed"}
+	}
+	answers := slices.DeleteFunc(r.receive(c, ""), func(a string) bool { return strings.HasPrefix(a, "xid=-2 ") })
+	if c.gone {
+		return answers
+	}
+	_ = c.within(closeWithin) // fails only where the read fails
+	if _, err := c.read(); err != nil && closedByPeer(err) {
+		c.close()
+		return append(answers, "closed")
+	}
+	return append(answers, "stays open")
 }
 
 func (r *runner) send(c *conn, lines []line) error {

@@ -114,11 +114,10 @@ func parseLine(text string) (line, error) {
 	var part []string
 	for _, token := range append(tokens[2:], ";") {
 		switch {
+		case strings.HasPrefix(token, "@"):
+			l.deviation = token[1:]
 		case token != ";":
 			part = append(part, token)
-		case len(part) > 0 && strings.HasPrefix(part[0], "@"):
-			l.deviation = part[0][1:]
-			part = nil
 		case len(part) > 0:
 			l.ops = append(l.ops, parseOp(part))
 			part = nil

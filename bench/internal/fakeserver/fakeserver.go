@@ -12,12 +12,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"zkd/jute"
 )
 
 // Faults are what a Server does wrong. They are set before Start.
 type Faults struct {
+	// Stall keeps every connection waiting for so long, once, before its 20th request.
+	Stall     time.Duration
 	Refuse    bool                  // close every connection instead of answering its handshake
 	WrongXid  bool                  // answer getData with another xid
 	Codes     map[jute.Op]jute.Code // answer these requests with an error
@@ -118,6 +121,9 @@ func (s *Server) serve(nc net.Conn, session int64) {
 		payload, err := readFrame(r)
 		if err != nil || s.faults.CutAfter == n {
 			return
+		}
+		if n == 20 && s.faults.Stall > 0 {
+			<-time.After(s.faults.Stall)
 		}
 		d := jute.NewDecoder(payload)
 		var header jute.RequestHeader

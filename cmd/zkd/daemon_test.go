@@ -12,8 +12,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// server is a zkd process.
-type server struct {
+// daemon is a running zkd.
+type daemon struct {
 	cmd  *exec.Cmd
 	addr string
 	done chan struct{} // closed when it has ended
@@ -26,9 +26,9 @@ type server struct {
 // servingLine is the message that says where the server listens.
 var servingLine = regexp.MustCompile(`msg=serving client=\S*:(\d+) `)
 
-// startServer starts zkd with args in dir and waits until it serves.
-func startServer(dir string, args []string) (*server, error) {
-	s := &server{cmd: exec.Command("zkd", args...), done: make(chan struct{})}
+// startProcess starts zkd with args in dir and waits until it serves.
+func startProcess(dir string, args []string) (*daemon, error) {
+	s := &daemon{cmd: exec.Command("zkd", args...), done: make(chan struct{})}
 	s.cmd.Dir = dir
 	stderr, err := s.cmd.StderrPipe()
 	if err != nil {
@@ -66,20 +66,20 @@ func startServer(dir string, args []string) (*server, error) {
 }
 
 // output is what the server has logged.
-func (s *server) output() string {
+func (s *daemon) output() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.log.String()
 }
 
 // kill ends the process as a power switch would end its memory.
-func (s *server) kill() {
+func (s *daemon) kill() {
 	_ = s.cmd.Process.Kill() // fails only when it has ended
 	<-s.done
 }
 
 // wait waits for the end that was asked for.
-func (s *server) wait() error {
+func (s *daemon) wait() error {
 	deadline := time.NewTimer(scriptDeadline)
 	defer deadline.Stop()
 	select {
@@ -94,21 +94,21 @@ func (s *server) wait() error {
 // registry finds the server of a script.
 type registry struct {
 	mu       sync.Mutex
-	byScript map[string]*server // guarded by mu; by work directory
+	byScript map[string]*daemon // guarded by mu; by work directory
 }
 
 // put keeps the server of a script.
-func (r *registry) put(ts *testscript.TestScript, s *server) {
+func (r *registry) put(ts *testscript.TestScript, s *daemon) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.byScript == nil {
-		r.byScript = map[string]*server{}
+		r.byScript = map[string]*daemon{}
 	}
 	r.byScript[ts.Getenv("WORK")] = s
 }
 
 // of returns the server of a script.
-func (r *registry) of(ts *testscript.TestScript) *server {
+func (r *registry) of(ts *testscript.TestScript) *daemon {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.byScript[ts.Getenv("WORK")]
