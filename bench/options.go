@@ -47,7 +47,9 @@ type Load struct {
 
 // Loads returns all loads, in the order of the help.
 func Loads() []Load {
-	closed := Options{Clients: 250, Outstanding: 100, SizeBytes: 1024, Warmup: 5 * time.Second, Duration: 10 * time.Second}
+	closed := Options{
+		Clients: 250, Outstanding: 100, SizeBytes: 1024, Warmup: 5 * time.Second, Duration: 10 * time.Second,
+	}
 	with := func(change func(*Options)) Options {
 		o := closed
 		change(&o)

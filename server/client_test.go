@@ -304,3 +304,6 @@ func (c *client) rest() []byte {
 	}
 	return b
 }
+
+// dialQuietly connects, for goroutines that must not end the test.
+func dialQuietly(addr string) (net.Conn, error) { return net.DialTimeout("tcp", addr, testDeadline) }

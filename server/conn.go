@@ -85,7 +85,29 @@ func (c *conn) serve() {
 	c.out.awaitSettled(0, maxInt)
 	c.out.flushLast()
 	c.server.forget(c)
+	if errors.Is(err, errClose) {
+		c.linger()
+	}
 	c.out.close()
+}
+
+// Bounds of linger: guesses, many times what a client has under way.
+const (
+	lingerTime  = time.Second
+	lingerBytes = 1 << 20
+)
+
+// linger ends the sending side alone and takes in what the client has under way: closing a socket with unread bytes
+// in it resets the connection, which can cost the client the last reply.
+func (c *conn) linger() {
+	half, ok := c.in.net.(interface{ CloseWrite() error })
+	if !ok || c.server.draining() || half.CloseWrite() != nil {
+		return
+	}
+	if c.in.net.SetReadDeadline(c.server.opts.Clock.Now().Add(lingerTime)) != nil {
+		return
+	}
+	_, _ = io.CopyN(io.Discard, c.in.net, lingerBytes) // whatever ends it, the connection is over
 }
 
 // maxInt is no limit.

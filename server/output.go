@@ -101,7 +101,8 @@ func (o *output) flush() {
 	o.mu.Unlock()
 }
 
-// flushLast writes what there is, after whoever else is writing: when it returns, all is written or the connection is closed.
+// flushLast writes what there is, after whoever else is writing: when it returns, all is written or the connection is
+// closed.
 func (o *output) flushLast() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -68,7 +68,8 @@ func (t *txn) create(op jute.Op, d *jute.Decoder, out *OpResult) jute.Code {
 	t.addChild(parent, child, list, r)
 	out.Op, out.Path, out.Stat = jute.OpCreate2, path, child.cur.stat()
 	if op == jute.OpCreate && !(t.journalling && r.Flags == jute.ModeContainer) {
-		// Quirk: a multi takes a create of a container for a createContainer (org.apache.zookeeper.Op.Create.getOpcode).
+		// Quirk: a multi takes a create of a container for a createContainer
+		// (org.apache.zookeeper.Op.Create.getOpcode).
 		out.Op = op
 	}
 	t.quotaAfterCreate(path, int64(len(r.Data)))

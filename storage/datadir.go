@@ -126,7 +126,7 @@ func (d *DataDir) checkOwner(dir string) error {
 	}
 	if info, err := d.opts.FS.Stat(d.path(dir, dataDirJavaName)); err == nil && info.IsDir() {
 		return dataDirRefusal(dir, "it holds the data of an Apache ZooKeeper server (version-2)",
-			"stop that server and bring its data over with zkd import into a new dataDir, or name another dataDir; "+
+			"name another dataDir: this version cannot bring that data over; "+
 				"zkd does not touch it")
 	}
 	return nil

@@ -55,7 +55,7 @@ func TestDataDirRefusals(t *testing.T) {
 		want    []string
 	}{
 		{"apache zookeeper data", func(fs vfs.FS) error { return fs.MkdirAll("data/version-2", 0o755) }, "",
-			[]string{"data", "Apache ZooKeeper", "zkd import"}},
+			[]string{"data", "Apache ZooKeeper", "another dataDir"}},
 		{"apache zookeeper logs", func(fs vfs.FS) error { return fs.MkdirAll("logs/version-2", 0o755) }, "logs",
 			[]string{"logs", "Apache ZooKeeper"}},
 		{"a file", func(fs vfs.FS) error { return writeFile(fs, "data", "") }, "", []string{"data", "it is a file"}},

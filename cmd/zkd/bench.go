@@ -41,8 +41,8 @@ func newBenchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Load a server of the ZooKeeper protocol and measure it",
-		Long: "Loads a server of the ZooKeeper protocol, zkd or another, and prints throughput, latencies, errors, and " +
-			"the server's\nCPU time per request and memory as far as its process is known: it is with --start and " +
+		Long: "Loads a server of the ZooKeeper protocol, zkd or another, and prints throughput, latencies, " +
+			"errors, and the server's\nCPU time per request and memory as far as its process is known: it is with --start and " +
 			"--pid.\nA running server must let that many clients in (maxClientCnxns).",
 		Example: "  zkd bench read --server 127.0.0.1:2181 --clients 64 --outstanding 1\n" +
 			"  zkd bench mixed --start zkd --read-percent 0,50,100\n" +
@@ -77,13 +77,15 @@ func newLoadCommand(load bench.Load) *cobra.Command {
 	f.IntVar(&s.o.SizeBytes, "size", s.o.SizeBytes, "bytes of data of a znode")
 	f.IntVar(&s.o.Count, "count", s.o.Count, "sessions, watches or znodes of the memory loads")
 	f.IntVar(&s.o.Rate, "rate", s.o.Rate, "paced writes a second")
-	f.IntSliceVar(&s.readPercents, "read-percent", []int{s.o.ReadPercent}, "share of reads in mixed; several run in turn")
+	f.IntSliceVar(&s.readPercents, "read-percent", []int{s.o.ReadPercent},
+		"share of reads in mixed; several run in turn")
 	f.DurationVar(&s.o.Warmup, "warmup", s.o.Warmup, "time before the measurement")
 	f.DurationVar(&s.o.Duration, "duration", s.o.Duration, "time of the measurement")
 	f.Uint64Var(&s.o.Seed, "seed", 1, "seed of the data and of the order of reads and writes")
 	f.StringVar(&s.server, "server", "127.0.0.1:2181", "address of the server's client port")
 	f.IntVar(&s.pid, "pid", 0, "process of the server, for its CPU time and memory")
-	f.StringVar(&s.start, "start", "", "start a server instead: zkd, zookeeper, or a command with {cfg} for its zoo.cfg")
+	f.StringVar(&s.start, "start", "",
+		"start a server instead: zkd, zookeeper, or a command with {cfg} for its zoo.cfg")
 	s.startFlags(cmd)
 	return cmd
 }
@@ -191,8 +193,8 @@ func newCompareCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare",
 		Short: "Run loads on zkd and on Apache ZooKeeper in turn and print the ratios",
-		Long: "Starts zkd and a reference server in turn (A B A B …), each on an empty temporary directory with fsync " +
-			"on,\nruns each load on each, and prints both medians and the ratio with its median, least and most over " +
+		Long: "Starts zkd and a reference server in turn (A B A B …), each on an empty temporary directory with " +
+			"fsync on,\nruns each load on each, and prints both medians and the ratio with its median, least and most over " +
 			"the rounds.\nA load is NAME[:CLIENTSxOUTSTANDING][@READPERCENT][#COUNT].",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
