@@ -145,8 +145,7 @@ func (r *run) loop(name string, generatorOf func(int) generator) (Result, error)
 	rec.stopping.Store(true)
 	if err != nil {
 		cutAll(conns)
-		<-done
-		return result, err
+		return result, errors.Join(err, <-done)
 	}
 	if err := <-done; err != nil {
 		return result, err

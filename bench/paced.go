@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"time"
 
 	"zkd/bench/client"
@@ -54,8 +55,7 @@ func (r *run) pace(name string) (Result, error) {
 	p.rec.stopping.Store(true)
 	if err != nil {
 		cutAll(conns)
-		<-done
-		return result, err
+		return result, errors.Join(err, <-done)
 	}
 	if err := <-done; err != nil {
 		return result, err

@@ -73,8 +73,8 @@ func referencePage(t *testing.T) string {
 	}
 	fmt.Fprintf(&b, "| %s | server lines, with blanks between them | %s |\n", imageServers, code(imageServersAtHome))
 	fmt.Fprintf(&b, "| %s | any lines of zoo.cfg, with blanks between them | |\n", imageExtra)
-	b.WriteString("\nThe image writes the file `dataDir/myid` from ZOO_MY_ID when there is no such file, zoo.cfg or not: " +
-		"so ZOO_MY_ID counts\nbeside a zoo.cfg too, and the file wins over it.\n")
+	b.WriteString("\nThe image writes the file `dataDir/myid` from ZOO_MY_ID when there is no such file, zoo.cfg or " +
+		"not: so ZOO_MY_ID counts\nbeside a zoo.cfg too, and the file wins over it.\n")
 	b.WriteString("\n")
 	b.Write(keys)
 	for _, s := range sections {

@@ -66,7 +66,8 @@ func (r *rig) connect(t testing.TB) *client {
 func (r *rig) connectTimeout(t testing.TB, timeout time.Duration) *client {
 	t.Helper()
 	c := r.dial(t)
-	c.hello(&jute.ConnectRequest{TimeoutMillis: int32(timeout.Milliseconds()), Passwd: make([]byte, 16), HasReadOnly: true})
+	c.hello(&jute.ConnectRequest{TimeoutMillis: int32(timeout.Milliseconds()), Passwd: make([]byte, 16),
+		HasReadOnly: true})
 	if c.welcome.SessionID == 0 {
 		t.Fatal("a new session is refused")
 	}

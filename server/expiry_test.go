@@ -152,7 +152,8 @@ func TestContainersAndTTLNodesAreCleanedUp(t *testing.T) {
 	c := r.connectTimeout(t, 40*time.Second)
 	c.must(jute.OpCreateContainer, makeNode("/container", "", jute.ModeContainer), jute.OK)
 	c.mustCreate("/container/c", "", jute.ModePersistent)
-	c.must(jute.OpCreateTTL, &jute.CreateTTLRequest{Path: "/ttl", ACL: openACL, Flags: jute.ModePersistentTTL, TTL: 5000},
+	c.must(jute.OpCreateTTL, &jute.CreateTTLRequest{Path: "/ttl", ACL: openACL, Flags: jute.ModePersistentTTL,
+		TTL: 5000},
 		jute.OK)
 	c.must(jute.OpDelete, gone("/container/c"), jute.OK)
 	if !r.exists("/container") || !r.exists("/ttl") {

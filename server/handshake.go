@@ -45,7 +45,11 @@ func (c *conn) handshake() error {
 	if err := c.connect(&req); err != nil {
 		return err
 	}
-	return c.in.net.SetReadDeadline(c.server.readDeadline())
+	err = c.in.net.SetReadDeadline(time.Time{})
+	if c.server.draining() { // asked afterwards, so that the deadline of Shutdown is not undone
+		err = c.in.net.SetReadDeadline(c.server.started)
+	}
+	return err
 }
 
 // connect makes or takes over the session (ZooKeeperServer.processConnectRequest).

@@ -117,7 +117,8 @@ func (r *rig) openStores(fs vfs.FS) {
 	if err != nil {
 		r.t.Fatalf("open the raft log: %v", err)
 	}
-	r.machine, err = storage.OpenMachine(storage.MachineOptions{Dir: "state", FS: fs, Logger: discard, OnFatal: onFatal})
+	r.machine, err = storage.OpenMachine(storage.MachineOptions{Dir: "state", FS: fs, Logger: discard,
+		OnFatal: onFatal})
 	if err != nil {
 		r.t.Fatalf("open the machine: %v", err)
 	}

@@ -52,13 +52,12 @@ func TestALengthCostsNoMemory(t *testing.T) {
 		clients[i] = r.dial(t)
 		clients[i].write(head)
 	}
-	// Half of them with a session, where the limit is as high.
-	for i := range clients[:20] {
-		clients[i] = r.connect(t)
-		clients[i].write(head)
-		clients[i].write([]byte{1, 2, 3})
+	// And some with a session, and more than one buffer of what they announce.
+	for range 100 {
+		c := r.connect(t)
+		c.write(append(head, make([]byte, 5000)...))
 	}
-	r.count(n + 20)
+	r.count(n + 100)
 	witness := r.connect(t)
 	witness.wantSilence()
 	// Sockets, goroutines and one small buffer each: far below the megabyte that is announced.

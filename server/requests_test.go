@@ -74,7 +74,8 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 	for i := range rounds * len(ops) {
 		o := ops[i%len(ops)]
 		if got := c.receive(); got.Xid != first+jute.Xid(i) || got.Err != o.code {
-			t.Fatalf("reply %d: xid %d code %v, want xid %d code %v (%v)", i, got.Xid, got.Err, first+jute.Xid(i), o.code, o.op)
+			t.Fatalf("reply %d: xid %d code %v, want xid %d code %v (%v)", i, got.Xid, got.Err, first+jute.Xid(i),
+				o.code, o.op)
 		}
 	}
 }
@@ -101,7 +102,8 @@ func TestUnknownOperationsEndTheConnection(t *testing.T) {
 			if got := c.receive(); got.Xid != 1 || got.Err != jute.OK {
 				t.Fatalf("the write before: %+v", got.ReplyHeader)
 			}
-			if got := c.receive(); got.Xid != 2 || got.Zxid != -1 || got.Err != jute.Unimplemented || len(got.body) > 0 {
+			if got := c.receive(); got.Xid != 2 || got.Zxid != -1 || got.Err != jute.Unimplemented ||
+				len(got.body) > 0 {
 				t.Fatalf("answer %+v, want -6 with zxid -1", got)
 			}
 			c.wantClosed()
@@ -404,7 +406,8 @@ func TestCloseSession(t *testing.T) {
 	xid := c.xid
 	c.write(append(b, c.encode(jute.OpCreate, makeNode("/late", "", jute.ModePersistent))...))
 	c.wantEvents(event{jute.EventNodeDeleted, "/e"})
-	if got := c.receive(); got.Xid != xid || got.Err != jute.OK || len(got.body) > 0 || got.Zxid != r.machine.LastZxid() {
+	if got := c.receive(); got.Xid != xid || got.Err != jute.OK || len(got.body) > 0 ||
+		got.Zxid != r.machine.LastZxid() {
 		t.Errorf("answer to closeSession %+v", got)
 	}
 	c.wantClosed()

@@ -116,6 +116,12 @@ func (s *Server) accept(nc net.Conn) {
 	if tcp, ok := nc.(*net.TCPConn); ok {
 		_ = tcp.SetKeepAlive(s.opts.KeepAlive) // an idle session is found out by its timeout anyway
 	}
+	s.listeners.Lock() // so that Shutdown sees every connection that is taken
+	defer s.listeners.Unlock()
+	if s.listeners.down {
+		_ = nc.Close() // it was never served
+		return
+	}
 	if !s.connections.add(c) {
 		s.metrics.rejected.Add(1)
 		s.bad.warn("too many connections: maxClientCnxns or maxCnxns refuses another",
@@ -158,14 +164,6 @@ func (s *Server) draining() bool {
 	default:
 		return false
 	}
-}
-
-// readDeadline is the deadline of reads from connections with a session: none, until Shutdown.
-func (s *Server) readDeadline() time.Time {
-	if s.draining() {
-		return s.started
-	}
-	return time.Time{}
 }
 
 // Shutdown takes no more connections and requests, answers the requests that were taken, and closes the connections.

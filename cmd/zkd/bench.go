@@ -42,8 +42,8 @@ func newBenchCommand() *cobra.Command {
 		Use:   "bench",
 		Short: "Load a server of the ZooKeeper protocol and measure it",
 		Long: "Loads a server of the ZooKeeper protocol, zkd or another, and prints throughput, latencies, " +
-			"errors, and the server's\nCPU time per request and memory as far as its process is known: it is with --start and " +
-			"--pid.\nA running server must let that many clients in (maxClientCnxns).",
+			"errors, and the server's\nCPU time per request and memory as far as its process is known: it is with " +
+			"--start and --pid.\nA running server must let that many clients in (maxClientCnxns).",
 		Example: "  zkd bench read --server 127.0.0.1:2181 --clients 64 --outstanding 1\n" +
 			"  zkd bench mixed --start zkd --read-percent 0,50,100\n" +
 			"  zkd bench million --start 'java -cp … QuorumPeerMain {cfg}' --json\n" +
@@ -194,8 +194,8 @@ func newCompareCommand() *cobra.Command {
 		Use:   "compare",
 		Short: "Run loads on zkd and on Apache ZooKeeper in turn and print the ratios",
 		Long: "Starts zkd and a reference server in turn (A B A B …), each on an empty temporary directory with " +
-			"fsync on,\nruns each load on each, and prints both medians and the ratio with its median, least and most over " +
-			"the rounds.\nA load is NAME[:CLIENTSxOUTSTANDING][@READPERCENT][#COUNT].",
+			"fsync on,\nruns each load on each, and prints both medians and the ratio with its median, least and " +
+			"most over the rounds.\nA load is NAME[:CLIENTSxOUTSTANDING][@READPERCENT][#COUNT].",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error

@@ -27,8 +27,9 @@ const (
 	killTimeout = 30 * time.Second
 )
 
-// TestKillUnderWriteLoadLosesNothing kills the process while it writes and starts it again: every write that was acknowledged
-// is there, multis are whole, writes of one connection are there without gaps, and the sessions can be taken up again.
+// TestKillUnderWriteLoadLosesNothing kills the process while it writes and starts it again: every write that was
+// acknowledged is there, multis are whole, writes of one connection are there without gaps, and the sessions can be
+// taken up again.
 func TestKillUnderWriteLoadLosesNothing(t *testing.T) {
 	rounds := killRounds
 	if text := os.Getenv("ZKD_KILL_ROUNDS"); text != "" {
@@ -267,7 +268,8 @@ func (w *writer) verify(t *testing.T, addr string, round int) {
 	kinds, last := w.found(t)
 	applied := len(kinds["s"]) + len(kinds["a"])
 	if applied < w.acked || applied > w.sent {
-		t.Errorf("round %d writer %d: %d writes are there, %d acknowledged of %d", round, w.id, applied, w.acked, w.sent)
+		t.Errorf("round %d writer %d: %d writes are there, %d acknowledged of %d", round, w.id, applied, w.acked,
+			w.sent)
 	}
 	newest := 0
 	for n := 1; n <= applied; n++ { // without gaps, for one connection's writes are applied in order
@@ -283,7 +285,8 @@ func (w *writer) verify(t *testing.T, addr string, round int) {
 		}
 	}
 	if len(kinds["a"]) != len(kinds["b"]) || last != newest {
-		t.Errorf("round %d writer %d: %d and %d halves, data %d, want %d", round, w.id, len(kinds["a"]), len(kinds["b"]),
+		t.Errorf("round %d writer %d: %d and %d halves, data %d, want %d", round, w.id, len(kinds["a"]),
+			len(kinds["b"]),
 			last, newest)
 	}
 }
@@ -293,7 +296,8 @@ func (w *writer) found(t *testing.T) (kinds map[string]map[int]bool, last int) {
 	t.Helper()
 	l := w.link
 	look := &jute.PathWatchRequest{Path: w.parent}
-	if _, err := l.net.Write(append(l.encode(jute.OpGetChildren, look), l.encode(jute.OpGetData, look)...)); err != nil {
+	if _, err := l.net.Write(append(l.encode(jute.OpGetChildren, look), l.encode(jute.OpGetData,
+		look)...)); err != nil {
 		t.Fatal(err)
 	}
 	var children jute.GetChildrenResponse

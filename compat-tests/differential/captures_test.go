@@ -313,7 +313,8 @@ func (r *replay) check(c capture, got, want [][]byte) error {
 		a, _ := show.frame(jute.Op(c.Opcode), got[i])
 		b, _ := show.frame(jute.Op(c.Opcode), want[i])
 		if a != b || !inNoOrder(jute.Op(c.Opcode)) {
-			return fmt.Errorf("frame %d of %d\n  recorded %s\n           %x\n  answered %s\n           %x", i+1, len(got),
+			return fmt.Errorf("frame %d of %d\n  recorded %s\n           %x\n  answered %s\n           %x", i+1,
+				len(got),
 				b, want[i], a, got[i])
 		}
 	}
@@ -340,7 +341,8 @@ func (r *replay) advance(c capture, got, want []byte) error {
 	r.last, r.lastConn = actual, c.Conn
 	// Recorded advances above 1 are of moments at which something happened that is not in the captures.
 	n := len(c.Decoded)
-	if c.Kind != "request" || !follows || n == 0 || c.Decoded[n-1].ZxidAdvance == nil || *c.Decoded[n-1].ZxidAdvance > 1 {
+	if c.Kind != "request" || !follows || n == 0 || c.Decoded[n-1].ZxidAdvance == nil ||
+		*c.Decoded[n-1].ZxidAdvance > 1 {
 		return nil
 	}
 	if moved := actual - last; moved != *c.Decoded[n-1].ZxidAdvance {

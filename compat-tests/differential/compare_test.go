@@ -135,3 +135,35 @@ func TestScripts(t *testing.T) {
 }
 
 func quote(s string) string { return strconv.Quote(s) }
+
+// TestScriptLists checks that scripts can be read, print as they are written, and mark only deviations that are listed.
+func TestScriptLists(t *testing.T) {
+	deviations := namedReasons(t, "testdata/deviations.txt")
+	used := map[string]bool{}
+	files, err := filepath.Glob("testdata/*.script")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, file := range files {
+		s, err := parseSuite(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, script := range s.scripts {
+			for _, l := range script.lines {
+				again, err := parseLine(l.String())
+				if err != nil || again.String() != l.String() {
+					t.Errorf("%s: %q reads back as %q, %v", file, l, again, err)
+				}
+				if used[l.deviation] = true; l.deviation != "" && deviations[l.deviation] == "" {
+					t.Errorf("%s: %q is not in testdata/deviations.txt", file, l.deviation)
+				}
+			}
+		}
+	}
+	for name := range deviations { // the order does not matter
+		if !strings.HasPrefix(name, "capture:") && !used[name] {
+			t.Errorf("testdata/deviations.txt names %q, which no script marks", name)
+		}
+	}
+}

@@ -81,7 +81,8 @@ func (r *renderer) frame(op jute.Op, payload []byte) (string, jute.ReplyHeader) 
 	h := jute.ReplyHeader{Xid: jute.Xid(f.int()), Zxid: jute.Zxid(f.long()), Err: jute.Code(f.int())}
 	var b strings.Builder
 	if h.Xid == jute.XidNotification {
-		fmt.Fprintf(&b, "event zxid=%s err=%v type=%d state=%d %s", r.zxid(int64(h.Zxid)), h.Err, f.int(), f.int(), f.text())
+		fmt.Fprintf(&b, "event zxid=%s err=%v type=%d state=%d %s", r.zxid(int64(h.Zxid)), h.Err, f.int(), f.int(),
+			f.text())
 		return b.String() + f.end(), h
 	}
 	fmt.Fprintf(&b, "xid=%d zxid=%s err=%v", h.Xid, r.zxid(int64(h.Zxid)), h.Err)
@@ -203,7 +204,8 @@ func connectResponse(payload []byte) (text string, id jute.SessionID, passwd []b
 	n := f.int()
 	passwd = f.take(int(max(n, 0)))
 	zero := strings.Trim(string(passwd), "\x00") == ""
-	text = fmt.Sprintf("connected proto=%d timeout=%d session %t passwd %d bytes, zero %t", proto, timeout, session != 0,
+	text = fmt.Sprintf("connected proto=%d timeout=%d session %t passwd %d bytes, zero %t", proto, timeout,
+		session != 0,
 		n, zero)
 	if len(f.rest) > 0 {
 		text += fmt.Sprintf(" ro=%d", f.flag())

@@ -93,7 +93,7 @@ func (r *runner) closeSessions() {
 				continue
 			}
 			req := connectRequest{timeout: 30000, session: c.id, passwd: c.passwd, readOnly: "0"}
-			if _, err := again.tcp.Write(req.frame()); err == nil {
+			if _, err = again.tcp.Write(req.frame()); err == nil {
 				_, err = again.read()
 			}
 			if err != nil {
