@@ -83,6 +83,8 @@ func (c *conn) serve() {
 	c.logEnd(err)
 	// Writes that were taken are answered even though nothing more is read.
 	c.out.awaitSettled(0, maxInt)
+	// A client that does not read has this long; an error means that it is gone.
+	_ = c.in.net.SetWriteDeadline(c.server.opts.Clock.Now().Add(c.server.opts.HandshakeTimeout))
 	c.out.flushLast()
 	c.server.forget(c)
 	if errors.Is(err, errClose) {

@@ -23,7 +23,7 @@ var handlers = map[jute.Op]handler{
 	jute.OpDelete:               (*conn).remove,
 	jute.OpSetData:              (*conn).setData,
 	jute.OpSetACL:               (*conn).setACL,
-	jute.OpMulti:                (*conn).propose,
+	jute.OpMulti:                (*conn).multi,
 	jute.OpReconfig:             (*conn).reconfig,
 	jute.OpCloseSession:         (*conn).closeSession,
 	jute.OpSync:                 (*conn).sync,
@@ -146,6 +146,9 @@ func (c *conn) sasl(r *request) error {
 	token.Decode(&d)
 	if d.Err() != nil {
 		return errors.Join(errShortRequest, d.Err())
+	}
+	if token.Token == nil {
+		return errClose
 	}
 	c.server.metrics.authFailed.Add(1)
 	c.out.mu.Lock()

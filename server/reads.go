@@ -171,6 +171,9 @@ func (c *conn) getAllChildrenNumber(r *request) error {
 		return c.answer(r, v, code, nil)
 	}
 	n, _ := v.DescendantCount(p.Path)
+	if p.Path == "" {
+		n++ // Quirk: ZooKeeper's count of the root's other name includes the root itself
+	}
 	return c.answer(r, v, jute.OK, func(b []byte) []byte { return jute.AppendInt(b, int32(n)) })
 }
 
@@ -208,14 +211,10 @@ func (c *conn) whoAmI(r *request) error {
 // multiRead answers many getData and getChildren from one View. A failure of one does not stop the others; a null
 // path does, behind the results before it (FinalRequestProcessor, OpCode.multiRead).
 func (c *conn) multiRead(r *request) error {
-	readable, foreign := c.readableMultiRead(r)
-	if !readable {
+	if !c.readableMultiRead(r) {
 		return c.unreadable(r)
 	}
 	v := c.server.opts.Machine.View()
-	if foreign {
-		return c.answer(r, v, jute.MarshallingError, jute.AppendMultiEnd)
-	}
 	var d jute.Decoder
 	d.Reset(r.body)
 	body := *takeBuffer()
@@ -234,19 +233,18 @@ func (c *conn) multiRead(r *request) error {
 	return err
 }
 
-// readableMultiRead reads the whole of a multiRead over. foreign means that it asks for something else than reads;
-// then and when it cannot be read, nothing of it is answered.
-func (c *conn) readableMultiRead(r *request) (readable, foreign bool) {
+// readableMultiRead reports whether the whole of a multiRead can be read, and asks for nothing but reads.
+func (c *conn) readableMultiRead(r *request) bool {
 	var d jute.Decoder
 	d.Reset(r.body)
 	ops := jute.NewMultiDecoder(&d)
 	for ops.Next() {
 		if op := ops.Header().Type; op != jute.OpGetData && op != jute.OpGetChildren {
-			return true, true
+			return false
 		}
 		c.req.pathWatch.Decode(&d)
 	}
-	return d.Err() == nil, false
+	return d.Err() == nil
 }
 
 // appendRead appends the result of one operation of a multiRead.

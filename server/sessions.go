@@ -41,6 +41,13 @@ func (s *Server) unbind(c *conn) {
 	}
 }
 
+// connectionOf returns the connection of a session, or nil.
+func (s *Server) connectionOf(id jute.SessionID) *conn {
+	s.sessions.mu.Lock()
+	defer s.sessions.mu.Unlock()
+	return s.sessions.bound[id]
+}
+
 // Committed fires the watches of a write and keeps the tracker in step with the sessions. The apply goroutine calls
 // it, before the write is visible and before its client is answered; during the node's start too, when nobody
 // watches.

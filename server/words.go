@@ -53,6 +53,7 @@ func (s *Server) info() *fourletter.Info {
 		Connections:      s.connectionSeq(),
 		Dirs:             s.opts.DirSizes,
 		Sessions:         s.sessionBuckets,
+		Clients:          s.connectionBuckets,
 		Ephemerals:       s.ephemerals(),
 		Watches:          s.watches,
 		Digests: func(yield func(jute.Zxid, uint64) bool) {
@@ -114,6 +115,24 @@ func (s *Server) sessionBuckets() []fourletter.SessionBucket {
 	var buckets []fourletter.SessionBucket
 	for _, b := range s.tracker.Load().Buckets() {
 		buckets = append(buckets, fourletter.SessionBucket{At: now.Add(b.In), Sessions: b.Sessions})
+	}
+	return buckets
+}
+
+// connectionBuckets is what dump shows of the connections: each with the bucket of its session, which is when it is cut.
+func (s *Server) connectionBuckets() []fourletter.ConnectionBucket {
+	now := s.opts.Clock.Now()
+	var buckets []fourletter.ConnectionBucket
+	for _, b := range s.tracker.Load().Buckets() {
+		var clients []fourletter.Client
+		for _, id := range b.Sessions {
+			if c := s.connectionOf(id); c != nil {
+				clients = append(clients, fourletter.Client{Remote: c.remote, Session: id})
+			}
+		}
+		if len(clients) > 0 {
+			buckets = append(buckets, fourletter.ConnectionBucket{At: now.Add(b.In), Connections: clients})
+		}
 	}
 	return buckets
 }

@@ -58,6 +58,34 @@ func (c *conn) reconfig(r *request) error {
 	return c.submit(&request{xid: r.xid, op: jute.OpError}, code)
 }
 
+// multi proposes a multi. One that cannot be read is a transaction, too, and takes a zxid; but not one that creates with a
+// null ACL list, which ZooKeeper cannot even log (org.apache.zookeeper.MultiOperationRecord.deserialize).
+func (c *conn) multi(r *request) error {
+	var d jute.Decoder
+	d.Reset(r.body)
+	for ops := jute.NewMultiDecoder(&d); ops.Next(); {
+		var record decodable
+		create := false
+		switch ops.Header().Type {
+		case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer:
+			record, create = &c.req.create, true
+		case jute.OpCreateTTL:
+			record = &c.req.createTTL
+		case jute.OpDelete, jute.OpCheck:
+			record = &c.req.version
+		case jute.OpSetData:
+			record = &c.req.setData
+		default:
+			return c.propose(r)
+		}
+		record.Decode(&d)
+		if create && d.Err() == nil && c.req.create.ACL == nil {
+			return c.unreadable(r)
+		}
+	}
+	return c.propose(r)
+}
+
 // closeSession proposes the end of the session. What the client sends behind it is dropped.
 func (c *conn) closeSession(r *request) error {
 	c.closing.Store(true)

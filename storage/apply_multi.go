@@ -79,11 +79,20 @@ func (t *txn) skipOperation(op jute.Op, d *jute.Decoder) bool {
 	switch op {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
 		mode := &t.createTTLReq.Flags
-		return t.decodeCreate(op, d) && mode.Known() && (op == jute.OpCreateTTL || !mode.TTL())
+		if !t.decodeCreate(op, d) || t.createTTLReq.Nulls != 0 {
+			return false
+		}
+		return op == jute.OpCreateTTL || mode.Known() && !mode.TTL()
 	case jute.OpDelete, jute.OpCheck:
 		t.versionReq.Decode(d)
+		if t.versionReq.Nulls != 0 {
+			return false
+		}
 	case jute.OpSetData:
 		t.setDataReq.Decode(d)
+		if t.setDataReq.Nulls != 0 {
+			return false
+		}
 	default:
 		return false
 	}

@@ -68,7 +68,11 @@ func pathOfNodeKey(b, key []byte) []byte {
 
 // prefixEnd writes to b the first key behind all that begin with prefix; prefix does not end in 0xff.
 func prefixEnd(b, prefix []byte) []byte {
-	b = append(b, prefix...)
+	n := len(prefix)
+	for n > 1 && prefix[n-1] == 0xff { // a session id may end in it; the first byte is a kind, which never is
+		n--
+	}
+	b = append(b, prefix[:n]...)
 	b[len(b)-1]++
 	return b
 }
