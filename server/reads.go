@@ -211,10 +211,14 @@ func (c *conn) whoAmI(r *request) error {
 // multiRead answers many getData and getChildren from one View. A failure of one does not stop the others; a null
 // path does, behind the results before it (FinalRequestProcessor, OpCode.multiRead).
 func (c *conn) multiRead(r *request) error {
-	if !c.readableMultiRead(r) {
+	readable, foreign := c.readableMultiRead(r)
+	if !readable {
 		return c.unreadable(r)
 	}
 	v := c.server.opts.Machine.View()
+	if foreign {
+		return c.answer(r, v, jute.MarshallingError, jute.AppendMultiEnd)
+	}
 	var d jute.Decoder
 	d.Reset(r.body)
 	body := *takeBuffer()
@@ -233,18 +237,25 @@ func (c *conn) multiRead(r *request) error {
 	return err
 }
 
-// readableMultiRead reports whether the whole of a multiRead can be read, and asks for nothing but reads.
-func (c *conn) readableMultiRead(r *request) bool {
+// readableMultiRead reports whether the whole of a multiRead can be read: it has operations of one kind. foreign
+// means that they are writes.
+func (c *conn) readableMultiRead(r *request) (readable, foreign bool) {
 	var d jute.Decoder
 	d.Reset(r.body)
 	ops := jute.NewMultiDecoder(&d)
-	for ops.Next() {
-		if op := ops.Header().Type; op != jute.OpGetData && op != jute.OpGetChildren {
-			return false
+	for first := true; ops.Next(); first = false {
+		record := c.multiRecord(ops.Header().Type)
+		write := record != nil
+		if op := ops.Header().Type; op == jute.OpGetData || op == jute.OpGetChildren {
+			record = &c.req.pathWatch
 		}
-		c.req.pathWatch.Decode(&d)
+		if record == nil || !first && write != foreign {
+			return false, false
+		}
+		foreign = write
+		record.Decode(&d)
 	}
-	return d.Err() == nil
+	return d.Err() == nil, foreign
 }
 
 // appendRead appends the result of one operation of a multiRead.

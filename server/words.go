@@ -119,7 +119,8 @@ func (s *Server) sessionBuckets() []fourletter.SessionBucket {
 	return buckets
 }
 
-// connectionBuckets is what dump shows of the connections: each with the bucket of its session, which is when it is cut.
+// connectionBuckets is what dump shows of the connections: each with the bucket of its session, which is when it is
+// cut, and last those without a session.
 func (s *Server) connectionBuckets() []fourletter.ConnectionBucket {
 	now := s.opts.Clock.Now()
 	var buckets []fourletter.ConnectionBucket
@@ -134,7 +135,14 @@ func (s *Server) connectionBuckets() []fourletter.ConnectionBucket {
 			buckets = append(buckets, fourletter.ConnectionBucket{At: now.Add(b.In), Connections: clients})
 		}
 	}
-	return buckets
+	var connecting []fourletter.Client
+	for _, c := range s.connections.all() {
+		if !c.counts.bound.Load() {
+			connecting = append(connecting, fourletter.Client{Remote: c.remote})
+		}
+	}
+	at := now.Add(s.opts.HandshakeTimeout)
+	return append(buckets, fourletter.ConnectionBucket{At: at, Connections: connecting})
 }
 
 // ephemerals yields what dump shows of ephemeral znodes. They are gathered first: a View is not held while a client

@@ -58,32 +58,38 @@ func (c *conn) reconfig(r *request) error {
 	return c.submit(&request{xid: r.xid, op: jute.OpError}, code)
 }
 
-// multi proposes a multi. One that cannot be read is a transaction, too, and takes a zxid; but not one that creates with a
-// null ACL list, which ZooKeeper cannot even log (org.apache.zookeeper.MultiOperationRecord.deserialize).
+// multi proposes a multi. One that cannot be read is a transaction, too, and takes a zxid; but not one that creates
+// with a null ACL list, which ZooKeeper cannot even log (org.apache.zookeeper.MultiOperationRecord.deserialize).
 func (c *conn) multi(r *request) error {
 	var d jute.Decoder
 	d.Reset(r.body)
 	for ops := jute.NewMultiDecoder(&d); ops.Next(); {
-		var record decodable
-		create := false
-		switch ops.Header().Type {
-		case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer:
-			record, create = &c.req.create, true
-		case jute.OpCreateTTL:
-			record = &c.req.createTTL
-		case jute.OpDelete, jute.OpCheck:
-			record = &c.req.version
-		case jute.OpSetData:
-			record = &c.req.setData
-		default:
-			return c.propose(r)
+		record := c.multiRecord(ops.Header().Type)
+		if record == nil {
+			break
 		}
 		record.Decode(&d)
-		if create && d.Err() == nil && c.req.create.ACL == nil {
+		if record == decodable(&c.req.create) && d.Err() == nil && c.req.create.ACL == nil {
 			return c.unreadable(r)
 		}
 	}
 	return c.propose(r)
+}
+
+// multiRecord returns the record of an operation that a multi may hold, or nil.
+func (c *conn) multiRecord(op jute.Op) decodable {
+	switch op {
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer:
+		return &c.req.create
+	case jute.OpCreateTTL:
+		return &c.req.createTTL
+	case jute.OpDelete, jute.OpCheck:
+		return &c.req.version
+	case jute.OpSetData:
+		return &c.req.setData
+	default:
+		return nil
+	}
 }
 
 // closeSession proposes the end of the session. What the client sends behind it is dropped.
