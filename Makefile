@@ -1,7 +1,7 @@
 # What contributors do, one line each. make without a target lists them; .ci/run runs what must pass.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test quick race fuzz lint fmt generate compat rules bench ci
+.PHONY: help build run test quick race fuzz lint fmt generate compat rules bench diff kill model ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,15 @@ rules: ## check the rules of this repository alone
 
 bench: ## run the benchmarks of the packages
 	go test -run '^$$' -bench . -benchmem ./jute/... ./storage/... ./quorum/... ./server/...
+
+diff: ## compare 10,000 random scripts of 200 operations with the real server (about 15 minutes)
+	ZKD_DIFF_SCRIPTS=10000 go test -timeout 90m -run TestRandom ./compat-tests/differential
+
+kill: ## 200 rounds of kill -9 under write load
+	ZKD_KILL_ROUNDS=200 go test -timeout 30m -run TestKill ./cmd/zkd
+
+model: ## a million random operations on storage and on its oracle
+	ZKD_MODEL_OPS=1000000 go test -timeout 60m -run Oracle ./storage
 
 ci: ## run what must pass, as a fresh clone would
 	bash .ci/run

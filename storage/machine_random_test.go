@@ -267,7 +267,7 @@ func (g *generator) version() jute.Version { return pick[jute.Version](g, -1, -1
 func (g *generator) proposal() *Proposal {
 	g.time += jute.Millis(g.r.IntN(50))
 	p := &Proposal{
-		Session: jute.SessionID(1 + g.r.IntN(4)), Time: g.time, Xid: 9,
+		Session: pick(g, jute.SessionID(1), 2, 0xff, 0xffff), Time: g.time, Xid: 9,
 		Flags: pick(g, FlagExtendedTypes, FlagExtendedTypes|FlagEnforceQuota, FlagEnforceQuota),
 		Identities: pick(g, []jute.ID{{Scheme: "ip", ID: "10.1.1.1"}}, []jute.ID{{Scheme: "ip", ID: "1.1.1.1"}},
 			[]jute.ID{{Scheme: "digest", ID: "me:x"}}, []jute.ID{{Scheme: "super"}}),
