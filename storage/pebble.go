@@ -97,10 +97,10 @@ func (l pebbleLogger) Fatalf(format string, args ...any) {
 func pebbleEvents(fault *diskFault) *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: func(err error) {
-			fault.trip(fmt.Errorf("background work: %w", err))
+			fault.trip(fmt.Errorf("background work: %w", asDamage(err)))
 		},
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
-			fault.trip(fmt.Errorf("damaged file %s: %w", info.Path, info.Details))
+			fault.trip(fmt.Errorf("%w file %s: %w", ErrDamaged, info.Path, info.Details))
 		},
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
 			fault.logger.Warn("store stalls writes", "store", fault.store, "reason", info.Reason)
@@ -109,4 +109,12 @@ func pebbleEvents(fault *diskFault) *pebble.EventListener {
 			fault.logger.Warn("disk is slow", "store", fault.store, "path", info.Path, "took", info.Duration)
 		},
 	}
+}
+
+// asDamage makes what Pebble calls corruption ErrDamaged, whoever meets it first: an opening store or a compaction.
+func asDamage(err error) error {
+	if pebble.IsCorruptionError(err) {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return err
 }
