@@ -69,7 +69,8 @@ func (c *conn) multi(r *request) error {
 			break
 		}
 		record.Decode(&d)
-		if record == decodable(&c.req.create) && d.Err() == nil && c.req.create.ACL == nil {
+		q := &c.req.create
+		if record == decodable(q) && d.Err() == nil && q.ACL == nil && q.Flags.Known() && !q.Flags.TTL() {
 			return c.unreadable(r)
 		}
 	}
