@@ -94,7 +94,7 @@ const (
 	defaultTickInterval        = 100 * time.Millisecond
 	defaultElectionTicks       = 10
 	defaultTailEntries         = 10_000
-	defaultTailBytes           = 4 << 20
+	defaultTailBytes           = 2 << 20
 	defaultFlushInterval       = 30 * time.Second
 )
 

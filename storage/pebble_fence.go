@@ -26,6 +26,8 @@ type fenceFS struct {
 	fault    *diskFault
 	swallows bool
 	void     *vfs.MemFS // what is created after the failure, so that Pebble finds it again until it is closed
+	// inspect, if not nil, is asked before a write-ahead log is opened for reading; what it fails with, Open does.
+	inspect func(name string) error
 
 	mu struct {
 		sync.Mutex
@@ -185,6 +187,11 @@ func (f *fenceFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	if f.swallows && f.fault.Err() != nil {
 		if file, err := f.void.Open(filepath.Base(name)); err == nil {
 			return file, nil
+		}
+	}
+	if f.inspect != nil && filepath.Ext(name) == ".log" {
+		if err := f.inspect(name); err != nil {
+			return nil, err
 		}
 	}
 	return f.FS.Open(name, opts...)

@@ -37,7 +37,7 @@ type LogEntry struct {
 
 // Defaults of RaftLogOptions; docs/formats/raftlog.md gives the measurements behind them.
 const (
-	logMemTableBytesDefault = 16 << 20
+	logMemTableBytesDefault = 8 << 20
 	logTailBytesDefault     = 8 << 20
 	logCacheBytesDefault    = 1 << 20
 )
@@ -48,7 +48,7 @@ type RaftLogOptions struct {
 	FS     vfs.FS
 	Logger *slog.Logger
 
-	// MemTableBytes is the size at which the log turns over to another write-ahead log file, 16 MiB if 0, at least
+	// MemTableBytes is the size at which the log turns over to another write-ahead log file, 8 MiB if 0, at least
 	// 256 KiB. Entries compacted away before that are never written a second time.
 	MemTableBytes int64
 	// TailBytes bounds the newest entries kept in memory, 8 MiB if 0.

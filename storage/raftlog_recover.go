@@ -23,13 +23,19 @@ func (l *RaftLog) open() (err error) {
 	if err := l.opts.FS.MkdirAll(l.opts.Dir, dataDirPerm); err != nil {
 		return fmt.Errorf("create directory: %w", err)
 	}
-	mark, tails, err := l.checkFiles()
+	mark, err := l.checkFiles()
 	if err != nil {
 		return err
 	}
-	l.db, err = pebble.Open(l.opts.Dir, l.pebbleOptions())
+	replayed := &walInspection{log: l, mark: mark}
+	l.fence.inspect = replayed.look
+	options := l.pebbleOptions()
+	compactions := newCompactions()
+	options.Experimental.CompactionScheduler = compactions
+	l.db, err = pebble.Open(l.opts.Dir, options)
+	l.fence.inspect = nil
 	if err != nil {
-		return l.openFailure(err, tails)
+		return l.openFailure(err, replayed)
 	}
 	l.writer.batch = l.db.NewBatch(pebble.WithMaxRetainedSizeBytes(logBatchRetainedBytes))
 	defer func() {
@@ -44,11 +50,12 @@ func (l *RaftLog) open() (err error) {
 		return err
 	}
 	if l.writer.sequence < mark.sequence {
-		return l.lostWrites(mark.sequence, tails)
+		return l.lostWrites(mark.sequence, replayed.torn)
 	}
 	if err := l.fence.release(); err != nil {
 		return err
 	}
+	compactions.release()
 	return l.startMark()
 }
 
@@ -67,7 +74,10 @@ func (l *RaftLog) startMark() error {
 }
 
 // openFailure words a failure of Pebble to open the store. Pebble does not name the file it could not replay.
-func (l *RaftLog) openFailure(err error, torn []walTail) error {
+func (l *RaftLog) openFailure(err error, replayed *walInspection) error {
+	if replayed.err != nil {
+		return replayed.err
+	}
 	if fault := l.fault.Err(); fault != nil {
 		return fault
 	}
@@ -78,7 +88,7 @@ func (l *RaftLog) openFailure(err error, torn []walTail) error {
 	if errors.As(err, &sysErr) && !errors.Is(err, os.ErrNotExist) {
 		return l.fault.describe(err)
 	}
-	return l.damaged(placeOf(torn, "store"), err)
+	return l.damaged(placeOf(replayed.torn, "store"), err)
 }
 
 // placeOf names the first write-ahead log that ends in something unreadable, or what else there is to name.
@@ -95,54 +105,46 @@ func (l *RaftLog) lostWrites(acknowledged uint64, torn []walTail) error {
 		fmt.Errorf("write %d was acknowledged, the store ends at write %d", acknowledged, l.writer.sequence))
 }
 
-// checkFiles looks at the files before Pebble does. It returns the mark, and the write-ahead logs that do not end
-// properly.
-func (l *RaftLog) checkFiles() (logMark, []walTail, error) {
+// checkFiles looks at the mark and the MANIFEST before Pebble does. It returns the mark.
+func (l *RaftLog) checkFiles() (logMark, error) {
 	mark, found, spoilt, err := loadLogMark(l.opts.FS, l.opts.Dir)
 	if err != nil {
-		return mark, nil, err
+		return mark, err
 	}
 	desc, err := pebble.Peek(l.opts.Dir, l.opts.FS)
 	if err != nil {
-		return mark, nil, l.damaged("store", err)
+		return mark, l.damaged("store", err)
 	}
-	names, err := l.walNames()
+	logs, err := l.hasWALs()
 	if err != nil {
-		return mark, nil, err
+		return mark, err
 	}
 	if !desc.Exists {
-		if len(names) > 0 || mark.sequence > 0 {
-			return mark, nil, l.damaged("store", errors.New("its MANIFEST, or the marker that names it, is missing"))
+		if logs || mark.sequence > 0 {
+			return mark, l.damaged("store", errors.New("its MANIFEST, or the marker that names it, is missing"))
 		}
-		return mark, nil, nil
+		return mark, nil
 	}
-	if spoilt || (!found && len(names) > 0) {
+	if spoilt || (!found && logs) {
 		l.opts.Logger.Warn("mark of the last acknowledged write is missing or damaged, writing it anew",
 			"path", filepath.Join(l.opts.Dir, logMarkName))
 	}
 	if err := checkManifest(l.opts.FS, desc.ManifestFilename); err != nil {
-		return mark, nil, l.damaged(filepath.Base(desc.ManifestFilename), err)
+		return mark, l.damaged(filepath.Base(desc.ManifestFilename), err)
 	}
-	torn, err := l.checkWALs(names, mark)
-	return mark, torn, err
+	return mark, nil
 }
 
-// walNames lists the write-ahead log files, oldest first.
-func (l *RaftLog) walNames() ([]string, error) {
+// hasWALs tells whether there are write-ahead log files.
+func (l *RaftLog) hasWALs() (bool, error) {
 	all, err := l.opts.FS.List(l.opts.Dir)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
-	names := slices.DeleteFunc(all, func(name string) bool {
+	return slices.ContainsFunc(all, func(name string) bool {
 		_, ok := walNumber(name)
-		return !ok
-	})
-	slices.SortFunc(names, func(a, b string) int {
-		an, _ := walNumber(a)
-		bn, _ := walNumber(b)
-		return int(an) - int(bn)
-	})
-	return names, nil
+		return ok
+	}), nil
 }
 
 // walNumber returns the number in the name of a write-ahead log file.
@@ -155,25 +157,36 @@ func walNumber(name string) (uint64, bool) {
 	return number, err == nil
 }
 
-// checkWALs scans the write-ahead logs. How one before the last ends is Pebble's to judge, which knows whether it is
-// still needed and then insists on a proper end.
-func (l *RaftLog) checkWALs(names []string, mark logMark) (torn []walTail, err error) {
-	var tail walTail
-	for _, name := range names {
-		number, _ := walNumber(name)
-		tail, err = scanWAL(l.opts.FS, l.opts.FS.PathJoin(l.opts.Dir, name), number)
-		if err != nil {
-			return nil, l.damaged(name, err)
-		}
-		if tail.torn {
-			torn = append(torn, tail)
-		}
+// walInspection scans each write-ahead log that Pebble is about to replay, oldest first. Files that are kept to be
+// written over again are not opened, and nothing in them matters.
+type walInspection struct {
+	log  *RaftLog
+	mark logMark
+	torn []walTail // those that do not end properly
+	err  error     // why Pebble was not let at a file
+}
+
+// look scans the log file at path before it is opened. How one before the last ends is Pebble's to judge, which
+// insists on a proper end of all but the last.
+func (i *walInspection) look(path string) error {
+	name := filepath.Base(path)
+	number, ok := walNumber(name)
+	if !ok {
+		return nil
 	}
-	if tail.torn && tail.number == mark.wal && tail.sequence < mark.sequence {
-		return nil, l.damaged(filepath.Base(tail.path), fmt.Errorf(
-			"unreadable at offset %d, where a write up to %d stood that was acknowledged", tail.offset, mark.sequence))
+	tail, err := scanWAL(i.log.opts.FS, path, number)
+	switch {
+	case err != nil:
+		i.err = i.log.damaged(name, err)
+	case !tail.torn:
+	case tail.number == i.mark.wal && tail.sequence < i.mark.sequence:
+		i.err = i.log.damaged(name, fmt.Errorf(
+			"unreadable at offset %d, where a write up to %d stood that was acknowledged", tail.offset,
+			i.mark.sequence))
+	default:
+		i.torn = append(i.torn, tail)
 	}
-	return torn, nil
+	return i.err
 }
 
 // load reads everything, verifying each value, and that entries have no gap.

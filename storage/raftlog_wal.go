@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ const (
 	walBlockBytes       = 32 << 10
 	walChunkHeaderBytes = 4 + 2 + 1 + 4 + 8 // checksum, length, kind, log number, synced offset
 	walPlainHeaderBytes = 4 + 2 + 1 + 4     // without synced offset: a new store's first log, and trailers
+	walNumberOffset     = 4 + 2 + 1
 
 	walPlainFull = 5  // the first of the kinds without synced offset
 	walSyncFull  = 9  // the first of the kinds with it
@@ -111,15 +113,15 @@ func (s *walScanner) scanBlock() error {
 		if s.isTrailer(at) {
 			return s.endAt(at)
 		}
-		bytes, ok := s.chunkAt(at)
-		if !ok || !s.takeChunk(at, bytes) {
+		length, ok := s.chunkAt(at)
+		if !ok || !s.takeChunk(at, length) {
 			s.tail.torn, s.tail.offset = true, s.start+int64(at)
 			return nil
 		}
 		if err := s.finishRecord(at); err != nil {
 			return err
 		}
-		at += bytes
+		at += length
 	}
 	return nil
 }
@@ -147,7 +149,7 @@ func (s *walScanner) endAt(at int) error {
 }
 
 // chunkAt returns the length of the chunk at a place of the block, header included, if it is whole and of this log.
-func (s *walScanner) chunkAt(at int) (bytes int, ok bool) {
+func (s *walScanner) chunkAt(at int) (length int, ok bool) {
 	if at+walPlainHeaderBytes > s.n {
 		return 0, false
 	}
@@ -156,15 +158,15 @@ func (s *walScanner) chunkAt(at int) (bytes int, ok bool) {
 	if header[6] < walPlainFull || header[6] > walKindMax || number != uint32(s.tail.number) {
 		return 0, false
 	}
-	bytes = walHeaderBytes(header[6]) + int(binary.LittleEndian.Uint16(header[4:]))
-	if bytes > len(header) {
+	length = walHeaderBytes(header[6]) + int(binary.LittleEndian.Uint16(header[4:]))
+	if length > len(header) {
 		return 0, false
 	}
-	return bytes, binary.LittleEndian.Uint32(header) == walCRC(header[6:bytes])
+	return length, binary.LittleEndian.Uint32(header) == walCRC(header[6:length])
 }
 
 // takeChunk adds a whole chunk to the record under way; false if it does not belong there.
-func (s *walScanner) takeChunk(at, bytes int) bool {
+func (s *walScanner) takeChunk(at, length int) bool {
 	kind := s.block[at+6]
 	begins, ends := walPosition(kind)
 	if begins == s.inside {
@@ -173,7 +175,7 @@ func (s *walScanner) takeChunk(at, bytes int) bool {
 	if begins {
 		s.prefix = s.prefix[:0]
 	}
-	payload := s.block[at+walHeaderBytes(kind) : at+bytes]
+	payload := s.block[at+walHeaderBytes(kind) : at+length]
 	s.prefix = append(s.prefix, payload[:min(len(payload), walPrefixBytes-len(s.prefix))]...)
 	s.inside = !ends
 	return true
@@ -218,14 +220,22 @@ func (s *walScanner) finishRecord(at int) error {
 
 // lookForEvidence searches what follows an unreadable place for a chunk that was written after the fsync of what
 // stood there. A torn write has none: the next batch is begun only after the fsync before it has finished, or claims
-// nothing about it.
+// nothing about it. Most of what follows is what the file held before it was written over, so it is searched for the
+// number of the log that every chunk carries.
 func (s *walScanner) lookForEvidence() error {
+	number := binary.LittleEndian.AppendUint32(nil, uint32(s.tail.number))
 	for at := int(s.tail.offset-s.start) + 1; ; at = 0 {
-		for ; at+walPlainHeaderBytes <= s.n; at++ {
-			if bytes, ok := s.chunkAt(at); ok && s.provesLoss(at, bytes) {
+		for at+walPlainHeaderBytes <= s.n {
+			skip := bytes.Index(s.block[at+walNumberOffset:s.n], number)
+			if skip < 0 {
+				break
+			}
+			at += skip
+			if length, ok := s.chunkAt(at); ok && s.provesLoss(at, length) {
 				return s.damage(s.tail.offset, fmt.Sprintf(
 					"a write at offset %d was made after what stood there had reached the disk", s.start+int64(at)))
 			}
+			at++
 		}
 		more, err := s.readBlock()
 		if err != nil {
@@ -238,8 +248,8 @@ func (s *walScanner) lookForEvidence() error {
 }
 
 // provesLoss tells whether the chunk at a place says that the unreadable offset was durable.
-func (s *walScanner) provesLoss(at, bytes int) bool {
-	chunk := s.block[at : at+bytes]
+func (s *walScanner) provesLoss(at, length int) bool {
+	chunk := s.block[at : at+length]
 	if chunk[6] >= walSyncFull && binary.LittleEndian.Uint64(chunk[11:]) > uint64(s.tail.offset) {
 		return true
 	}

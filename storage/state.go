@@ -49,11 +49,15 @@ func openStateStore(o *MachineOptions) (*stateStore, error) {
 		s.blocks.Unref()
 		return nil, err
 	}
-	db, err := pebble.Open(o.Dir, s.pebbleOptions(o, fence))
+	options := s.pebbleOptions(o, fence)
+	compactions := newCompactions()
+	options.Experimental.CompactionScheduler = compactions
+	db, err := pebble.Open(o.Dir, options)
 	if err != nil {
 		s.blocks.Unref()
 		return nil, fmt.Errorf("open state store %s: %w", o.Dir, err)
 	}
+	compactions.release()
 	s.db = db
 	return s, nil
 }
