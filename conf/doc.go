@@ -19,11 +19,11 @@
 //     a Notice that says why; one whose effect is missing and must not be is listed by Config.Unsupported.
 //   - Secrets appear in no message.
 //
-// Sources are layered with viper, lowest first: defaults, the variables of the official image, -D words of
-// SERVER_JVMFLAGS and JVMFLAGS, zoo.cfg, ZKD_ variables, flags. That is the order of ZooKeeper and its image: the image
-// writes a zoo.cfg from its variables only when there is none, so that they do not count beside one, and
-// QuorumPeerConfig.parseProperties sets a JVM property from zoo.cfg over the one of the command line. The server lines
-// count as one value: the highest source that has any gives all of them.
+// Sources are layered with viper, lowest first: defaults, -D words of SERVER_JVMFLAGS and JVMFLAGS, the
+// variables of the official image, zoo.cfg, ZKD_ variables, flags. That is the order of ZooKeeper and its image:
+// QuorumPeerConfig.parseProperties sets a JVM property from zoo.cfg over the one of the command line, and the image
+// writes a zoo.cfg from its variables and their defaults, but only when there is none, so that they do not count beside
+// one. The server lines count as one value: the highest source that has any gives all of them.
 package conf
 
 //go:generate go test -run TestGenerated -update .

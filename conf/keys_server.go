@@ -13,9 +13,10 @@ var serverKeys = []key{
 		set: func(c *Config, v value) { c.Client.MaxFrameBytes = v.num }},
 	{name: "jute.maxbuffer.extrasize", property: "zookeeper.jute.maxbuffer.extrasize", kind: kindProperty, min: 0,
 		max: maxInt, mark: should,
-		effect: later,
-		doc: "Bytes above jute.maxbuffer that the server adds to what it stores itself; jute.maxbuffer when not " +
-			"given.",
+		effect: ignored,
+		doc: "Bytes above jute.maxbuffer that ZooKeeper allows one field to have in what servers read from their " +
+			"own files and from each other; jute.maxbuffer when not given.",
+		why: "no request can reach it: a frame longer than jute.maxbuffer is refused before it is read",
 		set: func(c *Config, v value) { c.Client.MaxFrameExtraBytes = v.num }},
 	{name: "maxCnxns", property: "zookeeper.maxCnxns", kind: kindProperty, def: "0", mark: must, effect: works,
 		doc: "Connections in all; 0 or less is no limit.",

@@ -20,8 +20,8 @@ import (
 // nothing of s.
 func Load(s Sources) (*Config, error) {
 	l := newLoader(s)
-	l.loadImage()
 	l.assign(layerJVM, jvmFlags(l.env), l.findProperty)
+	l.loadImage()
 	if err := l.loadFile(s); err != nil {
 		return nil, err
 	}
@@ -276,10 +276,10 @@ func (l *loader) noticeTwice(earlier, later setting) {
 	l.notice(earlier.notice(NoticeDuplicate, "is given again at "+later.source+", which counts"))
 }
 
-// noticeOver tells that a JVM flag or a variable of the image gives way to a different value of s. What was made for
-// zkd, the ZKD_ variables and the flags, is known to win.
+// noticeOver tells that a JVM flag, or beside a zoo.cfg the image's number of the server, gives way to a different
+// value of s. What was made for zkd, the ZKD_ variables and the flags, is known to win.
 func (l *loader) noticeOver(s setting) {
-	if s.layer != layerJVM && s.layer != layerFile {
+	if s.layer != layerImage && s.layer != layerFile {
 		return
 	}
 	below, ok := l.layers.Get(viperKey(s.name())).(setting)

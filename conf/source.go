@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Sources is what a configuration is made of, lowest precedence first: built-in defaults, without a zoo.cfg the ZOO_
-// variables of the official image, the JVM flags, zoo.cfg, the ZKD_ variables, and the flags of the command line.
+// Sources is what a configuration is made of, lowest precedence first: built-in defaults, the JVM flags, without a
+// zoo.cfg the ZOO_ variables of the official image, zoo.cfg, the ZKD_ variables, and the flags of the command line.
 type Sources struct {
 	// Path is the name of the zoo.cfg; empty is none. It is read with ReadFile unless Text is given.
 	Path string
@@ -30,8 +30,8 @@ type layer int
 
 const (
 	layerDefault layer = iota
-	layerImage
 	layerJVM
+	layerImage
 	layerFile
 	layerEnv
 	layerFlag

@@ -39,6 +39,9 @@ type conn struct {
 	counts connCounts
 	req    records       // owned by the reader
 	now    time.Duration // when the requests in the input buffer came; owned by the reader
+	waited time.Duration // how long they have waited in the throttle; owned by the reader
+
+	reserved int // bytes of the large request that the reader is at, unless its write gives them back
 }
 
 // connCounts is what the four-letter words cons and stat show of a connection. Atomic.
@@ -62,6 +65,7 @@ type records struct {
 	setACL    jute.SetACLRequest
 	proposal  storage.Proposal
 	children  []string
+	decoder   jute.Decoder
 }
 
 // request is one request as it stands in the input buffer.
@@ -81,8 +85,14 @@ func (c *conn) serve() {
 		err = c.step()
 	}
 	c.logEnd(err)
+	if errors.Is(err, io.EOF) {
+		c.server.metrics.drops.Add(1)
+	}
+	if c.session == 0 && errors.Is(err, os.ErrDeadlineExceeded) && !c.server.draining() {
+		c.server.metrics.sessionless.Add(1)
+	}
 	// Writes that were taken are answered even though nothing more is read.
-	c.out.awaitSettled(0, maxInt)
+	c.out.awaitSettled(maxInt)
 	// A client that does not read has this long; an error means that it is gone.
 	_ = c.in.net.SetWriteDeadline(c.server.opts.Clock.Now().Add(c.server.opts.HandshakeTimeout))
 	c.out.flushLast()
@@ -127,7 +137,7 @@ func (c *conn) step() error {
 		return err
 	}
 	if waits {
-		c.now = c.server.elapsed()
+		c.now, c.waited = c.server.elapsed(), 0
 		if live := c.live.Load(); live != nil {
 			live.Touch()
 		}
@@ -158,6 +168,9 @@ func (c *conn) logEnd(err error) {
 	case errors.Is(err, errFrameLength), errors.Is(err, errShortRequest), errors.Is(err, errHandshake):
 		c.server.bad.warn("closed a connection that sent what is no request", slog.String("peer", c.remote.String()),
 			session(c.session), slog.Any("err", err))
+	case errors.Is(err, errLargeRequests), errors.Is(err, errStale):
+		c.server.bad.warn("closed a connection whose request is refused by a limit",
+			slog.String("peer", c.remote.String()), session(c.session), slog.Any("err", err))
 	default:
 		c.server.opts.Logger.Debug("connection ended", slog.String("peer", c.remote.String()), session(c.session),
 			slog.Any("err", err))

@@ -63,7 +63,7 @@ var errGone = errors.New("connection ended before its request was answered")
 func (s *Server) dispatch(c *conn, r *request) error {
 	h := handlers[r.op]
 	authenticates := r.op == jute.OpAuth || r.op == jute.OpSASL
-	if !isWrite(r.op) && !authenticates && !c.out.awaitSettled(0, flushAtBytes) {
+	if !isWrite(r.op) && !authenticates && !c.out.awaitSettled(flushAtBytes) {
 		return errGone
 	}
 	if h == nil {
@@ -76,6 +76,26 @@ func (s *Server) dispatch(c *conn, r *request) error {
 			session(c.session))
 		return c.farewell(r.xid, 0, jute.SessionClosedAuth)
 	}
+	switch {
+	case authenticates:
+		return c.handle(r, h)
+	case len(r.body) > s.frames.large:
+		return c.large(r, h)
+	default:
+		return c.admit(r, h)
+	}
+}
+
+// admit has a request answered when the throttle lets it in.
+func (c *conn) admit(r *request, h handler) error {
+	if c.server.underWay.gate != nil {
+		return c.throttled(r, h)
+	}
+	return c.handle(r, h)
+}
+
+// handle has a request answered, now or later.
+func (c *conn) handle(r *request, h handler) error {
 	if err := h(c, r); err != nil {
 		return err
 	}
@@ -94,14 +114,14 @@ func (o *output) unread() int {
 
 // farewell replies after what is under way, and ends the connection.
 func (c *conn) farewell(xid jute.Xid, zxid jute.Zxid, code jute.Code) error {
-	c.out.awaitSettled(0, maxInt)
+	c.out.awaitSettled(maxInt)
 	c.reply(xid, zxid, code)
 	return errClose
 }
 
 // unreadable answers a request whose body cannot be decoded. It takes no zxid.
 func (c *conn) unreadable(r *request) error {
-	if !c.out.awaitSettled(0, flushAtBytes) {
+	if !c.out.awaitSettled(flushAtBytes) {
 		return errGone
 	}
 	c.server.bad.warn("a request cannot be read", slog.String("peer", c.remote.String()), session(c.session),
@@ -120,12 +140,9 @@ func (c *conn) ping(r *request) error {
 // auth takes an identity in (ZooKeeperServer.processPacket). Its reply may overtake those of writes under way, as it
 // does in ZooKeeper. A body that cannot be read closes the connection.
 func (c *conn) auth(r *request) error {
-	var d jute.Decoder
 	var p jute.AuthPacket
-	d.Reset(r.body)
-	p.Decode(&d)
-	if d.Err() != nil {
-		return errors.Join(errShortRequest, d.Err())
+	if err := c.decode(r, &p); err != nil {
+		return errors.Join(errShortRequest, err)
 	}
 	code := c.ids.Add(c.server.opts.Registry, c.remote.Addr(), p.Scheme, p.Auth)
 	if code == jute.OK {
@@ -140,12 +157,9 @@ func (c *conn) auth(r *request) error {
 
 // sasl answers that there is no SASL here: ZooKeeper without a login section fails every step.
 func (c *conn) sasl(r *request) error {
-	var d jute.Decoder
 	var token jute.SASLToken
-	d.Reset(r.body)
-	token.Decode(&d)
-	if d.Err() != nil {
-		return errors.Join(errShortRequest, d.Err())
+	if err := c.decode(r, &token); err != nil {
+		return errors.Join(errShortRequest, err)
 	}
 	if token.Token == nil {
 		return errClose

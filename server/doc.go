@@ -28,6 +28,8 @@
 //     output lock is never held when a View is opened. The sessions' lock and the flusher's lock are leaves.
 //   - The apply goroutine never waits for a client: what a client does not read is bounded, and beyond that the client
 //     is cut off. A reader waits for its own client only.
+//   - What a limit holds back waits on its own connection's goroutine, and is woken by what it waits for: a reply on
+//     the same connection (globalOutstandingLimit), or the end of any request (request_throttle_max_requests).
 //   - A frame costs memory as its bytes arrive, never by what its length says.
 //
 // # Ownership
@@ -36,5 +38,8 @@
 //	input buffer, decoded records         the connection's reader goroutine
 //	output buffer, count of writes        the connection's output lock
 //	session to connection                 Server.sessions, its lock
+//	what is under way, large requests     atomics that every connection adds to: underWay, frameLimits
+//	the line of the throttle              whoever is first in it (throttle.turn)
+//	tokens of new sessions                bucket, its lock, a leaf
 //	watches                               watch.Table
 package server

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"testing"
 	"time"
 
@@ -145,6 +146,33 @@ func TestSessionsSurviveACrashUntilTheirTimeout(t *testing.T) {
 		return !r.exists("/e")
 	})
 	again.wantClosed()
+}
+
+// TestACLsKeepTheirBytes: an id with characters outside the basic plane is after a restart what it was before, in the
+// znode and for whoever it names.
+func TestACLsKeepTheirBytes(t *testing.T) {
+	r := newRig(t, nil)
+	c := r.connect(t)
+	c.must(jute.OpAuth, &jute.AuthPacket{Scheme: "digest", Auth: []byte("𝄞:p")}, jute.OK)
+	mine := []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "auth"}}}
+	c.must(jute.OpCreate, &jute.CreateRequest{Path: "/n", Data: []byte("x"), ACL: mine}, jute.OK)
+	before := c.must(jute.OpGetACL, &jute.PathRequest{Path: "/n"}, jute.OK)
+	r.stop()
+
+	r = startRig(t, rigOptions{mem: r.mem})
+	c = r.connect(t)
+	c.must(jute.OpGetData, look("/n"), jute.NoAuth)
+	c.must(jute.OpAuth, &jute.AuthPacket{Scheme: "digest", Auth: []byte("𝄞:p")}, jute.OK)
+	after := c.must(jute.OpGetACL, &jute.PathRequest{Path: "/n"}, jute.OK)
+	if halves := []byte("\xed\xa0\xb4\xed\xb4\x9e:"); !bytes.Contains(before.body, halves) { // as Java writes them
+		t.Errorf("getACL answers %q, want %q in it", before.body, halves)
+	}
+	if !bytes.Equal(before.body, after.body) {
+		t.Errorf("getACL answers %q, and after a restart %q", before.body, after.body)
+	}
+	if got := c.must(jute.OpGetData, look("/n"), jute.OK); got.data(t) != "x" {
+		t.Errorf("data %q", got.data(t))
+	}
 }
 
 func TestContainersAndTTLNodesAreCleanedUp(t *testing.T) {

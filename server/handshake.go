@@ -55,6 +55,9 @@ func (c *conn) handshake() error {
 // connect makes or takes over the session (ZooKeeperServer.processConnectRequest).
 func (c *conn) connect(req *jute.ConnectRequest) error {
 	s := c.server
+	if !c.welcome(req.SessionID != 0) {
+		return errClose
+	}
 	if seen, last := req.LastZxidSeen, s.opts.Machine.LastZxid(); seen > last {
 		s.bad.warn("refused a client that has seen a later zxid than this server: it must try another one",
 			slog.String("peer", c.remote.String()), zxidAttr("seen", seen), zxidAttr("zxid", last))
@@ -80,11 +83,38 @@ func (c *conn) connect(req *jute.ConnectRequest) error {
 	}
 	c.session, c.established = p.Session, s.millis()
 	p.Time, p.Flags, p.Body = c.established, s.opts.Flags, txn.Append(nil)
+	if s.underWay.gate != nil && p.Op == jute.OpCreateSession {
+		c.timeout.Store(int64(timeout)) // by which it may be stale
+		if err := s.underWay.gate.enter(c, p.Op); err != nil {
+			return err
+		}
+	} else {
+		s.underWay.begin()
+	}
+	defer s.underWay.end()
 	w := &connecting{conn: c, hasReadOnly: req.HasReadOnly, done: make(chan error, 1)}
 	if err := s.opts.node.Propose(p, w); err != nil {
 		return err
 	}
 	return <-w.done
+}
+
+// welcome reports whether the bucket has tokens for one more session.
+func (c *conn) welcome(renewed bool) bool {
+	s := c.server
+	var missing int64
+	if s.newcomers != nil {
+		var ok bool
+		if missing, ok = s.newcomers.take(s.elapsed(), renewed); !ok {
+			s.metrics.rejected.Add(1)
+			s.bad.warn("too many sessions at once: connection_throttle_tokens refuses another",
+				slog.String("peer", c.remote.String()))
+			return false
+		}
+	}
+	s.metrics.tokenDeficit.Add(missing)
+	s.metrics.connections.Add(1)
+	return true
 }
 
 // connecting waits for the session of a connection.

@@ -56,6 +56,7 @@ type rigOptions struct {
 	wrap  func(fs vfs.FS) vfs.FS // around mem
 	clock clock.Clock            // of the server alone; default the real one
 	ready func()                 // called between New and Start
+	node  func(Node) Node        // around the server's node
 }
 
 // newRig starts a server, and stops it at the end of the test.
@@ -94,7 +95,11 @@ func startRig(t testing.TB, o rigOptions) *rig {
 	if o.ready != nil {
 		o.ready()
 	}
-	r.server.Start(r.node)
+	var node Node = r.node
+	if o.node != nil {
+		node = o.node(node)
+	}
+	r.server.Start(node)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatalf("listen: %v", err)
@@ -154,6 +159,9 @@ func (r *rig) stop() {
 	err := errors.Join(r.server.Shutdown(ctx), <-r.served, r.node.Stop(ctx), r.machine.Close(), r.log.Close())
 	if err != nil && !r.broken {
 		r.t.Errorf("stop: %v", err)
+	}
+	if n := r.server.underWay.n.Load(); n != 0 {
+		r.t.Errorf("%d requests are still counted as under way after the stop", n)
 	}
 	if n := r.server.connections.count(); n != 0 {
 		r.t.Errorf("%d connections are left after the stop", n)

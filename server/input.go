@@ -16,9 +16,9 @@ var errFrameLength = errors.New("frame length is out of range")
 // input takes frames from a connection. It holds a buffer only while there are bytes in it. Owned by the reader
 // goroutine.
 type input struct {
-	net      net.Conn
-	raw      syscall.RawConn // of a TCP connection, else nil
-	maxFrame int
+	net    net.Conn
+	raw    syscall.RawConn // of a TCP connection, else nil
+	limits *frameLimits
 
 	buf   *[]byte // nil while idle
 	start int     // of the bytes in buf that are not used
@@ -29,8 +29,8 @@ type input struct {
 }
 
 // init sets up the input of a connection.
-func (in *input) init(c net.Conn, raw syscall.RawConn, maxFrame int) {
-	in.net, in.raw, in.maxFrame = c, raw, maxFrame
+func (in *input) init(c net.Conn, raw syscall.RawConn, limits *frameLimits) {
+	in.net, in.raw, in.limits = c, raw, limits
 	in.read = in.tryRead
 }
 
@@ -56,8 +56,8 @@ func (in *input) frame() ([]byte, error) {
 		return nil, err
 	}
 	n := int(int32(binary.BigEndian.Uint32(head)))
-	if n < 0 || n > in.maxFrame {
-		return nil, errFrameLength
+	if err := in.limits.check(n); err != nil {
+		return nil, err
 	}
 	b, err := in.peek(jute.FrameHeaderBytes + n)
 	if err != nil {

@@ -33,6 +33,21 @@ func TestConnectionLimits(t *testing.T) {
 	}
 }
 
+func TestConnectionDropsAreThoseOfClients(t *testing.T) {
+	r := newRig(t, nil)
+	cut, long, bye, quiet := r.connect(t), r.connect(t), r.connect(t), r.dial(t)
+	long.write([]byte{0x7f, 0, 0, 0}) // a length that is refused
+	long.wantClosed()
+	bye.must(jute.OpCloseSession, nil, jute.OK)
+	bye.wantClosed()
+	_ = cut.net.Close()
+	_ = quiet.net.Close()
+	r.count(0)
+	if got := r.server.metrics.drops.Load(); got != 2 {
+		t.Errorf("%d connections are counted as dropped by their clients, want 2", got)
+	}
+}
+
 // liveHeap is what the heap holds after a collection.
 func liveHeap() int64 {
 	runtime.GC()
@@ -63,21 +78,6 @@ func TestALengthCostsNoMemory(t *testing.T) {
 	// Sockets, goroutines and one small buffer each: far below the megabyte that is announced.
 	if grown := liveHeap() - before; grown > n*64<<10 {
 		t.Errorf("the heap has grown by %d bytes, %d each", grown, grown/n)
-	}
-}
-
-func TestConnectionsWithoutHandshakeDisturbNobody(t *testing.T) {
-	r := newRig(t, nil)
-	for i := range 300 {
-		c := r.dial(t)
-		c.write(make([]byte, i%4)) // not even a length
-	}
-	r.count(300)
-	c := r.connect(t)
-	c.mustCreate("/n", "", jute.ModePersistent)
-	for range 100 {
-		c.must(jute.OpSetData, setTo("/n", "x"), jute.OK)
-		c.must(jute.OpGetData, look("/n"), jute.OK)
 	}
 }
 

@@ -17,7 +17,10 @@ type metrics struct {
 	reads, updates             stats.Histogram // milliseconds
 	connections, rejected      atomic.Int64
 	drops, expired, authFailed atomic.Int64
-	sessionless                atomic.Int64
+	// sessionless counts connections that were silent for HandshakeTimeout without a session
+	// (org.apache.zookeeper.server.NIOServerCnxnFactory.ConnectionExpirerThread).
+	sessionless  atomic.Int64
+	tokenDeficit stats.Summary // of newcomers, after each session that it lets in
 }
 
 // reset is srst.
@@ -43,7 +46,7 @@ func (s *Server) setMetrics(m *fourletter.Metrics) {
 		{"packets_received", s.metrics.received.Load()},
 		{"packets_sent", s.metrics.sent.Load()},
 		{"num_alive_connections", int64(s.connections.count())},
-		{"outstanding_requests", s.outstanding()},
+		{"outstanding_requests", s.underWay.n.Load()},
 		{"znode_count", int64(nodes) + 1},
 		{"ephemerals_count", int64(ephemerals)},
 		{"approximate_data_size", bytes},
@@ -55,6 +58,16 @@ func (s *Server) setMetrics(m *fourletter.Metrics) {
 		{"max_file_descriptor_count", s.opts.MaxOpenFiles()},
 	} {
 		m.SetGauge(g.name, g.value)
+	}
+	m.SetFloatGauge("connection_drop_probability", s.newcomers.dropProbability())
+	m.SetSummary("connection_token_deficit", &s.metrics.tokenDeficit)
+	m.SetCounter("large_requests_rejected", s.frames.rejected.Load())
+	if t := s.underWay.gate; t != nil {
+		m.SetCounter("request_throttle_wait_count", t.waits.Load())
+		m.SetCounter("stale_requests", t.stale.Load())
+		m.SetCounter("stale_requests_dropped", t.dropped.Load())
+		m.SetCounter("throttled_ops", t.refused.Load())
+		m.SetHistogram("request_throttle_queue_time_ms", &t.queued)
 	}
 	m.SetCounter("connection_request_count", s.metrics.connections.Load())
 	m.SetCounter("connection_rejected", s.metrics.rejected.Load())

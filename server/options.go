@@ -43,6 +43,7 @@ type Options struct {
 	ContainerMaxPerMinute   int           // znode.container.maxPerMinute
 	ContainerMaxNeverUsed   time.Duration // znode.container.maxNeverUsedIntervalMs; 0 keeps them
 	MaxUnreadBytes          int           // output that a client may leave unread before it is cut off
+	Limits                  Limits
 	Conf                    fourletter.Configuration
 	Environment             func() []fourletter.Setting
 	DirSizes                func() fourletter.DirSizes
@@ -50,6 +51,41 @@ type Options struct {
 	Status                  func() quorum.Status
 
 	node Node // set by Start
+}
+
+// Limits bound what all clients together may ask for. The zero Limits bound nothing.
+type Limits struct {
+	Outstanding        int   // globalOutstandingLimit: above it a connection may have one write under way; 0 is none
+	LargeRequestBytes  int   // largeRequestThreshold: a longer request is large; 0 or less is off
+	LargeRequestsBytes int64 // largeRequestMaxBytes: of all large requests under way together
+	Requests           RequestThrottle
+	Sessions           SessionThrottle
+}
+
+// RequestThrottle has requests wait in line (org.apache.zookeeper.server.RequestThrottler).
+type RequestThrottle struct {
+	MaxRequests     int           // request_throttle_max_requests: requests under way at once; 0 is off
+	Stall           time.Duration // request_throttle_stall_time: how often the next in line is looked at; 0 is never
+	DropStale       bool          // request_throttle_drop_stale: a stale request ends its connection
+	StaleConnection bool          // request_stale_connection_check: stale is what a closed connection has sent
+	StaleLatency    bool          // request_stale_latency_check: stale is what has waited for a session's timeout
+	ThrottledOpWait time.Duration // throttled_op_wait_time: what has waited longer is answered Throttled; 0 is off
+}
+
+// SessionThrottle is a bucket of tokens that sessions take when a client connects, with a share of connections dropped
+// at random (org.apache.zookeeper.server.BlueThrottle).
+type SessionThrottle struct {
+	Tokens        int           // connection_throttle_tokens: size of the bucket; 0 is off
+	FillTime      time.Duration // connection_throttle_fill_time
+	FillCount     int           // connection_throttle_fill_count: tokens per FillTime
+	FreezeTime    time.Duration // connection_throttle_freeze_time between changes of the share; negative drops none
+	DropIncrease  float64       // connection_throttle_drop_increase
+	DropDecrease  float64       // connection_throttle_drop_decrease
+	DecreaseRatio float64       // connection_throttle_decrease_ratio: part of the bucket; missing more, no decrease
+	Weighted      bool          // connection_throttle_weight_enabled: else every session takes one token
+	GlobalWeight  int           // connection_throttle_global_session_weight: of a new session
+	LocalWeight   int           // connection_throttle_local_session_weight: the least of the others; none are local
+	RenewWeight   int           // connection_throttle_renew_session_weight: of a session that comes back
 }
 
 // defaultMaxUnreadBytes is a guess: 16 of the longest replies that a default client takes.

@@ -42,6 +42,7 @@ type output struct {
 	buf         *[]byte   // nil while there is nothing to send
 	outstanding int       // writes proposed and not answered
 	arrivals    arrivals  // of the outstanding ones
+	held        bool      // the reader waits because too much is under way on all connections together
 	writing     bool      // someone is writing and will come back for more
 	queued      bool      // in the flusher's list
 	finish      bool      // close when all is written
@@ -226,15 +227,55 @@ func (o *output) closeLocked() {
 	o.settled.Broadcast()
 }
 
-// awaitSettled waits until no write is outstanding and what is unread is below limit. It returns false if the
-// connection has ended.
-func (o *output) awaitSettled(outstanding, limit int) bool {
+// ended reports whether the connection has ended.
+func (o *output) ended() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for !o.closed && (o.outstanding > outstanding || o.lenLocked() > limit) {
+	return o.closed
+}
+
+// awaitSettled waits until no write is outstanding and what is unread is below limit. It returns false if the
+// connection has ended.
+func (o *output) awaitSettled(limit int) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for !o.closed && (o.outstanding > 0 || o.lenLocked() > limit) {
 		o.settled.Wait()
 	}
 	return !o.closed
+}
+
+// beginWrite counts a write in that came at arrival, after waiting while too much is under way: of this connection, of
+// all connections together, or unread. It returns false if the connection has ended.
+//
+// However much is under way, a connection may have some, so a reader waits for the replies of its own connection alone:
+// it looks again when they are written, and nobody has to wake the readers of other connections.
+func (o *output) beginWrite(arrival time.Duration, all *underWay) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for !o.closed && o.fullLocked(all) {
+		o.settled.Wait()
+	}
+	if o.closed {
+		return false
+	}
+	o.outstanding++
+	o.arrivals.push(arrival)
+	all.begin()
+	return true
+}
+
+// fullLocked reports whether another write must wait.
+func (o *output) fullLocked(all *underWay) bool {
+	if o.outstanding > maxOutstanding || o.lenLocked() > flushAtBytes {
+		return true
+	}
+	if o.held {
+		o.held = !all.frees(o.outstanding)
+	} else {
+		o.held = all.holds(o.outstanding)
+	}
+	return o.held
 }
 
 // arrivals is a queue of the times at which outstanding writes came, in the clock's nanoseconds.

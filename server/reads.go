@@ -35,18 +35,20 @@ func (c *conn) readDone(r *request, zxid jute.Zxid) {
 	c.server.metrics.reads.Add((now - c.now).Milliseconds())
 }
 
-// decode reads a record from the body of r; false means that it cannot be read.
-func decode(r *request, record decodable) bool {
-	var d jute.Decoder
+// decode reads a record from the body of r. An error means that it cannot be read.
+func (c *conn) decode(r *request, record decodable) error {
+	d := &c.req.decoder
 	d.Reset(r.body)
-	record.Decode(&d)
-	return d.Err() == nil
+	record.Decode(d)
+	err := d.Err()
+	d.Reset(nil)
+	return err
 }
 
 // exists answers exists. The watch is set even when the znode is missing, but not without READ.
 func (c *conn) exists(r *request) error {
 	p := &c.req.pathWatch
-	if !decode(r, p) || p.Nulls != 0 {
+	if c.decode(r, p) != nil || p.Nulls != 0 {
 		return c.unreadable(r)
 	}
 	v := c.server.opts.Machine.View()
@@ -79,18 +81,28 @@ func (c *conn) find(v storage.View, path string) (n storage.Node, code jute.Code
 	return n, jute.OK
 }
 
-// getData answers getData.
-func (c *conn) getData(r *request) error {
+// findFor finds the znode that getData, getChildren or getChildren2 is about. Unless it may be shown, ok is false, the
+// view is closed and the request answered: err is what the handler returns.
+func (c *conn) findFor(r *request) (v storage.View, n storage.Node, ok bool, err error) {
 	p := &c.req.pathWatch
-	if !decode(r, p) || p.Nulls != 0 {
-		return c.unreadable(r)
+	if c.decode(r, p) != nil || p.Nulls != 0 {
+		return v, n, false, c.unreadable(r)
 	}
-	v := c.server.opts.Machine.View()
+	v = c.server.opts.Machine.View()
 	n, code := c.find(v, p.Path)
 	if code != jute.OK {
-		return c.answer(r, v, code, nil)
+		return v, n, false, c.answer(r, v, code, nil)
 	}
-	if p.Watch {
+	return v, n, true, nil
+}
+
+// getData answers getData.
+func (c *conn) getData(r *request) error {
+	v, n, ok, err := c.findFor(r)
+	if !ok {
+		return err
+	}
+	if p := &c.req.pathWatch; p.Watch {
 		c.server.watches.AddData(&c.watch, p.Path)
 	}
 	stat, data := n.Stat(), n.Data()
@@ -99,15 +111,11 @@ func (c *conn) getData(r *request) error {
 
 // getChildren answers getChildren and getChildren2.
 func (c *conn) getChildren(r *request) error {
+	v, n, ok, err := c.findFor(r)
+	if !ok {
+		return err
+	}
 	p := &c.req.pathWatch
-	if !decode(r, p) || p.Nulls != 0 {
-		return c.unreadable(r)
-	}
-	v := c.server.opts.Machine.View()
-	n, code := c.find(v, p.Path)
-	if code != jute.OK {
-		return c.answer(r, v, code, nil)
-	}
 	if p.Watch {
 		c.server.watches.AddChild(&c.watch, p.Path)
 	}
@@ -141,7 +149,7 @@ func (c *conn) children(v storage.View, path string) []string {
 // getACL answers getACL: READ or ADMIN will do, and without ADMIN the digests are not shown.
 func (c *conn) getACL(r *request) error {
 	p := &c.req.path
-	if !decode(r, p) || p.Nulls != 0 {
+	if c.decode(r, p) != nil || p.Nulls != 0 {
 		return c.unreadable(r)
 	}
 	v := c.server.opts.Machine.View()
@@ -163,7 +171,7 @@ func (c *conn) getACL(r *request) error {
 // getAllChildrenNumber answers the number of descendants.
 func (c *conn) getAllChildrenNumber(r *request) error {
 	p := &c.req.path
-	if !decode(r, p) || p.Nulls != 0 {
+	if c.decode(r, p) != nil || p.Nulls != 0 {
 		return c.unreadable(r)
 	}
 	v := c.server.opts.Machine.View()
@@ -180,7 +188,7 @@ func (c *conn) getAllChildrenNumber(r *request) error {
 // getEphemerals answers the session's own ephemerals; null, blank and "/" ask for all of them.
 func (c *conn) getEphemerals(r *request) error {
 	p := &c.req.path
-	if !decode(r, p) {
+	if c.decode(r, p) != nil {
 		return c.unreadable(r)
 	}
 	prefix := p.Path
@@ -211,12 +219,12 @@ func (c *conn) whoAmI(r *request) error {
 // multiRead answers many getData and getChildren from one View. A failure of one does not stop the others; a null
 // path does, behind the results before it (FinalRequestProcessor, OpCode.multiRead).
 func (c *conn) multiRead(r *request) error {
-	readable, foreign := c.readableMultiRead(r)
-	if !readable {
+	list := c.readList(r)
+	if !list.readable {
 		return c.unreadable(r)
 	}
 	v := c.server.opts.Machine.View()
-	if foreign {
+	if list.writes {
 		return c.answer(r, v, jute.MarshallingError, jute.AppendMultiEnd)
 	}
 	var d jute.Decoder
@@ -235,27 +243,6 @@ func (c *conn) multiRead(r *request) error {
 	err := c.answer(r, v, code, func(b []byte) []byte { return jute.AppendMultiEnd(append(b, body...)) })
 	giveBuffer(&body)
 	return err
-}
-
-// readableMultiRead reports whether the whole of a multiRead can be read: it has operations of one kind. foreign
-// means that they are writes.
-func (c *conn) readableMultiRead(r *request) (readable, foreign bool) {
-	var d jute.Decoder
-	d.Reset(r.body)
-	ops := jute.NewMultiDecoder(&d)
-	for first := true; ops.Next(); first = false {
-		record := c.multiRecord(ops.Header().Type)
-		write := record != nil
-		if op := ops.Header().Type; op == jute.OpGetData || op == jute.OpGetChildren {
-			record = &c.req.pathWatch
-		}
-		if record == nil || !first && write != foreign {
-			return false, false
-		}
-		foreign = write
-		record.Decode(&d)
-	}
-	return d.Err() == nil, foreign
 }
 
 // appendRead appends the result of one operation of a multiRead.

@@ -20,6 +20,7 @@ import (
 // Server serves clients. Make it before the node, as the node's observer; Start it when the node may serve; then Serve.
 type Server struct {
 	opts    Options // immutable after New, but for node, which Start sets
+	frames  frameLimits
 	started time.Time
 	ids     *idSource
 	watches *watch.Table
@@ -27,6 +28,9 @@ type Server struct {
 	metrics metrics
 	bad     *limiter
 
+	underWay underWay // away from what every request reads: every write changes it
+
+	newcomers   *bucket // nil if connection_throttle_tokens is 0
 	connections connections
 	sessions    sessions
 	tracker     atomic.Pointer[liveness.Tracker] // nil until Start
@@ -46,6 +50,10 @@ func New(o Options) *Server {
 	s := &Server{opts: o, started: o.Clock.Now(), watches: watch.New(), stop: make(chan struct{})}
 	s.ids = newIDSource(o.ServerID, s.millis())
 	s.bad = newLimiter(o.Logger, o.Clock)
+	s.underWay.init(o.Limits.Outstanding)
+	s.underWay.gate = newThrottle(o.Limits.Requests, &s.underWay, o.Clock)
+	s.frames.init(&o)
+	s.newcomers = newBucket(o.Limits.Sessions, o.Random, s.elapsed())
 	s.connections.init(o.MaxConnectionsPerIP, o.MaxConnections)
 	s.sessions.init()
 	s.flusher = newFlusher(func(c *conn) { s.spawn(c.out.drain) })
@@ -112,7 +120,6 @@ func (s *Server) pause(d time.Duration) {
 // accept begins to serve a connection, unless there are too many.
 func (s *Server) accept(nc net.Conn) {
 	c := &conn{server: s, remote: remoteAddr(nc)}
-	s.metrics.connections.Add(1)
 	if tcp, ok := nc.(*net.TCPConn); ok {
 		_ = tcp.SetKeepAlive(s.opts.KeepAlive) // an idle session is found out by its timeout anyway
 	}
@@ -130,7 +137,7 @@ func (s *Server) accept(nc net.Conn) {
 		return
 	}
 	c.out.init(nc)
-	c.in.init(nc, c.out.raw, s.opts.MaxFrameBytes)
+	c.in.init(nc, c.out.raw, &s.frames)
 	c.ids.Start(c.remote.Addr())
 	s.spawn(c.serve)
 }
@@ -149,11 +156,6 @@ func (s *Server) forget(c *conn) {
 	s.watches.RemoveAll(&c.watch)
 	s.unbind(c)
 	s.connections.remove(c)
-	if c.session == 0 {
-		s.metrics.sessionless.Add(1)
-		return
-	}
-	s.metrics.drops.Add(1)
 }
 
 // draining reports whether Shutdown has begun.

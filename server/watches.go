@@ -9,7 +9,7 @@ import (
 // addWatch answers addWatch: any path, whether or not a znode is there.
 func (c *conn) addWatch(r *request) error {
 	var p jute.AddWatchRequest
-	if !decode(r, &p) {
+	if c.decode(r, &p) != nil {
 		return c.unreadable(r)
 	}
 	if p.Mode != jute.WatchPersistent && p.Mode != jute.WatchPersistentRecursive {
@@ -33,7 +33,7 @@ func (c *conn) removeWatches(r *request) error {
 // watcherType answers checkWatches and removeWatches.
 func (c *conn) watcherType(r *request, found func(*watch.Holder, string, jute.WatcherType) bool) error {
 	var p jute.WatcherTypeRequest
-	if !decode(r, &p) || p.Type < jute.WatcherChildren || p.Type > jute.WatcherPersistentRecursive {
+	if c.decode(r, &p) != nil || p.Type < jute.WatcherChildren || p.Type > jute.WatcherPersistentRecursive {
 		return c.unreadable(r)
 	}
 	code := jute.NoWatcher
@@ -48,12 +48,12 @@ func (c *conn) watcherType(r *request, found func(*watch.Holder, string, jute.Wa
 func (c *conn) setWatches(r *request) error {
 	var p jute.SetWatches2Request
 	if r.op == jute.OpSetWatches2 {
-		if !decode(r, &p) || p.Persistent == nil || p.PersistentRecursive == nil {
+		if c.decode(r, &p) != nil || p.Persistent == nil || p.PersistentRecursive == nil {
 			return c.unreadable(r)
 		}
 	} else {
 		var q jute.SetWatchesRequest
-		if !decode(r, &q) {
+		if c.decode(r, &q) != nil {
 			return c.unreadable(r)
 		}
 		p = jute.SetWatches2Request{RelativeZxid: q.RelativeZxid, Data: q.Data, Exist: q.Exist, Child: q.Child}

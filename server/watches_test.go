@@ -193,6 +193,31 @@ func testSetWatches(t *testing.T, op jute.Op) {
 	c.wantSilence()
 }
 
+// TestSetWatchesWithANullPathTellsNothing: it is not read in part, neither for events nor for watches.
+func TestSetWatchesWithANullPathTellsNothing(t *testing.T) {
+	for op, lists := range map[jute.Op]int{jute.OpSetWatches: 3, jute.OpSetWatches2: 5} { // in any order
+		for at := range lists {
+			r := newRig(t, nil)
+			w, c := r.connect(t), r.connect(t)
+			w.mustCreate("/missed", "", jute.ModePersistent)
+			body := jute.AppendLong(nil, 0)
+			for i := range lists {
+				body = jute.AppendString(jute.AppendInt(body, 2), "/missed")
+				if i == at {
+					body = jute.AppendInt(body, -1)
+				} else {
+					body = jute.AppendString(body, "/later")
+				}
+			}
+			c.must(op, raw(body), jute.MarshallingError)
+			w.must(jute.OpSetData, setTo("/missed", "x"), jute.OK)
+			w.mustCreate("/later", "", jute.ModePersistent)
+			c.wantSilence()
+			r.stop()
+		}
+	}
+}
+
 func TestWatchesEndWithTheConnection(t *testing.T) {
 	r := newRig(t, nil)
 	c, w := r.connect(t), r.connect(t)

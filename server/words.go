@@ -46,7 +46,7 @@ func (s *Server) info() *fourletter.Info {
 		PacketsReceived:  s.metrics.received.Load(),
 		PacketsSent:      s.metrics.sent.Load(),
 		AliveConnections: s.connections.count(),
-		Outstanding:      s.outstanding(),
+		Outstanding:      s.underWay.n.Load(),
 		Zxid:             zxid,
 		Nodes:            int64(nodes) + 1, // Quirk: ZooKeeper's DataTree counts the root under two names
 		Conf:             s.configuration,
@@ -174,14 +174,4 @@ func (s *Server) resetConnections() {
 		c.counts.sent.Store(0)
 		c.counts.latency.Reset()
 	}
-}
-
-// outstanding is the number of writes under way.
-func (s *Server) outstanding() (n int64) {
-	for _, c := range s.connections.all() {
-		c.out.mu.Lock()
-		n += int64(c.out.outstanding)
-		c.out.mu.Unlock()
-	}
-	return n
 }

@@ -32,10 +32,7 @@ type decodable interface{ Decode(*jute.Decoder) }
 
 // checked proposes a write whose body can be read. All other checks are made when it is applied.
 func (c *conn) checked(r *request, record decodable) error {
-	var d jute.Decoder
-	d.Reset(r.body)
-	record.Decode(&d)
-	if d.Err() != nil {
+	if c.decode(r, record) != nil {
 		return c.unreadable(r)
 	}
 	return c.propose(r)
@@ -44,11 +41,7 @@ func (c *conn) checked(r *request, record decodable) error {
 // reconfig is refused: members are fixed while there is one. ZooKeeper looks at reconfigEnabled before anything else,
 // and a standalone server has not implemented it.
 func (c *conn) reconfig(r *request) error {
-	var d jute.Decoder
-	var q jute.ReconfigRequest
-	d.Reset(r.body)
-	q.Decode(&d)
-	if d.Err() != nil {
+	if c.decode(r, &jute.ReconfigRequest{}) != nil {
 		return c.unreadable(r)
 	}
 	code := jute.ReconfigDisabled
@@ -59,22 +52,52 @@ func (c *conn) reconfig(r *request) error {
 }
 
 // multi proposes a multi. One that cannot be read is a transaction, too, and takes a zxid; but not one that creates
-// with a null ACL list, which ZooKeeper cannot even log (org.apache.zookeeper.MultiOperationRecord.deserialize).
+// with a null ACL list, which ZooKeeper cannot even log.
 func (c *conn) multi(r *request) error {
-	var d jute.Decoder
-	d.Reset(r.body)
-	for ops := jute.NewMultiDecoder(&d); ops.Next(); {
-		record := c.multiRecord(ops.Header().Type)
-		if record == nil {
-			break
-		}
-		record.Decode(&d)
-		q := &c.req.create
-		if record == decodable(q) && d.Err() == nil && q.ACL == nil && q.Flags.Known() && !q.Flags.TTL() {
-			return c.unreadable(r)
-		}
+	if c.readList(r).nullACL {
+		return c.unreadable(r)
 	}
 	return c.propose(r)
+}
+
+// operationList is what reading the operations of a multi or a multiRead through has shown.
+type operationList struct {
+	readable bool
+	writes   bool // the kind of the first operation, and so of all of a list that is readable
+	nullACL  bool // the first that is wrong is a null ACL list
+}
+
+// readList reads the operations of r through, up to the first that is wrong
+// (org.apache.zookeeper.MultiOperationRecord.deserialize). Within one create, unknown flags come before a null ACL
+// list, and that before flags with a time to live and before standing beside reads.
+func (c *conn) readList(r *request) operationList {
+	var d jute.Decoder
+	d.Reset(r.body)
+	ops := jute.NewMultiDecoder(&d)
+	var list operationList
+	for first := true; ops.Next(); first = false {
+		record := c.multiRecord(ops.Header().Type)
+		write := record != nil
+		if op := ops.Header().Type; op == jute.OpGetData || op == jute.OpGetChildren {
+			record = &c.req.pathWatch
+		}
+		if record == nil {
+			return list
+		}
+		record.Decode(&d)
+		if q := &c.req.create; record == decodable(q) && d.Err() == nil {
+			list.nullACL = q.ACL == nil && q.Flags.Known()
+			if q.ACL == nil || !q.Flags.Known() || q.Flags.TTL() {
+				return list
+			}
+		}
+		if !first && write != list.writes {
+			return list
+		}
+		list.writes = write
+	}
+	list.readable = d.Err() == nil
+	return list
 }
 
 // multiRecord returns the record of an operation that a multi may hold, or nil.
@@ -106,20 +129,17 @@ func (c *conn) propose(r *request) error { return c.submit(r, jute.OK) }
 // submit proposes r. code is the answer of an OpError.
 func (c *conn) submit(r *request, code jute.Code) error {
 	s := c.server
-	if !c.out.awaitSettled(maxOutstanding, flushAtBytes) {
+	if !c.out.beginWrite(c.now, &s.underWay) {
 		return errGone
 	}
-	c.out.mu.Lock()
-	c.out.outstanding++
-	c.out.arrivals.push(c.now)
-	c.out.mu.Unlock()
 	p := &c.req.proposal
 	*p = storage.Proposal{
 		Op: r.op, Session: c.session, Xid: r.xid, Time: s.millis(), Flags: s.opts.Flags, Code: code,
 		Server: s.opts.ServerID, Identities: c.ids.Snapshot(), Body: r.body,
 	}
-	if err := s.opts.node.Propose(p, c); err != nil {
-		c.Dropped(err)
+	w := c.waiter()
+	if err := s.opts.node.Propose(p, w); err != nil {
+		w.Dropped(err)
 		return err
 	}
 	return nil
@@ -127,6 +147,7 @@ func (c *conn) submit(r *request, code jute.Code) error {
 
 // Applied appends the reply to a write. The apply goroutine calls it, after the write's events.
 func (c *conn) Applied(r *storage.Result) {
+	c.server.underWay.end()
 	if r.Code == jute.SessionMoved {
 		c.out.close()
 		return
@@ -162,6 +183,7 @@ func (c *conn) written(op jute.Op, arrival time.Duration) {
 
 // Dropped ends the connection: whether the write will be applied is not known, and a client knows what that means.
 func (c *conn) Dropped(error) {
+	c.server.underWay.end()
 	c.out.mu.Lock()
 	c.out.outstanding--
 	c.out.closeLocked()
@@ -219,11 +241,8 @@ func appendBody(b []byte, op jute.Op, path string, stat *jute.Stat) []byte {
 
 // sync answers when this server has applied all that was committed when it came.
 func (c *conn) sync(r *request) error {
-	var d jute.Decoder
 	p := &c.req.path
-	d.Reset(r.body)
-	p.Decode(&d)
-	if d.Err() != nil {
+	if c.decode(r, p) != nil {
 		return c.unreadable(r)
 	}
 	w := &barrier{done: make(chan error, 1)}

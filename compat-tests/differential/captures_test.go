@@ -322,7 +322,7 @@ func (r *replay) check(c capture, got, want [][]byte) error {
 }
 
 func inNoOrder(op jute.Op) bool {
-	return op == jute.OpGetChildren || op == jute.OpGetChildren2 || op == jute.OpGetEphemerals || op == jute.OpWhoAmI ||
+	return op == jute.OpGetChildren || op == jute.OpGetChildren2 || op == jute.OpGetEphemerals ||
 		op == jute.OpMultiRead
 }
 

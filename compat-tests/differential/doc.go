@@ -9,9 +9,10 @@
 // A script is lines of "connection verb arguments"; script_test.go says which. It is run on each server by itself and
 // yields a transcript: every frame in order, every field of it, with only these replaced: zxids by their distance to
 // the script's first one, session ids by the connection that opened the session, times by whether they are set and
-// agree with the zxids; lists that ZooKeeper leaves in the order of a hash table are sorted. At the end the tree that
-// the script left is read back and compared as well, and removed. A write is followed by a ping on every other
-// connection, which brings in the events that the write caused, so that a transcript does not depend on speed.
+// agree with the zxids; lists of children and of ephemerals, which ZooKeeper leaves in the order of a hash table, are
+// sorted. At the end the tree that the script left is read back and compared as well, and removed. A write is followed
+// by a ping on every other connection, which brings in the events that the write caused, so that a transcript does not
+// depend on speed.
 //
 // The package owns the script language, the transcripts, testdata/deviations.txt (what zkd does otherwise on purpose)
 // and testdata/excluded.txt (captures that one server cannot replay). It decodes replies by itself, field by field, so

@@ -41,7 +41,7 @@ func pick[T any](rng *rand.Rand, from []T) T { return from[rng.IntN(len(from))] 
 func generate(seed uint64, n int) []line {
 	g := &generator{rng: rand.New(rand.NewPCG(seed, 1))} //nolint:gosec // it is to be repeatable
 	for _, conn := range conns {
-		g.add(conn, "open", nil, "timeout", "60000")
+		g.open(conn)
 	}
 	for _, path := range strings.Fields("~/a ~/b ~/e ~/a/b ~/b/b")[:g.rng.IntN(6)] {
 		g.add(pick(g.rng, conns), pick(g.rng, []string{"create", "create2", "createContainer"}), []string{path})
@@ -86,7 +86,7 @@ func (g *generator) alone(conn string) {
 	switch g.rng.IntN(10) {
 	case 0, 1:
 		g.add(conn, "close", nil)
-		g.add(conn, "open", nil, "timeout", "60000")
+		g.open(conn)
 	case 2, 3:
 		g.add(conn, "drop", nil)
 		g.add(conn, "open", nil, "timeout", "60000", "session", conn)
@@ -97,8 +97,21 @@ func (g *generator) alone(conn string) {
 	case 6:
 		g.add(conn, "auth", []string{"ip", "x"})
 	default:
-		g.add(conn, "auth", []string{"digest", pick(g.rng, []string{"u1:p1", "u2:p2", "nocolon", ""})})
+		g.authenticate(conn)
 	}
+}
+
+// open makes a session and, every other time, up to fifteen identities: from twelve on the order of all is another one.
+func (g *generator) open(conn string) {
+	g.add(conn, "open", nil, "timeout", "60000")
+	for range g.rng.IntN(2) * g.rng.IntN(16) {
+		g.authenticate(conn)
+	}
+}
+
+func (g *generator) authenticate(conn string) {
+	user := pick(g.rng, []string{"u1:p1", "u2:p2", "nocolon", "", fmt.Sprintf("w%d:", g.rng.IntN(100))})
+	g.add(conn, "auth", []string{"digest", user})
 }
 
 // weighted is one kind of request and how often it comes.

@@ -168,32 +168,25 @@ func texts(f *fields) string {
 	return " [" + strings.Join(list, " ") + "]"
 }
 
-// acl shows a list. Neighbours of one scheme and the same permissions are sorted, since ZooKeeper puts the identities
-// that scheme auth stands for in the order of a hash table.
+// acl shows a list, in its order: that of the identities that scheme auth stands for is ZooKeeper's, too.
 func acl(f *fields) string {
 	n := f.count()
 	if n == -1 {
 		return " null"
 	}
 	var list []string
-	begin, kind := 0, ""
 	for range n {
-		entry := fmt.Sprintf("%d:%s", f.int(), f.text())
-		if entry != kind {
-			begin, kind = len(list), entry
-		}
-		list = append(list, entry+":"+f.text())
-		slices.Sort(list[begin:])
+		list = append(list, fmt.Sprintf("%d:%s:%s", f.int(), f.text(), f.text()))
 	}
 	return " [" + strings.Join(list, " ") + "]"
 }
 
+// whoAmI shows the identities of a connection, in their order.
 func whoAmI(f *fields) string {
 	var list []string
 	for range f.count() {
 		list = append(list, f.text()+":"+f.text())
 	}
-	slices.Sort(list)
 	return " [" + strings.Join(list, " ") + "]"
 }
 

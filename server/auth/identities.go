@@ -2,7 +2,6 @@ package auth
 
 import (
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -14,6 +13,7 @@ import (
 // has none; the connection calls Start before its first request.
 type Identities struct {
 	ids atomic.Pointer[[]jute.ID] // what it points to never changes
+	set *javaSet                  // of the same, their order; nil up to the second. Owned by who adds.
 }
 
 // Start sets the first identity, ip:<address>, the address as HostAddress writes it.
@@ -22,8 +22,8 @@ func (c *Identities) Start(remote netip.Addr) {
 	c.ids.Store(&ids)
 }
 
-// Snapshot returns the identities in the order in which they were added. The slice is shared and never changes: it may
-// be kept and must not be written to. Costs one atomic load.
+// Snapshot returns the identities in the order in which ZooKeeper goes through them, that of a hash set (javaSet). The
+// slice is shared and never changes: it may be kept and must not be written to. Costs one atomic load.
 func (c *Identities) Snapshot() []jute.ID {
 	if p := c.ids.Load(); p != nil {
 		return *p
@@ -52,14 +52,13 @@ func (c *Identities) Add(r *Registry, remote netip.Addr, scheme string, data []b
 // Grant adds an identity that was proven by other means than an auth packet (a certificate, a SASL dialogue), unless it
 // is there already. Its strings are copied.
 func (c *Identities) Grant(id jute.ID) {
-	old := c.Snapshot()
-	if slices.ContainsFunc(old, func(have jute.ID) bool { return have.Scheme == id.Scheme && have.ID == id.ID }) {
-		return
+	if c.set == nil {
+		c.set = newJavaSet(c.Snapshot())
 	}
-	ids := make([]jute.ID, len(old), len(old)+1)
-	copy(ids, old)
-	ids = append(ids, jute.ID{Scheme: strings.Clone(id.Scheme), ID: strings.Clone(id.ID)})
-	c.ids.Store(&ids)
+	if c.set.add(jute.ID{Scheme: strings.Clone(id.Scheme), ID: strings.Clone(id.ID)}) {
+		ids := c.set.list()
+		c.ids.Store(&ids)
+	}
 }
 
 // HostAddress writes an address as Java's InetAddress.getHostAddress does: IPv4 addresses, those inside IPv6 too, with

@@ -1,0 +1,64 @@
+package server
+
+import (
+	"testing"
+	"time"
+
+	"zkd/jute"
+)
+
+func TestStaleRequests(t *testing.T) {
+	for name, tc := range map[string]struct { // order: each has its own server
+		set          func(*RequestThrottle)
+		written      bool
+		stale, drops int64
+	}{
+		"dropped":   {func(o *RequestThrottle) { o.DropStale, o.StaleConnection = true, true }, false, 0, 1},
+		"kept":      {func(o *RequestThrottle) { o.StaleConnection = true }, true, 1, 0},
+		"unchecked": {func(o *RequestThrottle) { o.DropStale = true }, true, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, node, _ := startThrottled(t, func(o *Options) {
+				oneAtATime(o)
+				tc.set(&o.Limits.Requests)
+			})
+			a, b := r.connect(t), r.connect(t)
+			a.mustCreate("/n", "", jute.ModePersistent)
+			a.send(jute.OpSetData, setTo("/n", "a"))
+			node.holds(t, 1)
+			gate := r.server.underWay.gate
+			before := gate.waits.Load()
+			b.pipeline(2, jute.OpCreate, makeNode("/b", "", jute.ModePersistent))
+			r.line(before)
+			sc := r.connOf(b)
+			_ = b.net.Close()
+			eventually(t, "the end arrives", func() bool { return hungUp(sc.out.raw) })
+			node.release(-1)
+			r.count(1)
+			a.wantReplies(1, jute.OK)
+			if r.exists("/b") != tc.written || gate.dropped.Load() != tc.drops || gate.stale.Load() < tc.stale {
+				t.Errorf("written %v, %d dropped, %d stale, want %+v",
+					r.exists("/b"), gate.dropped.Load(), gate.stale.Load(), tc)
+			}
+		})
+	}
+}
+
+func TestTheFirstInLineIsLookedAtAgain(t *testing.T) {
+	r, node, now := startThrottled(t, func(o *Options) {
+		o.Limits.Requests = RequestThrottle{MaxRequests: 1, Stall: time.Second, DropStale: true, StaleConnection: true}
+	})
+	a, b := r.connect(t), r.connect(t)
+	a.mustCreate("/n", "", jute.ModePersistent)
+	a.send(jute.OpSetData, setTo("/n", "a"))
+	node.holds(t, 1)
+	before := r.server.underWay.gate.waits.Load()
+	b.send(jute.OpGetData, look("/n"))
+	r.line(before)
+	_ = b.net.Close()
+	eventually(t, "the request is dropped while the write is still under way", func() bool {
+		now.Advance(time.Second)
+		return r.server.underWay.gate.dropped.Load() == 1
+	})
+	r.count(1)
+}

@@ -1,0 +1,151 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"zkd/jute"
+)
+
+func TestUnderWayLimits(t *testing.T) {
+	for _, tc := range []struct {
+		limit      int
+		all        int64
+		own        int
+		hold, free bool
+	}{
+		{limit: 0, all: 1 << 40, own: 4000, hold: false, free: true},
+		{limit: 1, all: 1, own: 1, hold: false, free: true},
+		{limit: 1, all: 2, own: 1, hold: true, free: false},
+		{limit: 1, all: 2, own: 0, hold: false, free: true}, // one is always let in
+		{limit: 16, all: 16, own: 9, hold: false, free: false},
+		{limit: 16, all: 17, own: 1, hold: false, free: true}, // not a batch yet
+		{limit: 16, all: 17, own: 2, hold: true, free: false},
+		{limit: 16, all: 13, own: 2, hold: false, free: false},
+		{limit: 16, all: 12, own: 2, hold: false, free: true},
+		{limit: 1000, all: 3200, own: 100, hold: false, free: false},
+		{limit: 1000, all: 3200, own: 125, hold: true, free: false},
+		{limit: 1000, all: 3200, own: 62, hold: false, free: true},
+	} {
+		var u underWay
+		u.init(tc.limit)
+		u.n.Store(tc.all)
+		if hold, free := u.holds(tc.own), u.frees(tc.own); hold != tc.hold || free != tc.free {
+			t.Errorf("%+v: holds %v, frees %v", tc, hold, free)
+		}
+	}
+}
+
+func TestReadersGoOnByBatches(t *testing.T) {
+	var u underWay
+	u.init(16)
+	var o output
+	for i, s := range []struct {
+		all  int64
+		own  int
+		full bool
+	}{
+		{16, 16, false},
+		{17, 17, true},
+		{16, 16, true}, // there is room, but not yet for a batch
+		{13, 13, true},
+		{12, 12, false},
+		{16, 16, false},
+		{17, 17, true},
+		{17, 2, true},
+		{17, 1, false}, // the others have it all
+		{17, 2, true},
+		{17, 0, false},
+	} {
+		u.n.Store(s.all)
+		o.outstanding = s.own
+		if got := o.fullLocked(&u); got != s.full {
+			t.Errorf("step %d, %+v: %v", i, s, got)
+		}
+	}
+}
+
+// held waits until the reader of c's connection waits because of globalOutstandingLimit, and then has n writes under
+// way.
+func (r *rig) held(c *client, n int) {
+	r.t.Helper()
+	sc := r.connOf(c)
+	eventually(r.t, "the reader waits", func() bool {
+		sc.out.mu.Lock()
+		defer sc.out.mu.Unlock()
+		return sc.out.held
+	})
+	sc.out.mu.Lock()
+	defer sc.out.mu.Unlock()
+	if sc.out.outstanding != n {
+		r.t.Errorf("%d writes of the connection are under way, want %d", sc.out.outstanding, n)
+	}
+}
+
+func TestGlobalOutstandingLimitStopsReaders(t *testing.T) {
+	r, node := startHolding(t, rigOptions{set: func(o *Options) { o.Limits.Outstanding = 16 }})
+	a, b, c := r.connect(t), r.connect(t), r.connect(t)
+	a.mustCreate("/n", "", jute.ModePersistent)
+	a.pipeline(40, jute.OpSetData, setTo("/n", "a"))
+	r.held(a, 17)
+	b.pipeline(5, jute.OpSetData, setTo("/n", "b"))
+	r.held(b, 2) // however many the others have
+	c.must(jute.OpGetData, look("/n"), jute.OK)
+	node.holds(t, 19)
+	node.release(7) // of a; 12 are left
+	node.holds(t, 17)
+	r.held(a, 15) // a has made full use of it
+	r.held(b, 2)  // and b has heard nothing yet
+	node.release(-1)
+	a.wantReplies(40, jute.OK)
+	b.wantReplies(5, jute.OK)
+	if got := string(r.read(t, "/n")); got != "b" && got != "a" {
+		t.Errorf("data %q", got)
+	}
+}
+
+// read returns the data of a znode.
+func (r *rig) read(t *testing.T, path string) []byte {
+	t.Helper()
+	v := r.machine.View()
+	defer v.Close()
+	n, ok := v.Get(path)
+	if !ok {
+		t.Fatalf("no znode %s", path)
+	}
+	return n.Data()
+}
+
+func TestAHeldReaderEndsWithItsConnection(t *testing.T) {
+	r, node := startHolding(t, rigOptions{set: func(o *Options) { o.Limits.Outstanding = 1 }})
+	a, b := r.connect(t), r.connect(t)
+	a.mustCreate("/n", "", jute.ModePersistent)
+	b.pipeline(2, jute.OpSetData, setTo("/n", "b"))
+	node.holds(t, 2)
+	a.pipeline(3, jute.OpSetData, setTo("/n", "a"))
+	r.held(a, 1)
+	again := r.reattach(t, a) // closes the old connection, whose write is still held
+	a.wantClosed()
+	r.count(2)
+	node.release(-1)
+	b.wantReplies(2, jute.OK)
+	again.must(jute.OpSetData, setTo("/n", "again"), jute.OK)
+}
+
+func TestShutdownEndsHeldReaders(t *testing.T) {
+	r, node := startHolding(t, rigOptions{set: func(o *Options) { o.Limits.Outstanding = 1 }})
+	a, b := r.connect(t), r.connect(t)
+	a.mustCreate("/n", "", jute.ModePersistent)
+	b.pipeline(2, jute.OpSetData, setTo("/n", "b"))
+	node.holds(t, 2)
+	a.pipeline(3, jute.OpSetData, setTo("/n", "a"))
+	r.held(a, 1)
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if err := r.server.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("shutdown with writes that never end: %v", err)
+	}
+	r.count(0)
+}
