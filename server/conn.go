@@ -97,7 +97,7 @@ func (c *conn) serve() {
 	_ = c.in.net.SetWriteDeadline(c.server.opts.Clock.Now().Add(c.server.opts.HandshakeTimeout))
 	c.out.flushLast()
 	c.server.forget(c)
-	if errors.Is(err, errClose) {
+	if errors.Is(err, errClose) || c.session != 0 && c.server.draining() {
 		c.linger()
 	}
 	c.out.close()
@@ -113,7 +113,7 @@ const (
 // in it resets the connection, which can cost the client the last reply.
 func (c *conn) linger() {
 	half, ok := c.in.net.(interface{ CloseWrite() error })
-	if !ok || c.server.draining() || half.CloseWrite() != nil {
+	if !ok || half.CloseWrite() != nil {
 		return
 	}
 	if c.in.net.SetReadDeadline(c.server.opts.Clock.Now().Add(lingerTime)) != nil {

@@ -27,8 +27,8 @@ import (
 // stopTimeout is how long a clean stop may take before what is left is given up.
 const stopTimeout = 30 * time.Second
 
-// gcPercent trades processor time for memory: most of what the server keeps is memtables and caches of fixed size, which
-// cost the collector little to look at (docs/performance.md).
+// gcPercent trades processor time for memory: most of what the server keeps is memtables and caches of fixed size,
+// which cost the collector little to look at (docs/performance.md).
 const gcPercent = 30
 
 // instance is one running server: what is opened, in the order of opening.

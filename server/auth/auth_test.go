@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"net/netip"
 	"slices"
@@ -373,4 +374,34 @@ func FuzzAdd(f *testing.F) {
 			t.Fatalf("identities %q", ids)
 		}
 	})
+}
+
+// TestTooMany shows that what a connection has proven stays small: each of its writes carries it.
+func TestTooMany(t *testing.T) {
+	r := newRegistry(t, Options{})
+	remote := netip.MustParseAddr("127.0.0.1")
+	var many, long Identities
+	many.Start(remote)
+	for i := 1; i < identitiesMax; i++ {
+		if code := many.Add(r, remote, SchemeDigest, fmt.Appendf(nil, "u%d:p", i)); code != jute.OK {
+			t.Fatalf("identity %d: %v", i, code)
+		}
+	}
+	if code := many.Add(r, remote, SchemeDigest, []byte("u1:p")); code != jute.OK {
+		t.Errorf("one that is there already: %v, want OK", code)
+	}
+	if code := many.Add(r, remote, SchemeDigest, []byte("more:p")); code != jute.AuthFailed {
+		t.Errorf("one more than %d: %v, want AuthFailed", identitiesMax, code)
+	}
+	long.Start(remote)
+	name := strings.Repeat("n", identityBytesMax/2)
+	if code := long.Add(r, remote, SchemeDigest, []byte(name+"a:p")); code != jute.OK {
+		t.Errorf("a long one: %v, want OK", code)
+	}
+	if code := long.Add(r, remote, SchemeDigest, []byte(name+"b:p")); code != jute.AuthFailed {
+		t.Errorf("a second long one: %v, want AuthFailed", code)
+	}
+	if n := len(long.Snapshot()); n != 2 {
+		t.Errorf("%d identities are left, want 2", n)
+	}
 }

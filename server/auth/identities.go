@@ -2,6 +2,7 @@ package auth
 
 import (
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -15,6 +16,13 @@ type Identities struct {
 	ids atomic.Pointer[[]jute.ID] // what it points to never changes
 	set *javaSet                  // of the same, their order; nil up to the second. Owned by who adds.
 }
+
+// Bounds of what one connection may prove: each of its writes carries all of it. No client has reason to come near
+// (ZooKeeper has no bound).
+const (
+	identitiesMax    = 1024
+	identityBytesMax = 64 << 10 // of the schemes and ids together
+)
 
 // Start sets the first identity, ip:<address>, the address as HostAddress writes it.
 func (c *Identities) Start(remote netip.Addr) {
@@ -32,8 +40,8 @@ func (c *Identities) Snapshot() []jute.ID {
 }
 
 // Add takes an auth packet in and returns the code of its reply: OK, or AuthFailed, after which the connection is
-// closed (org.apache.zookeeper.server.ZooKeeperServer.processPacket). scheme and data are views of the frame; nothing
-// keeps them.
+// closed (org.apache.zookeeper.server.ZooKeeperServer.processPacket). What goes beyond the bounds of a connection
+// fails, too. scheme and data are views of the frame; nothing keeps them.
 func (c *Identities) Add(r *Registry, remote netip.Addr, scheme string, data []byte) jute.Code {
 	p := r.Provider(scheme)
 	if p == nil {
@@ -44,21 +52,38 @@ func (c *Identities) Add(r *Registry, remote netip.Addr, scheme string, data []b
 		return jute.AuthFailed
 	}
 	for _, id := range ids {
-		c.Grant(id)
+		if !c.Grant(id) {
+			return jute.AuthFailed
+		}
 	}
 	return jute.OK
 }
 
 // Grant adds an identity that was proven by other means than an auth packet (a certificate, a SASL dialogue), unless it
-// is there already. Its strings are copied.
-func (c *Identities) Grant(id jute.ID) {
+// is there already. It reports whether the connection has it now: false if that would be too many. Its strings are
+// copied.
+func (c *Identities) Grant(id jute.ID) bool {
+	old := c.Snapshot()
+	if !slices.Contains(old, id) && !fits(old, id) {
+		return false
+	}
 	if c.set == nil {
-		c.set = newJavaSet(c.Snapshot())
+		c.set = newJavaSet(old)
 	}
 	if c.set.add(jute.ID{Scheme: strings.Clone(id.Scheme), ID: strings.Clone(id.ID)}) {
 		ids := c.set.list()
 		c.ids.Store(&ids)
 	}
+	return true
+}
+
+// fits tells whether a connection that has old may have id, too.
+func fits(old []jute.ID, id jute.ID) bool {
+	bytes := len(id.Scheme) + len(id.ID)
+	for i := range old {
+		bytes += len(old[i].Scheme) + len(old[i].ID)
+	}
+	return len(old) < identitiesMax && bytes <= identityBytesMax
 }
 
 // HostAddress writes an address as Java's InetAddress.getHostAddress does: IPv4 addresses, those inside IPv6 too, with
