@@ -40,6 +40,7 @@ const (
 	logMemTableBytesDefault = 8 << 20
 	logTailBytesDefault     = 8 << 20
 	logCacheBytesDefault    = 1 << 20
+	logBlockBytes           = 32 << 10
 )
 
 // RaftLogOptions says where a raft log lives and what it may use. Dir, FS and Logger are required.
@@ -166,6 +167,7 @@ func (l *RaftLog) pebbleOptions() *pebble.Options {
 	opts.CompactionConcurrencyRange = func() (int, int) { return 1, 1 }
 	for i := range opts.Levels {
 		opts.Levels[i].Compression = noCompression
+		opts.Levels[i].BlockSize = logBlockBytes
 	}
 	return opts
 }

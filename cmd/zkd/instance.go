@@ -47,10 +47,10 @@ type instance struct {
 
 // serve runs a server until ctx ends or it fails.
 func serve(ctx context.Context, config *conf.Config, logger *slog.Logger) error {
-	debug.SetGCPercent(gcPercent)
 	i := &instance{config: config, logger: logger, fatal: make(chan error, 1)}
 	err := i.open(ctx)
 	if err == nil {
+		debug.SetGCPercent(gcPercent) // not before: a heap that grows from nothing would be collected all the time
 		logger.Info("serving", slog.String("client", i.client.Addr().String()),
 			slog.String("data", config.Storage.DataDir), slog.String("zxid", fmt.Sprintf("%#x", i.machine.LastZxid())))
 		err = i.run(ctx)
