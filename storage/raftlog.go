@@ -41,6 +41,7 @@ const (
 	logTailBytesDefault     = 8 << 20
 	logCacheBytesDefault    = 1 << 20
 	logBlockBytes           = 32 << 10
+	logTablesMax            = 32 // that a flush has made, before they are written again as one
 )
 
 // RaftLogOptions says where a raft log lives and what it may use. Dir, FS and Logger are required.
@@ -160,7 +161,7 @@ func (l *RaftLog) pebbleOptions() *pebble.Options {
 		CacheSize:                   l.opts.CacheBytes,
 		MemTableSize:                uint64(max(l.opts.MemTableBytes, 256<<10)),
 		MemTableStopWritesThreshold: 4,
-		L0CompactionThreshold:       4,
+		L0CompactionThreshold:       logTablesMax,
 		L0StopWritesThreshold:       1000,
 		MaxOpenFiles:                128,
 	}
