@@ -13,10 +13,10 @@ type Options struct {
 	Load        string
 	Clients     int           // connections, each with a session
 	Outstanding int           // requests on their way per connection
-	ReadPercent int           // share of reads in mixed, 0 to 100
+	ReadPercent int           // share of reads in mixed and paced, 0 to 100
 	SizeBytes   int           // data of a znode
 	Count       int           // sessions, watches or znodes of the memory loads
-	Rate        int           // paced writes a second over all connections
+	Rate        int           // paced requests a second over all connections
 	Warmup      time.Duration // before the interval that counts
 	Duration    time.Duration // the interval that counts
 	Seed        uint64        // of the data and of the order of reads and writes
@@ -66,8 +66,8 @@ func Loads() []Load {
 			with(func(o *Options) { o.Clients, o.Outstanding = 32, 10 }), (*run).closed},
 		{"latency", "one client with one request at a time: reads, then writes",
 			with(func(o *Options) { o.Clients, o.Outstanding = 1, 1 }), (*run).latency},
-		{"paced", "evenly paced writes, latencies counted from when each was due",
-			with(func(o *Options) { o.Clients, o.Rate, o.Duration = 16, 4000, 30*time.Second }), (*run).paced},
+		{"paced", "evenly paced requests, writes unless told, latencies counted from when each was due",
+			with(func(o *Options) { o.Clients, o.Rate = 64, 8000 }), (*run).paced},
 		{"fanout", "one write at a time on a znode that all clients watch",
 			with(func(o *Options) { o.Clients, o.SizeBytes = 1000, 100 }), (*run).fanout},
 		{"idle", "idle sessions: memory of the server for each",
@@ -94,10 +94,14 @@ func LoadNamed(name string) (Load, error) {
 	return Load{}, fmt.Errorf("no load is named %q: use one of %s", name, strings.Join(names, ", "))
 }
 
-// ParseCase reads a load with its shape, as "compare" takes it: NAME[:CLIENTSxOUTSTANDING][@READPERCENT][#COUNT],
-// such as read:64x1, mixed:250x100@50 or million#100000. All else is the load's default.
+// CaseSyntax is how compare takes a load.
+const CaseSyntax = "NAME[:CLIENTSxOUTSTANDING][@READPERCENT][/RATE][#COUNT]"
+
+// ParseCase reads a load with its shape, in CaseSyntax: such as read:64x1, mixed:250x100@50, paced:64@100/30000 or
+// million#100000. All else is the load's default.
 func ParseCase(text string) (Options, error) {
 	rest, count, hasCount := strings.Cut(text, "#")
+	rest, rate, hasRate := strings.Cut(rest, "/")
 	rest, percent, hasPercent := strings.Cut(rest, "@")
 	name, shape, hasShape := strings.Cut(rest, ":")
 	load, err := LoadNamed(name)
@@ -116,6 +120,9 @@ func ParseCase(text string) (Options, error) {
 	if hasCount {
 		number(&o.Count, count)
 	}
+	if hasRate {
+		number(&o.Rate, rate)
+	}
 	if hasPercent {
 		number(&o.ReadPercent, percent)
 	}
@@ -129,7 +136,7 @@ func ParseCase(text string) (Options, error) {
 	}
 	errs = append(errs, o.Validate())
 	if err := errors.Join(errs...); err != nil {
-		return Options{}, fmt.Errorf("case %q, use NAME[:CLIENTSxOUTSTANDING][@READPERCENT][#COUNT]: %w", text, err)
+		return Options{}, fmt.Errorf("case %q, use %s: %w", text, CaseSyntax, err)
 	}
 	return o, nil
 }
@@ -182,7 +189,7 @@ func (o Options) String() string {
 	case "latency":
 		return o.Load
 	case "paced":
-		return fmt.Sprintf("paced %d/s", o.Rate)
+		return fmt.Sprintf("paced:%d@%d/%d", o.Clients, o.ReadPercent, o.Rate)
 	case "fanout":
 		return fmt.Sprintf("fanout:%d", o.Clients)
 	default:

@@ -15,7 +15,7 @@ const pacedBacklog = 1 << 16
 // notSent is the error under which requests count that were due while pacedBacklog others waited.
 const notSent = "notSent"
 
-// paced runs evenly paced writes.
+// paced runs evenly paced requests.
 func (r *run) paced() ([]Result, error) {
 	if err := r.makeNodes(r.o.Clients); err != nil {
 		return nil, err
@@ -24,7 +24,7 @@ func (r *run) paced() ([]Result, error) {
 	return []Result{result}, err
 }
 
-// pace sends writes at even intervals, over all connections in turn, whatever the server does. A request counts if
+// pace sends requests at even intervals, over all connections in turn, whatever the server does. A request counts if
 // it was due in the interval that counts, and its latency is from then on: a server that stands still for a second
 // has a second of late replies, not one.
 func (r *run) pace(name string) (Result, error) {
@@ -38,7 +38,7 @@ func (r *run) pace(name string) (Result, error) {
 		if err := conn.SetDeadline(r.o.Warmup + r.o.Duration + grace); err != nil {
 			return Result{Name: name}, err
 		}
-		p.lines[i] = pacedLine{conn: conn, next: r.writes(i), due: make(chan int64, pacedBacklog)}
+		p.lines[i] = pacedLine{conn: conn, next: r.mixed(i), due: make(chan int64, pacedBacklog)}
 	}
 	done := make(chan error, 1) // the one result of parallel
 	go func() {

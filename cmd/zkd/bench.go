@@ -76,7 +76,7 @@ func newLoadCommand(load bench.Load) *cobra.Command {
 	f.IntVar(&s.o.Outstanding, "outstanding", s.o.Outstanding, "requests on their way on each connection")
 	f.IntVar(&s.o.SizeBytes, "size", s.o.SizeBytes, "bytes of data of a znode")
 	f.IntVar(&s.o.Count, "count", s.o.Count, "sessions, watches or znodes of the memory loads")
-	f.IntVar(&s.o.Rate, "rate", s.o.Rate, "paced writes a second")
+	f.IntVar(&s.o.Rate, "rate", s.o.Rate, "paced requests a second")
 	f.IntSliceVar(&s.readPercents, "read-percent", []int{s.o.ReadPercent},
 		"share of reads in mixed; several run in turn")
 	f.DurationVar(&s.o.Warmup, "warmup", s.o.Warmup, "time before the measurement")
@@ -178,7 +178,7 @@ func (s *benchSettings) command(ctx context.Context, text string) (process.Comma
 // defaultCases are the figures that zkd is held to.
 var defaultCases = []string{
 	"read:64x1", "read:32x100", "write:64x1", "write:32x100", "create:32x100", "multi:32x10", "latency",
-	"mixed:250x100@80", "fanout", "idle", "watches", "million",
+	"paced:64@100/30000", "paced:64@0/8000", "mixed:250x100@80", "fanout", "idle", "watches", "million",
 }
 
 // newCompareCommand returns "zkd bench compare".
@@ -195,7 +195,7 @@ func newCompareCommand() *cobra.Command {
 		Short: "Run loads on zkd and on Apache ZooKeeper in turn and print the ratios",
 		Long: "Starts zkd and a reference server in turn (A B A B …), each on an empty temporary directory with " +
 			"fsync on,\nruns each load on each, and prints both medians and the ratio with its median, least and " +
-			"most over the rounds.\nA load is NAME[:CLIENTSxOUTSTANDING][@READPERCENT][#COUNT].",
+			"most over the rounds.\nA load is " + bench.CaseSyntax + ".",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error

@@ -1,6 +1,7 @@
 package differential_test
 
 import (
+	"errors"
 	"os"
 	"strconv"
 	"testing"
@@ -27,6 +28,13 @@ func TestRandom(t *testing.T) {
 		}
 		lines := generate(uint64(seed+i), ops)
 		found, err := p.compare(lines)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			// ZooKeeper has been seen to stop reading for good, once in some thousand scripts. A server that does so
+			// again, over the same script, is what the script shows.
+			t.Logf("seed %d: once more on new servers: %v", seed+i, err)
+			p = startPair(t, nil, nil)
+			found, err = p.compare(lines)
+		}
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed+i, err)
 		}
