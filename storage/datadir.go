@@ -53,8 +53,9 @@ type DataDir struct {
 
 // OpenDataDir makes the directories if need be, locks them, and checks that they are zkd's, of the format this zkd
 // knows. It changes nothing in a directory that it refuses. A crash at any moment leaves directories that the next
-// call opens. The raft log must be opened (OpenRaftLog) before anything is put into the state directory: a state
-// without its raft log is refused.
+// call opens. When it returns, no power cut takes back the directories, the stores' ones, or the names of what is in
+// them, whoever made them. The raft log must be opened (OpenRaftLog) before anything is put into the state directory:
+// a state without its raft log is refused.
 func OpenDataDir(opts DataDirOptions) (*DataDir, error) {
 	if opts.LogDir == "" {
 		opts.LogDir = opts.Dir
@@ -87,7 +88,13 @@ func (d *DataDir) open() error {
 		}
 	}
 	for _, dir := range []string{d.RaftLogDir(), d.StateDir()} {
-		if err := makeDir(d.opts.FS, dir); err != nil {
+		if err := d.opts.FS.MkdirAll(dir, dataDirPerm); err != nil {
+			return dataDirFailure(dir, err)
+		}
+	}
+	// What a killed process made and did not come to sync is there, and is relied on as if it were durable.
+	for _, dir := range append(dirs, d.RaftLogDir(), d.StateDir()) {
+		if err := syncDir(d.opts.FS, dir); err != nil {
 			return dataDirFailure(dir, err)
 		}
 	}
@@ -99,7 +106,7 @@ func (d *DataDir) claim(dir string) error {
 	if info, err := d.opts.FS.Stat(dir); err == nil && !info.IsDir() {
 		return dataDirRefusal(dir, "it is a file", "name a directory in zoo.cfg")
 	}
-	if err := makeDir(d.opts.FS, dir); err != nil {
+	if err := d.opts.FS.MkdirAll(dir, dataDirPerm); err != nil {
 		return dataDirFailure(dir, err)
 	}
 	if err := d.checkOwner(dir); err != nil {
@@ -228,19 +235,20 @@ func (d *DataDir) storeIsThere(dir string) (bool, error) {
 	return len(names) > 0, nil
 }
 
-// writeFormat makes the format file, whole or not at all.
+// writeFormat makes the format file, whole or not at all, once the directory's own name is durable. The file's name is
+// left to the caller.
 func (d *DataDir) writeFormat(dir string) error {
 	path := d.path(dir, dataDirFormatName)
 	if _, err := d.opts.FS.Stat(path); err == nil {
 		return nil
 	}
+	if err := syncNames(d.opts.FS, dir); err != nil {
+		return err
+	}
 	if err := writeFile(d.opts.FS, path+".tmp", dataDirFormatLine(dataDirFormat)); err != nil {
 		return err
 	}
 	if err := d.opts.FS.Rename(path+".tmp", path); err != nil {
-		return err
-	}
-	if err := syncDir(d.opts.FS, dir); err != nil {
 		return err
 	}
 	d.opts.Logger.Info("made a new data directory", "path", dir)
@@ -287,28 +295,23 @@ func dataDirFailure(dir string, cause error) error {
 	return fmt.Errorf("%w %s: %w: %s", ErrDataDir, dir, cause, remedy)
 }
 
-// makeDir makes dir and what is missing above it, and makes the new names durable.
-func makeDir(fs vfs.FS, dir string) error {
-	var missing []string
-	for at := dir; ; at = fs.PathDir(at) {
-		if _, err := fs.Stat(at); err == nil || !errors.Is(err, os.ErrNotExist) || fs.PathDir(at) == at {
-			break
+// syncNames makes the names of dir and of the directories above it durable: it is not known which of them are new, as
+// an operator's script, or a zkd that was killed, may have made them a moment ago. Those above that cannot be synced
+// with this user's rights, or on their file system, are not ours to answer for.
+func syncNames(fs vfs.FS, dir string) error {
+	for at := dir; ; {
+		above := fs.PathDir(at)
+		if above == at || above == "" {
+			return nil
 		}
-		missing = append(missing, at)
-	}
-	if err := fs.MkdirAll(dir, dataDirPerm); err != nil {
-		return err
-	}
-	for _, made := range missing {
-		parent := fs.PathDir(made)
-		if parent == "" {
-			parent = "."
-		}
-		if err := syncDir(fs, parent); err != nil {
+		err := syncDir(fs, above)
+		foreign := errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS) ||
+			errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP)
+		if err != nil && !foreign {
 			return err
 		}
+		at = above
 	}
-	return nil
 }
 
 // readFile returns the content of a small file.

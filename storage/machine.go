@@ -30,7 +30,7 @@ type MachineOptions struct {
 	OnFatal func(error)
 }
 
-// Defaults of MachineOptions, measured 2026-11 with a million znodes of 100 bytes (docs/decisions).
+// Defaults of MachineOptions, chosen with a million znodes of 100 bytes (docs/decisions/0009, docs/performance.md).
 const (
 	defaultCacheBytes      = 16 << 20
 	defaultBlockCacheBytes = 8 << 20

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -20,7 +21,9 @@ import (
 //     the fault before anything is acknowledged. The state store, which has no log and learns from Pebble what was
 //     flushed, must not;
 //   - until release is called it puts off the deletion of logs and tables, so that a store whose recovery turns out
-//     incomplete still has the files it was recovered from.
+//     incomplete still has the files it was recovered from;
+//   - it puts off the deletion of a marker until its directory is synced. Pebble makes the successor, deletes the old
+//     one, and syncs only then (atomicfs.Marker.Move): a power cut may leave the second of these changes alone.
 type fenceFS struct {
 	vfs.FS
 	fault    *diskFault
@@ -33,6 +36,7 @@ type fenceFS struct {
 		sync.Mutex
 		released bool
 		pending  []string // files whose deletion waits for release, in the order asked
+		markers  []string // markers whose deletion waits for the next sync of their directory
 	}
 }
 
@@ -105,9 +109,46 @@ func (f *fenceFS) holdsBack(name string) bool {
 	return true
 }
 
+// holdsMarkerBack tells whether name is a marker, whose deletion waits for the next sync of its directory.
+func (f *fenceFS) holdsMarkerBack(name string) bool {
+	if !strings.HasPrefix(filepath.Base(name), "marker.") {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mu.markers = append(f.mu.markers, name)
+	return true
+}
+
+// markersBefore takes the markers whose deletion waits for a sync of dir.
+func (f *fenceFS) markersBefore(dir string) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var due []string
+	f.mu.markers = slices.DeleteFunc(f.mu.markers, func(name string) bool {
+		if filepath.Dir(name) != dir {
+			return false
+		}
+		due = append(due, name)
+		return true
+	})
+	return due
+}
+
+// removeMarkers deletes markers, whose successors are durable.
+func (f *fenceFS) removeMarkers(due []string) error {
+	for _, name := range due {
+		err := f.change("remove", name, func() error { return f.FS.Remove(name) })
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
 // Remove implements vfs.FS.
 func (f *fenceFS) Remove(name string) error {
-	if f.holdsBack(name) {
+	if f.holdsBack(name) || f.holdsMarkerBack(name) {
 		return nil
 	}
 	return f.change("remove", name, func() error { return f.FS.Remove(name) })
@@ -163,7 +204,7 @@ func (f *fenceFS) OpenDir(name string) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &fenceFile{File: file, fence: f, name: name}, nil
+	return &fenceDir{fenceFile{File: file, fence: f, name: name}}, nil
 }
 
 // openChanged is change for the operations that give a file to write to.
@@ -189,7 +230,8 @@ func (f *fenceFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 			return file, nil
 		}
 	}
-	if f.inspect != nil && filepath.Ext(name) == ".log" {
+	// The name first: Pebble opens tables in the background while inspect is set and unset.
+	if filepath.Ext(name) == ".log" && f.inspect != nil {
 		if err := f.inspect(name); err != nil {
 			return nil, err
 		}
@@ -199,6 +241,19 @@ func (f *fenceFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 
 // Unwrap implements vfs.FS.
 func (f *fenceFS) Unwrap() vfs.FS { return f.FS }
+
+// fenceDir is a directory of a fenceFS.
+type fenceDir struct{ fenceFile }
+
+// Sync implements vfs.File. A marker asked to be deleted meanwhile may have a successor that the sync has not covered,
+// so only those from before it are deleted.
+func (f *fenceDir) Sync() error {
+	due := f.fence.markersBefore(filepath.Clean(f.name))
+	if err := f.fenceFile.Sync(); err != nil {
+		return err
+	}
+	return f.fence.removeMarkers(due)
+}
 
 // fenceFile is a file of a fenceFS that may be written to.
 type fenceFile struct {
