@@ -50,25 +50,52 @@ type difference struct {
 
 // compare runs lines on both servers and returns the differences.
 func (p *pair) compare(lines []line) ([]*difference, error) {
-	root := "/diff" + strconv.FormatInt(p.roots.Add(1), 10)
-	type outcome struct {
-		steps []step
-		err   error
+	both, err := p.run(lines)
+	if err != nil {
+		return nil, err
 	}
-	done := make(chan outcome, 1) // one run is reported
+	return both.differences(), nil
+}
+
+// transcripts is what both servers answered to the same lines.
+type transcripts struct {
+	lines       []line
+	root        string // of the znodes
+	real, under []step
+	underErr    error // why the server under test could not run them to the end
+}
+
+// run runs lines on both servers at once.
+func (p *pair) run(lines []line) (*transcripts, error) {
+	both := &transcripts{lines: lines, root: "/diff" + strconv.FormatInt(p.roots.Add(1), 10)}
+	done := make(chan error, 1) // one run is reported
 	go func() {
-		steps, err := run(p.real.Addr, root, lines)
-		done <- outcome{steps, err}
+		var err error
+		both.real, err = run(p.real.Addr, both.root, lines)
+		done <- err
 	}()
-	under, underErr := run(p.under.Addr, root, lines)
-	reference := <-done
-	if reference.err != nil {
-		return nil, fmt.Errorf("the real server: %w", reference.err)
+	both.under, both.underErr = run(p.under.Addr, both.root, lines)
+	if err := <-done; err != nil {
+		return nil, fmt.Errorf("the real server: %w", err)
 	}
-	if underErr != nil {
-		return []*difference{{lines: lines, under: underErr.Error(), real: "the script could be run"}}, nil
+	return both, nil
+}
+
+// differences returns where the servers differ.
+func (b *transcripts) differences() []*difference {
+	if b.underErr != nil {
+		return []*difference{{lines: b.lines, under: b.underErr.Error(), real: "the script could be run"}}
 	}
-	return differences(reference.steps, under), nil
+	return differences(b.real, b.under)
+}
+
+// answers is all that the server under test has answered, without the name of the root.
+func (b *transcripts) answers() string {
+	var all strings.Builder
+	for _, s := range b.under {
+		all.WriteString(strings.ReplaceAll(strings.Join(s.answers, "\n"), b.root, "~") + "\n")
+	}
+	return all.String()
 }
 
 // differences compares two transcripts step by step. The tree that is left is not compared where a line deviates.
