@@ -29,8 +29,8 @@ func TestRandom(t *testing.T) {
 		lines := generate(uint64(seed+i), ops)
 		both, err := p.run(lines)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			// ZooKeeper has been seen to stop reading for good, once in some thousand scripts. A server that does so
-			// again, over the same script, is what the script shows.
+			// ZooKeeper has been seen not to close, or not to answer, a connection in time, once in some thousand
+			// scripts. A server that does so again, over the same script, is what the script shows.
 			t.Logf("seed %d: once more on new servers: %v", seed+i, err)
 			p = startPair(t, nil, nil)
 			both, err = p.run(lines)
