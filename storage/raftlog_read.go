@@ -84,23 +84,36 @@ func (l *RaftLog) tailEntriesLocked(dst []LogEntry, lo, hi, maxBytes uint64) []L
 }
 
 // coldEntries appends [lo, hi) from the store, bounded by maxBytes. The range was in the log a moment ago; if it is
-// not found, a writer may have changed the log meanwhile, which is looked at again before anything is called damage.
+// not found, a writer may have changed the store and be about to say so, which is waited for before anything is called
+// damage.
 func (l *RaftLog) coldEntries(dst []LogEntry, lo, hi, maxBytes uint64) ([]LogEntry, error) {
+	entries, err := l.openEntries(dst, lo, hi, maxBytes)
+	if err == nil || errors.Is(err, ErrLogClosed) {
+		return entries, err
+	}
+	l.writer.Lock()
+	defer l.writer.Unlock()
+	l.mu.RLock()
+	moved := l.checkRangeLocked(lo, hi)
+	l.mu.RUnlock()
+	if moved != nil {
+		return dst, moved
+	}
+	return l.openEntries(dst, lo, hi, maxBytes)
+}
+
+// openEntries is readStore, unless the log is closed.
+func (l *RaftLog) openEntries(dst []LogEntry, lo, hi, maxBytes uint64) ([]LogEntry, error) {
 	l.closing.RLock()
 	defer l.closing.RUnlock()
 	if l.closed.Load() {
 		return dst, ErrLogClosed
 	}
 	entries, err := l.readStore(dst, lo, hi, maxBytes)
-	if err == nil {
-		return entries, nil
+	if err != nil {
+		return dst, err
 	}
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	if moved := l.checkRangeLocked(lo, hi); moved != nil {
-		return dst, moved
-	}
-	return dst, err
+	return entries, nil
 }
 
 // readStore reads [lo, hi) with one iterator, which sees one moment of the store, and insists on consecutive indexes.
