@@ -42,6 +42,7 @@ func TestConnectionDropsAreThoseOfClients(t *testing.T) {
 	bye.wantClosed()
 	_ = cut.net.Close()
 	_ = quiet.net.Close()
+	eventually(t, "the silent one is accepted and gone", func() bool { return r.server.metrics.drops.Load() >= 2 })
 	r.count(0)
 	if got := r.server.metrics.drops.Load(); got != 2 {
 		t.Errorf("%d connections are counted as dropped by their clients, want 2", got)
