@@ -141,6 +141,18 @@ func (r *run) loop(name string, generatorOf func(int) generator) (Result, error)
 			return nil
 		})
 	}()
+	result, err := r.conclude(name, rec, conns, done)
+	if err != nil {
+		return result, err
+	}
+	if result.Requests == 0 {
+		return result, fmt.Errorf("no request was answered in %v: %v", r.o.Duration, result.Errors)
+	}
+	return result, nil
+}
+
+// conclude measures a load that runs on conns, ends it, and waits until done has told that it is over.
+func (r *run) conclude(name string, rec *recorder, conns []*client.Conn, done <-chan error) (Result, error) {
 	result, finish, err := r.measure(name, rec)
 	rec.stopping.Store(true)
 	if err != nil {
@@ -151,9 +163,6 @@ func (r *run) loop(name string, generatorOf func(int) generator) (Result, error)
 		return result, err
 	}
 	finish(&result)
-	if result.Requests == 0 {
-		return result, fmt.Errorf("no request was answered in %v: %v", r.o.Duration, result.Errors)
-	}
 	return result, nil
 }
 

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"errors"
 	"time"
 
 	"zkd/bench/client"
@@ -51,17 +50,7 @@ func (r *run) pace(name string) (Result, error) {
 			return nil
 		})
 	}()
-	result, finish, err := r.measure(name, p.rec)
-	p.rec.stopping.Store(true)
-	if err != nil {
-		cutAll(conns)
-		return result, errors.Join(err, <-done)
-	}
-	if err := <-done; err != nil {
-		return result, err
-	}
-	finish(&result)
-	return result, nil
+	return r.conclude(name, p.rec, conns, done)
 }
 
 // pacer is one paced load. Its send runs on one goroutine, receive on one for each connection.

@@ -67,6 +67,20 @@ func TestReadersGoOnByBatches(t *testing.T) {
 	}
 }
 
+// startHeld starts a server with globalOutstandingLimit=1 that has two writes of b to /n under way and one of a, whose
+// reader is held with two more.
+func startHeld(t *testing.T) (r *rig, node *holdingNode, a, b *client) {
+	t.Helper()
+	r, node = startHolding(t, rigOptions{set: func(o *Options) { o.Limits.Outstanding = 1 }})
+	a, b = r.connect(t), r.connect(t)
+	a.mustCreate("/n", "", jute.ModePersistent)
+	b.pipeline(2, jute.OpSetData, setTo("/n", "b"))
+	node.holds(t, 2)
+	a.pipeline(3, jute.OpSetData, setTo("/n", "a"))
+	r.held(a, 1)
+	return r, node, a, b
+}
+
 // held waits until the reader of c's connection waits because of globalOutstandingLimit, and then has n writes under
 // way.
 func (r *rig) held(c *client, n int) {
@@ -119,13 +133,7 @@ func (r *rig) read(t *testing.T, path string) []byte {
 }
 
 func TestAHeldReaderEndsWithItsConnection(t *testing.T) {
-	r, node := startHolding(t, rigOptions{set: func(o *Options) { o.Limits.Outstanding = 1 }})
-	a, b := r.connect(t), r.connect(t)
-	a.mustCreate("/n", "", jute.ModePersistent)
-	b.pipeline(2, jute.OpSetData, setTo("/n", "b"))
-	node.holds(t, 2)
-	a.pipeline(3, jute.OpSetData, setTo("/n", "a"))
-	r.held(a, 1)
+	r, node, a, b := startHeld(t)
 	again := r.reattach(t, a) // closes the old connection, whose write is still held
 	a.wantClosed()
 	r.count(2)
@@ -135,13 +143,7 @@ func TestAHeldReaderEndsWithItsConnection(t *testing.T) {
 }
 
 func TestShutdownEndsHeldReaders(t *testing.T) {
-	r, node := startHolding(t, rigOptions{set: func(o *Options) { o.Limits.Outstanding = 1 }})
-	a, b := r.connect(t), r.connect(t)
-	a.mustCreate("/n", "", jute.ModePersistent)
-	b.pipeline(2, jute.OpSetData, setTo("/n", "b"))
-	node.holds(t, 2)
-	a.pipeline(3, jute.OpSetData, setTo("/n", "a"))
-	r.held(a, 1)
+	r, _, _, _ := startHeld(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	if err := r.server.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
