@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -26,10 +25,6 @@ import (
 
 // stopTimeout is how long a clean stop may take before what is left is given up.
 const stopTimeout = 30 * time.Second
-
-// gcPercent trades processor time for memory: most of what the server keeps is memtables and caches of fixed size,
-// which cost the collector little to look at (docs/performance.md).
-const gcPercent = 30
 
 // instance is one running server: what is opened, in the order of opening.
 type instance struct {
@@ -50,7 +45,9 @@ func serve(ctx context.Context, config *conf.Config, logger *slog.Logger) error 
 	i := &instance{config: config, logger: logger, fatal: make(chan error, 1)}
 	err := i.open(ctx)
 	if err == nil {
-		debug.SetGCPercent(gcPercent) // not before: a heap that grows from nothing would be collected all the time
+		tuning, done := context.WithCancel(ctx)
+		defer done()
+		go tuneCollector(tuning, clock.Real()) // not before: a heap that grows from nothing would be collected all the time
 		logger.Info("serving", slog.String("client", i.client.Addr().String()),
 			slog.String("data", config.Storage.DataDir), slog.String("zxid", fmt.Sprintf("%#x", i.machine.LastZxid())))
 		err = i.run(ctx)
