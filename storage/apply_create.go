@@ -121,6 +121,10 @@ func (t *txn) checkCreateMode(op jute.Op, r *jute.CreateTTLRequest) jute.Code {
 	} else if r.TTL >= 0 {
 		return jute.BadArguments
 	}
+	if r.Flags.Ephemeral() && t.session(t.p.Session) == nil {
+		// The server of a local session makes it one that the state knows first.
+		return jute.SessionExpired
+	}
 	return t.checkSession()
 }
 

@@ -21,6 +21,12 @@ func (t *txn) prepare() error {
 	if err := t.writeSessions(); err != nil {
 		return err
 	}
+	if t.ensemble != t.m.mu.ensemble {
+		t.scratch = t.ensemble.append(t.scratch[:0])
+		if err := t.batch.Set(keyEnsemble, t.scratch, nil); err != nil {
+			return fmt.Errorf("write the ensemble's record: %w", err)
+		}
+	}
 	t.scratch = t.pos.append(t.scratch[:0])
 	if err := t.batch.Set(keyApplied, t.scratch, nil); err != nil {
 		return fmt.Errorf("write the applied index: %w", err)
@@ -141,6 +147,10 @@ func (t *txn) publish(sink Sink) error {
 	}
 	t.publishSessionsLocked()
 	t.publishQuotasLocked()
+	if t.ensemble != m.mu.ensemble {
+		m.mu.ensemble = t.ensemble
+		m.ensemble.Store(t.ensemble)
+	}
 	m.mu.pos = t.pos
 	m.zxid.Store(int64(t.pos.zxid))
 	m.applied.Store(t.pos.index)

@@ -16,6 +16,8 @@ import (
 type txn struct {
 	m   *Machine
 	pos position // as it will be
+	// ensemble is the ensemble's record as it will be.
+	ensemble *ensembleRecord
 
 	changes  map[string]*change // every znode that the entry has looked at, by path
 	order    []*change          // the same, as they were first looked at
@@ -56,6 +58,7 @@ type txn struct {
 	setACLReq    jute.SetACLRequest
 	versionReq   jute.PathVersionRequest
 	pathReq      jute.PathRequest
+	reconfigReq  jute.ReconfigRequest
 }
 
 // change is what an entry knows and does about one znode.
@@ -94,9 +97,15 @@ func (t *txn) init(m *Machine) {
 	t.batch = m.store.db.NewBatch()
 }
 
-// close gives back the txn's batch.
+// close gives back the txn's batch, so that the store can be closed, and what the txn knows about the store.
 func (t *txn) close() error {
-	if err := t.batch.Close(); err != nil {
+	if t.batch == nil {
+		return nil
+	}
+	t.names = nameFilter{}
+	batch := t.batch
+	t.batch = nil
+	if err := batch.Close(); err != nil {
 		return fmt.Errorf("close the batch of state store %s: %w", t.m.store.dir, err)
 	}
 	return nil
@@ -106,6 +115,7 @@ func (t *txn) close() error {
 func (t *txn) begin(index, term uint64) {
 	t.pos = t.m.mu.pos // written by this goroutine only
 	t.pos.index, t.pos.term = index, term
+	t.ensemble = t.m.mu.ensemble
 	t.err = nil
 }
 
@@ -152,7 +162,7 @@ func (t *txn) evaluateEntry(data []byte) error {
 // evaluate evaluates the proposal t.p and keeps its result.
 func (t *txn) evaluate() {
 	p := &t.p
-	if p.Op != OpReattachSession {
+	if p.Op != OpReattachSession && p.Op != OpFoundEnsemble {
 		t.pos.zxid++
 	}
 	t.results = append(t.results, Result{Op: p.Op, Session: p.Session, Xid: p.Xid, Zxid: t.pos.zxid})
@@ -169,6 +179,7 @@ func (t *txn) evaluate() {
 
 // handlers has what evaluates a proposal, by opcode; lowestOp is the first one's.
 var handlers = [...]func(*txn, *Result){
+	OpFoundEnsemble - lowestOp:        (*txn).foundEnsemble,
 	OpReattachSession - lowestOp:      (*txn).reattachSession,
 	jute.OpCloseSession - lowestOp:    (*txn).closeSession,
 	jute.OpCreateSession - lowestOp:   (*txn).createSession,
@@ -181,11 +192,12 @@ var handlers = [...]func(*txn, *Result){
 	jute.OpCreate2 - lowestOp:         (*txn).single,
 	jute.OpCreateContainer - lowestOp: (*txn).single,
 	jute.OpDeleteContainer - lowestOp: (*txn).single,
+	jute.OpReconfig - lowestOp:        (*txn).reconfig,
 	jute.OpCreateTTL - lowestOp:       (*txn).single,
 }
 
 // lowestOp is the lowest opcode of a proposal.
-const lowestOp = OpReattachSession
+const lowestOp = OpFoundEnsemble
 
 // proposalHandler returns what evaluates op, or nil.
 func proposalHandler(op jute.Op) func(*txn, *Result) {

@@ -107,6 +107,18 @@ func (c *cache) remove(path string) {
 	s.mu.Unlock()
 }
 
+// clear forgets everything.
+func (c *cache) clear() {
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		s.mu.heads = make([]int32, cacheHeadsMin)
+		s.mu.slots = make([]cacheSlot, 1, cacheHeadsMin)
+		s.mu.free, s.mu.hand, s.mu.count, s.mu.bytes = 0, 0, 0, 0
+		s.mu.Unlock()
+	}
+}
+
 // headLocked returns where the chain of hash begins.
 func (s *cacheShard) headLocked(hash uint32) *int32 {
 	return &s.mu.heads[hash&uint32(len(s.mu.heads)-1)]

@@ -228,11 +228,11 @@ func (d *DataDir) checkPair() error {
 
 // storeIsThere tells whether dir has files.
 func (d *DataDir) storeIsThere(dir string) (bool, error) {
-	names, err := d.opts.FS.List(dir)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	there, err := hasFiles(d.opts.FS, dir)
+	if err != nil {
 		return false, dataDirFailure(dir, err)
 	}
-	return len(names) > 0, nil
+	return there, nil
 }
 
 // writeFormat makes the format file, whole or not at all, once the directory's own name is durable. The file's name is

@@ -23,5 +23,12 @@
 // View or an Event has shown are never changed; the counters and the digest in a View are those of all znodes in it;
 // nothing that a request asks makes Apply fail.
 //
-// Sub-packages: acl decides who may do what, invariants stops a process that has contradicted itself.
+// A server that is too far behind gets another one's state: Checkpoint copies it there, Restore puts what was received
+// into the place of what is running, RaftLog.Install makes the log fit, and after a crash in between
+// DataDir.FinishInstall does what is left (docs/formats/raftlog.md). A state knows the ensemble that it belongs to, by
+// an id and a configuration; it obeys a reconfig, but brings nothing into line with it: that is for who reads the
+// results.
+//
+// Sub-packages: acl decides who may do what, ensemble what a configuration is and what a reconfig makes of it,
+// invariants stops a process that has contradicted itself.
 package storage

@@ -42,11 +42,24 @@ func (s *stores) open(fs vfs.FS, logDir string) (err error) {
 	if s.log, err = OpenRaftLog(testLogOptions(fs, s.dir.RaftLogDir())); err != nil {
 		return err
 	}
+	mark, installing := s.log.Meta(installingMeta)
+	finish := s.dir.DiscardInstall
+	if installing {
+		finish = s.dir.FinishInstall
+	}
+	if err := finish(); err != nil {
+		return err
+	}
 	s.machine, err = OpenMachine(MachineOptions{
 		Dir: s.dir.StateDir(), FS: fs, CacheBytes: 64 << 10, BlockCacheBytes: 64 << 10, MemTableBytes: 64 << 10,
 	})
 	if err != nil {
 		return err
+	}
+	if installing {
+		if err := s.installLog(mark); err != nil {
+			return err
+		}
 	}
 	applied, last := s.machine.AppliedIndex(), s.log.LastIndex()
 	if applied > last {
@@ -141,14 +154,15 @@ type crashes struct {
 	operations int
 	looking    bool // at the operation under way
 	locks      map[string]io.Closer
-	seen       map[uint64]bool // what was left at the points taken, hashed: each is taken once
+	renamed    map[string]string // directories that were, by their old names
+	seen       map[uint64]bool   // what was left at the points taken, hashed: each is taken once
 	points     []crashPoint
 }
 
 func newCrashes(disk *vfs.MemFS, seed uint64, percents ...int) *crashes {
 	return &crashes{
 		disk: disk, percents: percents, killed: make(chan struct{}), random: rand.New(rand.NewPCG(seed, 11)),
-		locks: make(map[string]io.Closer), seen: make(map[uint64]bool),
+		locks: make(map[string]io.Closer), renamed: make(map[string]string), seen: make(map[uint64]bool),
 	}
 }
 
@@ -189,14 +203,21 @@ func (c *crashes) killLocked() {
 }
 
 // removeLocked lets removals that were not synced last, which a crash clone forgets all of. 100 percent of everything
-// is what a killed process leaves.
+// is what a killed process leaves. The old name of a directory only goes if the new one has come: a rename is atomic.
 func (c *crashes) removeLocked(left *vfs.MemFS, percent int, dir string) {
 	for _, path := range listSorted(left, dir) {
 		if info, err := c.disk.Stat(path); err == nil {
 			if info.IsDir() {
 				c.removeLocked(left, percent, path)
 			}
-		} else if c.random.IntN(100) < percent {
+			continue
+		}
+		if to, ok := c.renamed[path]; ok {
+			if _, err := left.Stat(to); err != nil {
+				continue
+			}
+		}
+		if c.random.IntN(100) < percent {
 			_ = left.RemoveAll(path) // in memory
 		}
 	}
@@ -327,7 +348,12 @@ func (f crashFS) Link(oldname, newname string) error {
 }
 
 func (f crashFS) Rename(oldname, newname string) error {
-	return f.crashes.do("rename "+newname, func() error { return f.FS.Rename(oldname, newname) })
+	return f.crashes.do("rename "+newname, func() error {
+		if info, err := f.FS.Stat(oldname); err == nil && info.IsDir() {
+			f.crashes.renamed[oldname] = newname
+		}
+		return f.FS.Rename(oldname, newname)
+	})
 }
 
 func (f crashFS) Remove(name string) error {

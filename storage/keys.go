@@ -19,8 +19,9 @@ const (
 
 // Keys of what there is once.
 var (
-	keyFormat  = []byte{kindMeta, 'f'}
-	keyApplied = []byte{kindMeta, 's'}
+	keyEnsemble = []byte{kindMeta, 'e'}
+	keyFormat   = []byte{kindMeta, 'f'}
+	keyApplied  = []byte{kindMeta, 's'}
 )
 
 // rootPath names the root; reads and the parents of its children also call it "".

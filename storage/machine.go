@@ -69,19 +69,23 @@ func (o *MachineOptions) setDefaults() {
 // goroutine applies entries; any number read through Views meanwhile.
 type Machine struct {
 	opts  MachineOptions // immutable after OpenMachine
-	store *stateStore
+	store *stateStore    // replaced by Restore, which holds mu and copying
 	cache *cache
 	flush flusher
 	txn   txn // owned by the apply goroutine
 
-	mu struct { // held exclusively while an entry is published, shared by Views
+	copying sync.RWMutex // held shared by Checkpoint, exclusively by Restore; taken before mu
+
+	mu struct { // held exclusively while an entry is published and by Restore, shared by Views
 		sync.RWMutex
 		pos      position
+		ensemble *ensembleRecord                 // immutable; nil if none was founded
 		sessions map[jute.SessionID]*SessionInfo // the infos are immutable
 		quotas   map[string]struct{}             // paths that have a quota
 	}
-	zxid    atomic.Int64
-	applied atomic.Uint64
+	zxid     atomic.Int64
+	applied  atomic.Uint64
+	ensemble atomic.Pointer[ensembleRecord] // the same as in mu
 }
 
 // OpenMachine opens the state in o.Dir, or creates it with ZooKeeper's default tree. AppliedIndex then tells from
@@ -94,11 +98,12 @@ func OpenMachine(o MachineOptions) (*Machine, error) {
 		return nil, err
 	}
 	m := &Machine{opts: o, store: store, cache: newCache(o.CacheBytes)}
+	m.flush.m = m
 	if err := m.load(); err != nil {
 		return nil, errors.Join(err, store.close())
 	}
 	m.txn.init(m)
-	m.flush.start(m)
+	m.flush.start()
 	return m, nil
 }
 
@@ -107,12 +112,16 @@ func (m *Machine) load() (err error) {
 	if m.mu.pos, err = m.store.load(); err != nil {
 		return err
 	}
+	if m.mu.ensemble, err = m.store.ensemble(); err != nil {
+		return err
+	}
 	if m.mu.sessions, err = m.store.sessions(); err != nil {
 		return err
 	}
 	if m.mu.quotas, err = m.store.quotas(); err != nil {
 		return err
 	}
+	m.ensemble.Store(m.mu.ensemble)
 	m.applied.Store(m.mu.pos.index)
 	m.zxid.Store(int64(m.mu.pos.zxid))
 	m.flush.durable.Store(m.mu.pos.index)
@@ -169,14 +178,13 @@ func (m *Machine) LastZxid() jute.Zxid { return jute.Zxid(m.zxid.Load()) }
 // Flush makes all that is applied at the call durable. Any goroutine may call it.
 func (m *Machine) Flush(ctx context.Context) error { return m.flush.now(ctx) }
 
-// Checkpoint makes a copy of the state at dir, which must not exist, of hard links where the file system has them:
-// the state at some moment during the call, durable. Its AppliedIndex tells which.
-func (m *Machine) Checkpoint(ctx context.Context, dir string) error {
-	if err := m.Flush(ctx); err != nil {
-		return err
-	}
-	return m.store.checkpoint(dir)
-}
+// ClusterID returns the id of the ensemble that the state belongs to; zero if none was founded. Any goroutine may call
+// it, a Sink included.
+func (m *Machine) ClusterID() ClusterID { return m.ensemble.Load().clusterID() }
+
+// EnsembleConfig returns the text of the ensemble's configuration (storage/ensemble reads it); "" if none was founded.
+// Unlike the data of /zookeeper/config, no client can write it. Any goroutine may call it, a Sink included.
+func (m *Machine) EnsembleConfig() string { return m.ensemble.Load().configText() }
 
 // Close closes the machine; no call may be under way. What is not flushed comes back from the log.
 func (m *Machine) Close() error {

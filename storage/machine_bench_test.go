@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"testing"
@@ -47,6 +48,12 @@ var benchIDs = []jute.ID{{Scheme: acl.SchemeIP, ID: "127.0.0.1"}}
 func createProposal(path string, data []byte, mode jute.CreateMode) *Proposal {
 	r := jute.CreateRequest{Path: path, Data: data, ACL: acl.Open, Flags: mode}
 	return &Proposal{Op: jute.OpCreate, Session: 1, Time: 1700000000000, Identities: benchIDs, Body: r.Append(nil)}
+}
+
+// deleteProposal is a delete of path.
+func deleteProposal(path string) *Proposal {
+	r := jute.PathVersionRequest{Path: path, Version: -1}
+	return &Proposal{Op: jute.OpDelete, Session: 1, Time: 1700000000000, Identities: benchIDs, Body: r.Append(nil)}
 }
 
 // setDataProposal is a setData of path.
@@ -200,8 +207,9 @@ func BenchmarkGetCold(b *testing.B) {
 	}
 }
 
-// BenchmarkRestart opens a state of ZKD_BENCH_NODES znodes.
-func BenchmarkRestart(b *testing.B) {
+// benchState returns a machine with ZKD_BENCH_NODES znodes in dir, and skips the benchmark if there is no such number.
+func benchState(b *testing.B, dir string) *Machine {
+	b.Helper()
 	if os.Getenv("ZKD_BENCH_NODES") == "" {
 		b.Skip("set ZKD_BENCH_NODES")
 	}
@@ -209,17 +217,22 @@ func BenchmarkRestart(b *testing.B) {
 	if _, err := fmt.Sscan(os.Getenv("ZKD_BENCH_NODES"), &nodes); err != nil {
 		b.Fatal(err)
 	}
-	dir := b.TempDir()
 	m, err := OpenMachine(MachineOptions{Dir: dir})
 	if err != nil {
 		b.Fatal(err)
 	}
-	body := (&SessionTxn{TimeoutMillis: 10000}).Append(nil)
-	p := Proposal{Op: jute.OpCreateSession, Session: 1, Body: body}
-	if err := m.Apply(1, 1, AppendProposal(AppendEntryHeader(nil, 1, 1), &p), discard{}); err != nil {
+	entry := AppendProposal(AppendEntryHeader(nil, 1, 1), sessionProposal(1))
+	if err := m.Apply(1, 1, entry, discard{}); err != nil {
 		b.Fatal(err)
 	}
 	fill(b, m, nodes, 100)
+	return m
+}
+
+// BenchmarkRestart opens a state of ZKD_BENCH_NODES znodes.
+func BenchmarkRestart(b *testing.B) {
+	dir := b.TempDir()
+	m := benchState(b, dir)
 	lost := m.AppliedIndex() - m.DurableIndex()
 	if err := m.Close(); err != nil {
 		b.Fatal(err)
@@ -245,6 +258,47 @@ func BenchmarkRestart(b *testing.B) {
 	}
 	b.ReportMetric(float64(best.Microseconds())/1000, "best-ms")
 	b.ReportMetric(float64(lost*256), "requests-to-replay")
+}
+
+// BenchmarkRestore replaces a state of ZKD_BENCH_NODES znodes by a checkpoint of itself, while another goroutine
+// reads: an op is one Restore, and beside it are the mean of Checkpoint and the longest that a read has waited.
+func BenchmarkRestore(b *testing.B) {
+	dir := b.TempDir() + "/state"
+	m := benchState(b, dir)
+	ctx, stop := context.WithCancel(context.Background())
+	longest := make(chan time.Duration, 1)
+	go func() {
+		most := time.Duration(0)
+		for i := 0; ctx.Err() == nil; i++ {
+			start := time.Now()
+			v := m.View()
+			if _, ok := v.Get(benchPath(i % 1000)); !ok {
+				b.Error("a read of nothing")
+			}
+			v.Close()
+			most = max(most, time.Since(start))
+		}
+		longest <- most
+	}()
+	checkpoints := time.Duration(0)
+	for b.Loop() {
+		b.StopTimer()
+		start := time.Now()
+		if _, _, err := m.Checkpoint(ctx, dir+stagedSuffix); err != nil {
+			b.Fatal(err)
+		}
+		checkpoints += time.Since(start)
+		b.StartTimer()
+		if err := m.Restore(dir + stagedSuffix); err != nil {
+			b.Fatal(err)
+		}
+	}
+	stop()
+	b.ReportMetric(float64(checkpoints.Microseconds())/1000/float64(b.N), "checkpoint-ms")
+	b.ReportMetric(float64((<-longest).Microseconds())/1000, "longest-wait-ms")
+	if err := m.Close(); err != nil {
+		b.Fatal(err)
+	}
 }
 
 // BenchmarkChildren lists directories of 10 and 1,000 children.

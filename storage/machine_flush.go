@@ -17,9 +17,10 @@ const unflushedFactor = 4
 // flusher paces the flushes of a machine's store, so that little is to be replayed after a crash, and knows what is
 // durable.
 type flusher struct {
-	m       *Machine
+	m       *Machine      // immutable after OpenMachine
 	durable atomic.Uint64 // index of the last entry that is on disk
-	stopped chan struct{}
+	stopped chan struct{} // replaced by Restore under the machine's lock
+	running bool          // owned by the apply goroutine, and by Close
 	loop    sync.WaitGroup
 
 	// begun takes the flush that note has begun to the goroutine that waits for its end. There is at most one: note
@@ -40,12 +41,13 @@ type flushJob struct {
 	done  <-chan struct{}
 }
 
-// start begins the goroutine that waits for flushes.
-func (f *flusher) start(m *Machine) {
-	f.m = m
+// start begins the goroutine that waits for flushes. It may be called again after stop, for another store.
+func (f *flusher) start() {
+	f.under, f.bytes, f.requests, f.before = false, 0, 0, 0
 	f.stopped = make(chan struct{})
 	f.begun = make(chan flushJob, 1)
 	f.ended = make(chan struct{}, 1)
+	f.running = true
 	f.loop.Go(f.run)
 }
 
@@ -67,8 +69,12 @@ func (f *flusher) run() {
 	}
 }
 
-// stop ends the goroutine. A flush under way is not waited for.
+// stop ends the goroutine. A flush under way is not waited for. Stopping twice is allowed.
 func (f *flusher) stop() {
+	if !f.running {
+		return
+	}
+	f.running = false
 	close(f.stopped)
 	f.loop.Wait()
 }
@@ -122,35 +128,44 @@ func (f *flusher) begin() error {
 	if f.under || f.bytes < f.m.opts.FlushBytes && f.requests < f.m.opts.FlushRequests {
 		return nil
 	}
-	done, err := f.m.store.db.AsyncFlush()
+	done, err := f.m.store.asyncFlush()
 	if err != nil {
-		return fmt.Errorf("flush of state store %s: %w", f.m.store.dir, err)
+		return err
 	}
 	f.under, f.before, f.bytes, f.requests = true, f.bytes, 0, 0
 	f.begun <- flushJob{index: f.m.applied.Load(), done: done}
 	return nil
 }
 
-// now flushes all that is applied at the call and waits for it.
+// now flushes all that is applied at the call and waits for it, or until Restore has replaced it by what is durable.
 func (f *flusher) now(ctx context.Context) error {
 	f.m.mu.RLock()
-	index := f.m.applied.Load()
+	if err := f.m.err(); err != nil {
+		f.m.mu.RUnlock()
+		return err
+	}
+	store, stopped, index := f.m.store, f.stopped, f.m.applied.Load()
 	if index <= f.durable.Load() {
 		f.m.mu.RUnlock()
 		return nil
 	}
-	done, err := f.m.store.db.AsyncFlush()
+	done, err := store.asyncFlush()
 	f.m.mu.RUnlock()
 	if err != nil {
-		return fmt.Errorf("flush of state store %s: %w", f.m.store.dir, err)
+		return err
 	}
 	select {
 	case <-done:
 		f.raise(index)
 		return nil
-	case <-f.stopped:
+	case <-stopped:
+		f.m.mu.RLock() // until Restore is through
+		defer f.m.mu.RUnlock()
+		if index <= f.durable.Load() {
+			return nil
+		}
 		return errClosed
 	case <-ctx.Done():
-		return fmt.Errorf("flush of state store %s: %w", f.m.store.dir, ctx.Err())
+		return fmt.Errorf("flush of state store %s: %w", store.dir, ctx.Err())
 	}
 }

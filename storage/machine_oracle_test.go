@@ -17,6 +17,7 @@ type oracle struct {
 	nodes    map[string]*oracleNode
 	sessions map[jute.SessionID]SessionInfo
 	zxid     jute.Zxid
+	ensemble oracleEnsemble
 	events   []Event // of the proposal under evaluation
 }
 
@@ -44,7 +45,8 @@ func newOracle() *oracle {
 
 // copy returns a state of its own.
 func (o *oracle) copy() *oracle {
-	c := &oracle{nodes: map[string]*oracleNode{}, sessions: maps.Clone(o.sessions), zxid: o.zxid}
+	c := &oracle{nodes: map[string]*oracleNode{}, sessions: maps.Clone(o.sessions), zxid: o.zxid,
+		ensemble: o.ensemble}
 	for path, n := range o.nodes { // order does not matter: a map to a map
 		m := *n
 		m.child = maps.Clone(n.child)
@@ -68,7 +70,7 @@ func (n *oracleNode) visible() jute.Stat {
 // apply evaluates a proposal.
 func (o *oracle) apply(p *Proposal) Result {
 	o.events = nil
-	if p.Op != OpReattachSession {
+	if p.Op != OpReattachSession && p.Op != OpFoundEnsemble {
 		o.zxid++
 	}
 	r := Result{Op: p.Op, Session: p.Session, Xid: p.Xid, Zxid: o.zxid}
@@ -77,6 +79,8 @@ func (o *oracle) apply(p *Proposal) Result {
 		r.Code = p.Code
 	case jute.OpCreateSession, OpReattachSession, jute.OpCloseSession:
 		o.session(p, &r)
+	case OpFoundEnsemble, jute.OpReconfig:
+		o.foundOrReconfig(p, &r)
 	case jute.OpMulti:
 		o.multi(p, &r)
 	default:
@@ -199,7 +203,7 @@ func (o *oracle) create(p *Proposal, op jute.Op, d *jute.Decoder, out *OpResult)
 		out.Code = jute.Unimplemented
 	case r.Flags.TTL() && (r.TTL < 1 || r.TTL >= 1<<40), !r.Flags.TTL() && r.TTL >= 0:
 		out.Code = jute.BadArguments
-	case o.sessions[p.Session].ID == 0:
+	case o.missing(p) || r.Flags.Ephemeral() && o.sessions[p.Session].ID == 0:
 		out.Code = jute.SessionExpired
 	case slash < 0 || strings.Contains(r.Path, "\x00"):
 		out.Code = jute.BadArguments
@@ -289,7 +293,7 @@ func (o *oracle) deleteOrCheck(p *Proposal, op jute.Op, r *jute.PathVersionReque
 	n, parent := o.nodes[r.Path], o.nodes[jute.ParentPath(r.Path)]
 	system := r.Path == "/" || r.Path == "/zookeeper" || r.Path == "/zookeeper/quota" || r.Path == "/zookeeper/config"
 	switch {
-	case o.sessions[p.Session].ID == 0:
+	case o.missing(p):
 		return jute.SessionExpired
 	case op == jute.OpDelete && (!strings.Contains(r.Path, "/") || strings.Contains(r.Path, "\x00") || system),
 		op == jute.OpCheck && !jute.ValidPath(r.Path):
@@ -338,7 +342,7 @@ func (o *oracle) setData(p *Proposal, d *jute.Decoder, out *OpResult) {
 	r.Decode(d)
 	n := o.nodes[r.Path]
 	switch {
-	case o.sessions[p.Session].ID == 0:
+	case o.missing(p):
 		out.Code = jute.SessionExpired
 	case !jute.ValidPath(r.Path):
 		out.Code = jute.BadArguments
@@ -371,7 +375,7 @@ func (o *oracle) setACL(p *Proposal, d *jute.Decoder, out *OpResult) {
 	list, code := acl.Fix(r.ACL, p.Identities, acl.Digest)
 	n := o.nodes[r.Path]
 	switch {
-	case o.sessions[p.Session].ID == 0:
+	case o.missing(p):
 		out.Code = jute.SessionExpired
 	case !jute.ValidPath(r.Path):
 		out.Code = jute.BadArguments

@@ -56,8 +56,8 @@ func modelOptions(r *rand.Rand) MachineOptions {
 func runModel(t *testing.T, seed uint64, ops int) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 0))
-	g := &generator{r: r}
 	h := newHarness(t, modelOptions(r))
+	g := &generator{r: r, config: func() string { return h.m.EnsembleConfig() }}
 	o := newOracle()
 	for done := 0; done < ops; {
 		entry := make([]*Proposal, 1+r.IntN(1+r.IntN(40)))
@@ -88,6 +88,14 @@ func runModel(t *testing.T, seed uint64, ops int) {
 			if h.m.DurableIndex() != uint64(len(h.log)) {
 				t.Fatalf("durable index %d after a flush at %d", h.m.DurableIndex(), len(h.log))
 			}
+		case 3:
+			ahead := make([]*Proposal, r.IntN(5))
+			for i := range ahead {
+				ahead[i] = g.proposal()
+				o.apply(ahead[i])
+			}
+			h.restore(ahead...)
+			compare = true
 		}
 		if compare {
 			compareState(t, seed, o, h)
@@ -115,6 +123,9 @@ func compareState(t *testing.T, seed uint64, o *oracle, h *harness) {
 func checkStore(t *testing.T, m *Machine) {
 	t.Helper()
 	want := map[string]bool{string(keyFormat): true, string(keyApplied): true}
+	if m.ClusterID() != (ClusterID{}) {
+		want[string(keyEnsemble)] = true
+	}
 	got := storeContent(t, m)
 	for key, value := range got { // order does not matter: a set is filled
 		switch key[0] {
@@ -171,7 +182,7 @@ func storeContent(t *testing.T, m *Machine) map[string]string {
 // TestMachineIsDeterministic applies the same log to machines with other options and expects the same bytes.
 func TestMachineIsDeterministic(t *testing.T) {
 	r := rand.New(rand.NewPCG(42, 0))
-	g := &generator{r: r}
+	g := &generator{r: r, config: func() string { return "" }}
 	var log [][]*Proposal
 	for range 300 {
 		entry := make([]*Proposal, 1+r.IntN(30))
@@ -202,8 +213,9 @@ func TestMachineIsDeterministic(t *testing.T) {
 
 // generator makes random proposals about few paths and sessions, so that they meet.
 type generator struct {
-	r    *rand.Rand
-	time jute.Millis
+	r      *rand.Rand
+	time   jute.Millis
+	config func() string // the present configuration of the ensemble, as a leader knows it
 }
 
 // pick returns one of the choices.
@@ -272,7 +284,14 @@ func (g *generator) proposal() *Proposal {
 		Identities: pick(g, []jute.ID{{Scheme: "ip", ID: "10.1.1.1"}}, []jute.ID{{Scheme: "ip", ID: "1.1.1.1"}},
 			[]jute.ID{{Scheme: "digest", ID: "me:x"}}, []jute.ID{{Scheme: "super"}}),
 	}
+	if g.r.IntN(6) == 0 {
+		p.Flags |= FlagLocalSession
+	}
 	switch n := g.r.IntN(100); {
+	case n == 99 && g.r.IntN(4) == 0:
+		g.found(p)
+	case n >= 98:
+		g.reconfig(p)
 	case n < 8:
 		p.Op = pick(g, jute.OpCreateSession, jute.OpCreateSession, OpReattachSession)
 		s := SessionTxn{TimeoutMillis: int32(g.r.IntN(9)), Owner: 1}

@@ -15,6 +15,7 @@ import (
 
 	"zkd/jute"
 	"zkd/storage/acl"
+	"zkd/storage/ensemble"
 )
 
 // TestMachineScripts runs testdata/machine: "apply" makes each line an entry, "entry" makes all lines one; the output
@@ -223,6 +224,7 @@ var opWords = map[string]jute.Op{
 	"check":  jute.OpCheck, "multi": jute.OpMulti, "createSession": jute.OpCreateSession,
 	"closeSession": jute.OpCloseSession,
 	"reattach":     OpReattachSession, "error": jute.OpError, "getData": jute.OpGetData,
+	"found": OpFoundEnsemble, "reconfig": jute.OpReconfig,
 }
 
 // parseProposal reads "op path key=value…". Of a multi the operations follow, separated by ";", and then, behind "|",
@@ -251,7 +253,11 @@ func (h *harness) parseProposal(text string) (*Proposal, error) {
 		return p, parseLine("multi " + outer).fill(p)
 	}
 	l := parseLine(text)
-	p.Body = l.record(op, nil)
+	if op == jute.OpReconfig {
+		p.Body = l.reconfig(h.m.EnsembleConfig())
+	} else {
+		p.Body = l.record(op, nil)
+	}
 	return p, l.fill(p)
 }
 
@@ -351,12 +357,37 @@ func (l line) record(op jute.Op, b []byte) []byte {
 		return (&jute.SetACLRequest{Path: l.path, ACL: l.acl(), Version: version, Nulls: nulls}).Append(b)
 	case jute.OpDeleteContainer, jute.OpGetData:
 		return (&jute.PathRequest{Path: l.path, Nulls: nulls}).Append(b)
+	case OpFoundEnsemble:
+		f := FoundTxn{ClusterID: ClusterID{byte(l.number("id", 0))},
+			Config: []byte(strings.ReplaceAll(l.keys["config"], ",", "\n"))}
+		return f.Append(b)
 	case jute.OpCreateSession, OpReattachSession:
 		s := SessionTxn{TimeoutMillis: int32(l.number("timeout", 10000)), Owner: uint64(l.number("owner", 1))}
 		copy(s.Passwd[:], l.keys["passwd"])
 		return s.Append(b)
 	}
 	return b
+}
+
+// reconfig returns the body of a reconfig: joining, leaving, members, cur (the version expected), and what a leader
+// that sees the configuration has worked out, unless unprepared is set; base is another version for it.
+func (l line) reconfig(config string) []byte {
+	req := jute.ReconfigRequest{CurConfigID: l.number("cur", -1)}
+	for i, key := range []string{"joining", "leaving", "members"} {
+		value, ok := l.keys[key]
+		if !ok {
+			req.Nulls |= 1 << i
+		}
+		*[]*string{&req.JoiningServers, &req.LeavingServers, &req.NewMembers}[i] = value
+	}
+	body := ReconfigTxn{Request: req.Append(nil)}
+	present, err := ensemble.Parse(config)
+	next, code, _ := present.Apply(&req, ensemble.Rules{SingleVoter: true, MultiAddress: true})
+	if err == nil && code == jute.OK && l.keys["unprepared"] == "" {
+		body.BaseVersion, body.Members = present.Version, next.Members()
+	}
+	body.BaseVersion = l.number("base", body.BaseVersion)
+	return body.Append(nil)
 }
 
 // acl reads "scheme:id:perms,…", "null" or "empty"; without the key it is open.

@@ -205,8 +205,9 @@ func TestCheckpoint(t *testing.T) {
 	h := newHarness(t, MachineOptions{})
 	h.apply(&Proposal{Op: jute.OpCreateSession, Session: 1, Body: (&SessionTxn{}).Append(nil)}, createProposal("/a",
 		[]byte("x"), 0))
-	if err := h.m.Checkpoint(context.Background(), "copy"); err != nil {
-		t.Fatal(err)
+	index, term, err := h.m.Checkpoint(context.Background(), "copy")
+	if err != nil || index != 1 || term != 1 {
+		t.Fatalf("checkpoint of entry %d, term %d: %v", index, term, err)
 	}
 	want := dumpState(h.m, true)
 	h.apply(createProposal("/later", nil, 0))

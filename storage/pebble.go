@@ -24,6 +24,20 @@ type diskFault struct {
 	logger  *slog.Logger
 	onFatal func(error) // told once, on whichever goroutine met the failure; may be nil
 	first   atomic.Pointer[error]
+	// retired says that the store is being closed for good and its directory replaced: nothing more may be written to
+	// it, and that writes fail is no news.
+	retired atomic.Bool
+}
+
+// errRetired is what a write of a retired store fails with.
+var errRetired = errors.New("store is being replaced")
+
+// stopped returns why the store may not write any more, or nil while it may.
+func (f *diskFault) stopped() error {
+	if f.retired.Load() {
+		return errRetired
+	}
+	return f.Err()
 }
 
 // Err returns the failure that stopped the store, or nil while there is none.
@@ -36,6 +50,9 @@ func (f *diskFault) Err() error {
 
 // trip makes cause final unless an earlier failure is, and returns the one that is.
 func (f *diskFault) trip(cause error) error {
+	if f.retired.Load() {
+		return errRetired
+	}
 	err := f.describe(cause)
 	if !f.first.CompareAndSwap(nil, &err) {
 		return f.Err()
@@ -82,7 +99,7 @@ func (l pebbleLogger) Infof(format string, args ...any) {
 // Errorf implements pebble.Logger. Once the store has stopped, Pebble repeats itself without end, so its lines are
 // dropped.
 func (l pebbleLogger) Errorf(format string, args ...any) {
-	if l.fault.Err() == nil {
+	if l.fault.stopped() == nil {
 		l.fault.logger.Error("pebble reports an error", "store", l.fault.store, "err", fmt.Sprintf(format, args...))
 	}
 }

@@ -21,7 +21,7 @@ type compactions struct {
 		refused  bool // the store has asked in vain since the last offer began
 		offers   int  // under way: the store is being called, without mu
 	}
-	offered *sync.Cond // on mu: an offer has ended
+	offered *sync.Cond // on mu: an offer or a compaction has ended
 }
 
 var (
@@ -42,6 +42,16 @@ func (c *compactions) release() {
 	c.mu.released = true
 	c.mu.Unlock()
 	c.offer()
+}
+
+// pause lets no compaction begin any more and waits until none runs.
+func (c *compactions) pause() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.released = false
+	for c.mu.offers > 0 || c.mu.running {
+		c.offered.Wait()
+	}
 }
 
 // Register implements pebble.CompactionScheduler.
@@ -76,6 +86,7 @@ func (c *compactions) UpdateGetAllowedWithoutPermission() {}
 func (c *compactions) Done() {
 	c.mu.Lock()
 	c.mu.running = false
+	c.offered.Broadcast()
 	c.mu.Unlock()
 	c.offer()
 }

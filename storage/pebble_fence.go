@@ -20,6 +20,7 @@ import (
 //     panic under a lock in rotateWAL, in atomicfs.Marker.Move), so the raft log swallows: its every write looks at
 //     the fault before anything is acknowledged. The state store, which has no log and learns from Pebble what was
 //     flushed, must not;
+//   - the same is so once the fault is retired, without anybody being told: what the store has under way ends soon;
 //   - until release is called it puts off the deletion of logs and tables, so that a store whose recovery turns out
 //     incomplete still has the files it was recovered from;
 //   - it puts off the deletion of a marker until its directory is synced. Pebble makes the successor, deletes the old
@@ -62,7 +63,7 @@ func (f *fenceFS) release() error {
 // change runs one operation that changes the directory, unless the store has stopped. A missing file is no disk
 // failure.
 func (f *fenceFS) change(op, name string, run func() error) error {
-	if err := f.fault.Err(); err != nil {
+	if err := f.fault.stopped(); err != nil {
 		return f.outcome(err)
 	}
 	err := run()
@@ -225,7 +226,7 @@ func (f *fenceFS) openChanged(op, name string, open func() (vfs.File, error)) (v
 
 // Open implements vfs.FS.
 func (f *fenceFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
-	if f.swallows && f.fault.Err() != nil {
+	if f.swallows && f.fault.stopped() != nil {
 		if file, err := f.void.Open(filepath.Base(name)); err == nil {
 			return file, nil
 		}
@@ -264,7 +265,7 @@ type fenceFile struct {
 
 // stopped tells whether the store has stopped, and what a change answers then.
 func (f *fenceFile) stopped() (bool, error) {
-	if err := f.fence.fault.Err(); err != nil {
+	if err := f.fence.fault.stopped(); err != nil {
 		return true, f.fence.outcome(err)
 	}
 	return false, nil

@@ -14,6 +14,10 @@ import (
 // client.
 const OpReattachSession jute.Op = -12
 
+// OpFoundEnsemble is the proposal that makes a state the state of an ensemble, once. Its body is a FoundTxn. It takes
+// no zxid and never comes from a client.
+const OpFoundEnsemble jute.Op = -13
+
 // Flags carries what must be equal on every server and is decided by the proposer, from its configuration.
 type Flags uint16
 
@@ -25,6 +29,9 @@ const (
 	FlagX509                             // the x509 scheme has a provider
 	FlagSASL                             // the sasl scheme has a provider
 	FlagDigestDisabled                   // the digest scheme has none (DigestAuthenticationProvider.enabled=false)
+	FlagLocalSession                     // the session is the server's own: the state need not know it
+	FlagSingleVoter                      // a reconfig may leave one participant (standaloneEnabled=false)
+	FlagMultiAddress                     // servers may have several addresses (multiAddress.enabled)
 )
 
 // Proposal is what is replicated for one write: the request as the client sent it and what the proposer knows about
@@ -32,20 +39,23 @@ const (
 //
 // Body and the identities' strings are views of the bytes that it was decoded from.
 type Proposal struct {
-	// Op is a write opcode, jute.OpCreateSession, jute.OpCloseSession, OpReattachSession, jute.OpDeleteContainer
-	// (proposed by the server itself, never by a client) or jute.OpError, which takes a zxid, changes nothing and
-	// answers Code.
+	// Op is a write opcode, jute.OpCreateSession, jute.OpCloseSession, OpReattachSession, OpFoundEnsemble,
+	// jute.OpDeleteContainer (the last two proposed by a server itself, never by a client) or jute.OpError, which
+	// takes a zxid, changes nothing and answers Code.
 	Op      jute.Op
 	Session jute.SessionID
 	Xid     jute.Xid    // for logs only
 	Time    jute.Millis // the proposer's clock: ctime and mtime of what the write makes
 	Flags   Flags
-	Code    jute.Code // the answer, with OpError
+	// Code is the answer, with OpError. With jute.OpReconfig it is what the proposer knows against it, where ZooKeeper
+	// finds that: ReconfigInProgress, or NewConfigNoQuorum.
+	Code jute.Code
 	// Server is the server that holds the client's connection. A write through another one than the session's owner
 	// is answered SessionMoved; 0 is not compared.
 	Server     uint64
 	Identities []jute.ID // what the connection has proven, for ACL checks
-	Body       []byte    // the request's record; a SessionTxn for the session ops that have one
+	// Body is the request's record; a SessionTxn for the session ops that have one, a FoundTxn or a ReconfigTxn.
+	Body []byte
 }
 
 // proposalFixedBytes is the size of a proposal without identities and body (docs/formats/entry.md).
@@ -153,6 +163,60 @@ func (s *SessionTxn) Decode(b []byte) error {
 	s.TimeoutMillis = int32(binary.BigEndian.Uint32(b))
 	copy(s.Passwd[:], b[4:])
 	s.Owner = binary.BigEndian.Uint64(b[20:])
+	return nil
+}
+
+// ClusterID tells one ensemble from all others, whatever addresses their servers have. Zero: none.
+type ClusterID = [16]byte
+
+// FoundTxn is the body of OpFoundEnsemble.
+type FoundTxn struct {
+	ClusterID ClusterID // drawn at random by the proposer; not zero
+	Config    []byte    // the text of the first configuration: the data of /zookeeper/config
+}
+
+// Append adds the encoding of f to b (docs/formats/entry.md).
+func (f *FoundTxn) Append(b []byte) []byte { return append(append(b, f.ClusterID[:]...), f.Config...) }
+
+// Decode reads f from b; Config stays a view of it.
+func (f *FoundTxn) Decode(b []byte) error {
+	if len(b) < len(f.ClusterID) {
+		return fmt.Errorf("found transaction of %d bytes, want at least %d", len(b), len(f.ClusterID))
+	}
+	f.ClusterID = ClusterID(b)
+	f.Config = b[len(f.ClusterID):]
+	return nil
+}
+
+// ReconfigTxn is the body of jute.OpReconfig. What the leader has worked out goes with the request, so that it takes
+// effect only on the configuration for which the leader has worked it out. While nobody has, Members is empty, and the
+// proposal is refused unless something else is wrong with it.
+type ReconfigTxn struct {
+	BaseVersion int64  // version of the configuration that the leader has started from
+	Members     string // the servers after the reconfig (ensemble.Config.Members)
+	Request     []byte // the record as the client sent it
+}
+
+// reconfigTxnFixedBytes is the size of a ReconfigTxn without members and request.
+const reconfigTxnFixedBytes = 8 + 4
+
+// Append adds the encoding of r to b (docs/formats/entry.md).
+func (r *ReconfigTxn) Append(b []byte) []byte {
+	b = binary.BigEndian.AppendUint64(b, uint64(r.BaseVersion))
+	b = jute.AppendString(b, r.Members)
+	return append(b, r.Request...)
+}
+
+// Decode reads r from b, as views of it.
+func (r *ReconfigTxn) Decode(b []byte) error {
+	if len(b) < reconfigTxnFixedBytes {
+		return fmt.Errorf("reconfig transaction of %d bytes, want at least %d", len(b), reconfigTxnFixedBytes)
+	}
+	r.BaseVersion = int64(binary.BigEndian.Uint64(b))
+	var ok bool
+	if r.Members, r.Request, ok = cutString(b[8:]); !ok {
+		return errProposal
+	}
 	return nil
 }
 

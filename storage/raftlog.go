@@ -70,8 +70,8 @@ type RaftLogOptions struct {
 // RaftLog is the durable log of one raft member: entries, hard state and a few named blobs in a Pebble store of their
 // own.
 //
-// Append, Compact, ResetToSnapshot and SetMeta write one batch each, one after the other; everything else may run at
-// the same time on other goroutines. After the first failed write or fsync every write fails.
+// Append, Compact, ResetToSnapshot, Install and SetMeta write one batch each, one after the other; everything else may
+// run at the same time on other goroutines. After the first failed write or fsync every write fails.
 type RaftLog struct {
 	opts  RaftLogOptions
 	fault diskFault // safe for concurrent use

@@ -1,8 +1,10 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -131,6 +133,12 @@ func (l *RaftLog) Compact(index, term uint64) error {
 // snapshot that ends at index, whose term is term, has replaced what the entries led to. Synced. index may be
 // anywhere at or after the last index compacted.
 func (l *RaftLog) ResetToSnapshot(index, term uint64, hardState []byte) error {
+	return l.Install(index, term, hardState, nil)
+}
+
+// Install is ResetToSnapshot that also stores blobs, as SetMeta does: after a crash either all of it is there or
+// nothing. A nil value deletes the blob.
+func (l *RaftLog) Install(index, term uint64, hardState []byte, meta map[string][]byte) error {
 	l.writer.Lock()
 	defer l.writer.Unlock()
 	first, last := l.FirstIndex(), l.LastIndex()
@@ -145,7 +153,7 @@ func (l *RaftLog) ResetToSnapshot(index, term uint64, hardState []byte) error {
 			return l.fault.trip(err)
 		}
 	}
-	if err := l.setStartLocked(index, term); err != nil {
+	if err := errors.Join(l.setStartLocked(index, term), l.setMetaLocked(meta)); err != nil {
 		return err
 	}
 	if err := l.commitLocked(true); err != nil {
@@ -158,30 +166,63 @@ func (l *RaftLog) ResetToSnapshot(index, term uint64, hardState []byte) error {
 	if hardState != nil {
 		l.mu.hardState, l.mu.hasHardState = slices.Clone(hardState), true
 	}
+	l.publishMetaLocked(meta)
 	return nil
 }
 
 // SetMeta stores value under key: a small blob such as the id of the cluster or of this member. Synced. The log keeps
 // neither.
 func (l *RaftLog) SetMeta(key string, value []byte) error {
+	if value == nil {
+		value = []byte{} // nil would delete it
+	}
+	meta := map[string][]byte{key: value}
 	l.writer.Lock()
 	defer l.writer.Unlock()
 	if err := l.beginLocked(nil, false); err != nil {
 		return err
 	}
-	blob := make([]byte, logValueHeaderBytes, logValueHeaderBytes+len(value))
-	blob = append(blob, value...)
-	sealLogValue(blob, logMetaSalt(key))
-	if err := l.writer.batch.Set(logMetaKey(key), blob, nil); err != nil {
-		return l.fault.trip(err)
+	if err := l.setMetaLocked(meta); err != nil {
+		return err
 	}
 	if err := l.commitLocked(true); err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.mu.meta[key] = slices.Clone(value)
+	l.publishMetaLocked(meta)
 	return nil
+}
+
+// setMetaLocked puts blobs into the batch, and the deletion of those that are nil.
+func (l *RaftLog) setMetaLocked(meta map[string][]byte) error {
+	for _, key := range slices.Sorted(maps.Keys(meta)) {
+		value := meta[key]
+		if value == nil {
+			if err := l.writer.batch.Delete(logMetaKey(key), nil); err != nil {
+				return l.fault.trip(err)
+			}
+			continue
+		}
+		blob := make([]byte, logValueHeaderBytes, logValueHeaderBytes+len(value))
+		blob = append(blob, value...)
+		sealLogValue(blob, logMetaSalt(key))
+		if err := l.writer.batch.Set(logMetaKey(key), blob, nil); err != nil {
+			return l.fault.trip(err)
+		}
+	}
+	return nil
+}
+
+// publishMetaLocked lets readers see blobs that were written. l.mu is held.
+func (l *RaftLog) publishMetaLocked(meta map[string][]byte) {
+	for key, value := range meta { // the order does not matter: each key is there once
+		if value == nil {
+			delete(l.mu.meta, key)
+		} else {
+			l.mu.meta[key] = slices.Clone(value)
+		}
+	}
 }
 
 // setStartLocked puts where the log starts into the batch.

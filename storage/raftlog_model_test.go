@@ -128,8 +128,16 @@ func (m *logModel) reset(t *rapid.T) {
 	m.now.start = m.now.last() + rapid.Uint64Range(0, 5).Draw(t, "ahead")
 	m.now.startTerm = m.now.lastTerm() + 1
 	m.now.entries, m.now.hardState = nil, "snapshot"
-	if err := m.log.ResetToSnapshot(m.now.start, m.now.startTerm, []byte("snapshot")); err != nil {
+	blob := rapid.StringN(0, 20, 40).Draw(t, "blob")
+	meta := map[string][]byte{"name": []byte(blob)}
+	if m.now.meta = blob; blob == "" {
+		meta["name"] = nil // deletes it
+	}
+	if err := m.log.Install(m.now.start, m.now.startTerm, []byte("snapshot"), meta); err != nil {
 		t.Fatal(err)
+	}
+	if _, ok := m.log.Meta("name"); ok != (blob != "") {
+		t.Fatalf("blob %q is there: %t", blob, ok)
 	}
 	m.wrote(true, logOracle{})
 }

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,9 +28,13 @@ func (t *txn) setSession(id jute.SessionID, info *SessionInfo) {
 }
 
 // checkSession checks that the caller's session is there and that the request came through its owner
-// (org.apache.zookeeper.server.SessionTracker.checkSession).
+// (org.apache.zookeeper.server.SessionTracker.checkSession). A session of the server's own is there because the server
+// says so, unless it has become one that the state knows (LeaderSessionTracker.checkSession).
 func (t *txn) checkSession() jute.Code {
 	info := t.session(t.p.Session)
+	if info == nil && t.p.Flags&FlagLocalSession != 0 {
+		return jute.OK
+	}
 	if info == nil {
 		return jute.SessionExpired
 	}
@@ -76,8 +81,13 @@ func (t *txn) reattachSession(r *Result) {
 
 // closeSession ends a session and deletes its ephemerals in the order of their paths (ZooKeeper: of a hash set), each
 // as a delete of its own with the zxid of the close (DataTree.killSession). It fails with SessionExpired if there is
-// no such session.
+// no such session, and with SessionMoved if the body names another term of raft than the entry's: a leader that expires
+// a session has not heard of it, but the next one, who may commit this, gives every session its full timeout.
 func (t *txn) closeSession(r *Result) {
+	if len(t.p.Body) == 8 && binary.BigEndian.Uint64(t.p.Body) != t.pos.term {
+		r.Code = jute.SessionMoved
+		return
+	}
 	info := t.session(t.p.Session)
 	if info == nil {
 		r.Code = jute.SessionExpired

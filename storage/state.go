@@ -29,10 +29,12 @@ const memTablesMax = 2
 // stateStore is the Pebble store of the state, with the key layout of docs/formats/state.md. Its methods may be
 // called by any goroutine.
 type stateStore struct {
-	db     *pebble.DB
+	db     *pebble.DB // nil after close
 	dir    string
 	blocks *pebble.Cache
 	fault  diskFault
+	// compactions decides when the store tidies up.
+	compactions *compactions
 }
 
 // openStateStore opens or creates the store.
@@ -50,14 +52,14 @@ func openStateStore(o *MachineOptions) (*stateStore, error) {
 		return nil, err
 	}
 	options := s.pebbleOptions(o, fence)
-	compactions := newCompactions()
-	options.Experimental.CompactionScheduler = compactions
+	s.compactions = newCompactions()
+	options.Experimental.CompactionScheduler = s.compactions
 	db, err := pebble.Open(o.Dir, options)
 	if err != nil {
 		s.blocks.Unref()
 		return nil, fmt.Errorf("open state store %s: %w", o.Dir, err)
 	}
-	compactions.release()
+	s.compactions.release()
 	s.db = db
 	return s, nil
 }
@@ -95,14 +97,50 @@ func (s *stateStore) pebbleOptions(o *MachineOptions, fs vfs.FS) *pebble.Options
 	return p
 }
 
-// close closes the store without flushing it.
+// close closes the store without flushing it. Closing twice is allowed.
 func (s *stateStore) close() error {
+	if s.db == nil {
+		return nil
+	}
 	err := s.db.Close()
+	s.db = nil
 	s.blocks.Unref()
 	if err != nil {
 		return fmt.Errorf("close state store %s: %w", s.dir, err)
 	}
 	return nil
+}
+
+// retire closes the store, which will never be opened again, without waiting for the end of the compaction that runs:
+// its next write fails. How the store takes that does not matter any more.
+func (s *stateStore) retire() {
+	s.fault.retired.Store(true)
+	s.compactions.pause()
+	err := s.close()
+	s.fault.retired.Store(false)
+	if err != nil {
+		s.fault.logger.Debug("replaced store closed", "dir", s.dir, "err", err)
+	}
+}
+
+// usable returns why the store cannot be read: Restore has closed it and could not open the next one.
+func (s *stateStore) usable() error {
+	if s.db == nil {
+		return s.fault.Err()
+	}
+	return nil
+}
+
+// asyncFlush begins to make durable what is committed; the channel is closed when it is.
+func (s *stateStore) asyncFlush() (<-chan struct{}, error) {
+	if err := s.usable(); err != nil {
+		return nil, err
+	}
+	done, err := s.db.AsyncFlush()
+	if err != nil {
+		return nil, fmt.Errorf("flush of state store %s: %w", s.dir, err)
+	}
+	return done, nil
 }
 
 // load checks the store's format and reads its position. An empty store gets the default tree, durably.
@@ -119,7 +157,12 @@ func (s *stateStore) load() (position, error) {
 	if err != nil {
 		return position{}, err
 	}
-	value, closer, err = s.db.Get(keyApplied)
+	return s.position()
+}
+
+// position reads how far the state has come.
+func (s *stateStore) position() (position, error) {
+	value, closer, err := s.db.Get(keyApplied)
 	if err != nil {
 		return position{}, fmt.Errorf("read the applied index of state store %s: %w", s.dir, err)
 	}
@@ -201,6 +244,9 @@ func defaultTree() []*znode {
 // node returns the znode at path, or nil. Its data is loaded if it is in the header. It costs a point read and three
 // allocations.
 func (s *stateStore) node(path string) (*znode, error) {
+	if err := s.usable(); err != nil {
+		return nil, err
+	}
 	var buf [256]byte
 	value, closer, err := s.db.Get(appendNodeKey(buf[:0], kindNode, path))
 	if err != nil {
@@ -259,6 +305,9 @@ func (s *stateStore) withData(n *znode) (*znode, error) {
 	if n.dataLoaded {
 		return n, nil
 	}
+	if err := s.usable(); err != nil {
+		return nil, err
+	}
 	var buf [256]byte
 	value, closer, err := s.db.Get(appendNodeKey(buf[:0], kindData, n.path))
 	if err != nil {
@@ -282,6 +331,9 @@ func (s *stateStore) scan(prefix []byte, f func(key, value []byte) (bool, error)
 
 // scanRange calls f with each key and value from lower to before upper, in order, until f returns false.
 func (s *stateStore) scanRange(lower, upper []byte, f func(key, value []byte) (bool, error)) error {
+	if err := s.usable(); err != nil {
+		return err
+	}
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return fmt.Errorf("read state store %s: %w", s.dir, err)
@@ -330,8 +382,24 @@ func (s *stateStore) sessions() (map[jute.SessionID]*SessionInfo, error) {
 	return all, err
 }
 
+// ensemble returns what the state knows of its ensemble; nil if it belongs to none.
+func (s *stateStore) ensemble() (*ensembleRecord, error) {
+	value, closer, err := s.db.Get(keyEnsemble)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the ensemble of state store %s: %w", s.dir, err)
+	}
+	defer closer.Close()
+	return decodeEnsemble(value)
+}
+
 // checkpoint makes a copy of the store at dir, of hard links where it can.
 func (s *stateStore) checkpoint(dir string) error {
+	if err := s.usable(); err != nil {
+		return err
+	}
 	if err := s.db.Checkpoint(dir); err != nil {
 		return fmt.Errorf("checkpoint of state store %s at %s: %w", s.dir, dir, err)
 	}

@@ -336,3 +336,45 @@ func decodePosition(b []byte) (position, error) {
 		digest: at(6),
 	}, nil
 }
+
+// ensembleRecord is what a state knows of the ensemble that it belongs to. It is immutable; its methods may be called
+// on nil, which belongs to none.
+type ensembleRecord struct {
+	cluster ClusterID
+	config  string // the text of the configuration
+}
+
+// clusterID returns the ensemble's id, zero if there is none.
+func (e *ensembleRecord) clusterID() ClusterID {
+	if e == nil {
+		return ClusterID{}
+	}
+	return e.cluster
+}
+
+// configText returns the text of the configuration, "" if there is none.
+func (e *ensembleRecord) configText() string {
+	if e == nil {
+		return ""
+	}
+	return e.config
+}
+
+// ensembleVersion begins the value of the ensemble's record.
+const ensembleVersion = 1
+
+// append adds e's value to b.
+func (e *ensembleRecord) append(b []byte) []byte {
+	b = append(append(b, ensembleVersion), e.cluster[:]...)
+	return append(b, e.config...)
+}
+
+// decodeEnsemble reads the ensemble's record.
+func decodeEnsemble(b []byte) (*ensembleRecord, error) {
+	e := &ensembleRecord{}
+	if len(b) < 1+len(e.cluster) || b[0] != ensembleVersion {
+		return nil, fmt.Errorf("%w: the ensemble's record", errDamaged)
+	}
+	e.cluster, e.config = ClusterID(b[1:]), string(b[1+len(e.cluster):])
+	return e, nil
+}

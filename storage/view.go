@@ -213,6 +213,12 @@ func (v View) SessionCount() int { return len(v.m.mu.sessions) }
 // Zxid returns the zxid of the last write that the View shows.
 func (v View) Zxid() jute.Zxid { return v.m.mu.pos.zxid }
 
+// ClusterID returns the id of the ensemble that the state belongs to; zero if none was founded.
+func (v View) ClusterID() ClusterID { return v.m.mu.ensemble.clusterID() }
+
+// EnsembleConfig returns the text of the ensemble's configuration; "" if none was founded.
+func (v View) EnsembleConfig() string { return v.m.mu.ensemble.configText() }
+
 // AppliedIndex returns the index of the last entry that the View shows.
 func (v View) AppliedIndex() uint64 { return v.m.mu.pos.index }
 

@@ -1,0 +1,174 @@
+package ensemble
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"zkd/jute"
+)
+
+// recorded is one reconfig that three servers of ZooKeeper 3.9.5 were sent, and what came of it. The version of the
+// configuration before it is written as 7.
+type recorded struct {
+	Single                    bool // standaloneEnabled=false
+	Before                    string
+	Joining, Leaving, Members *string
+	Version                   int64
+	Code                      jute.Code
+	After                     string // without the version
+}
+
+// request returns the request that was sent.
+func (c *recorded) request() *jute.ReconfigRequest {
+	r := &jute.ReconfigRequest{CurConfigID: c.Version}
+	for i, s := range []*string{c.Joining, c.Leaving, c.Members} {
+		if s == nil {
+			r.Nulls |= 1 << i
+			continue
+		}
+		*[]*string{&r.JoiningServers, &r.LeavingServers, &r.NewMembers}[i] = *s
+	}
+	return r
+}
+
+// TestApplyAnswersAsZooKeeper replays what was recorded from ZooKeeper 3.9.5, in two ensembles: with and without
+// standaloneEnabled. NewConfigNoQuorum is not decided here.
+func TestApplyAnswersAsZooKeeper(t *testing.T) {
+	file, err := os.Open("testdata/reconfig.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close() //nolint:errcheck // opened for reading only
+	lines := bufio.NewScanner(file)
+	n := 0
+	for ; lines.Scan(); n++ {
+		var c recorded
+		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
+			t.Fatal(err)
+		}
+		before, err := Parse(c.Before)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if before.Text() != c.Before {
+			t.Fatalf("text\n%s\nwant\n%s", before.Text(), c.Before)
+		}
+		next, code, why := before.Apply(c.request(), Rules{SingleVoter: c.Single})
+		want := c.Code
+		if want == jute.NewConfigNoQuorum {
+			want = jute.OK
+		}
+		if code != want || (code == jute.OK) != (why == "") {
+			t.Errorf("line %d: %v (%s), want %v: %s", n+1, code, why, want, lines.Bytes())
+		} else if c.Code == jute.OK && next.Members() != c.After {
+			t.Errorf("line %d: %s", n+1, cmp.Diff(c.After, next.Members()))
+		}
+	}
+	if err := lines.Err(); err != nil || n < 100 {
+		t.Fatalf("%d cases: %v", n, err)
+	}
+}
+
+// TestApplyIsStricter is what zkd refuses although ZooKeeper does not.
+func TestApplyIsStricter(t *testing.T) {
+	const two = "server.1=10.0.0.1:1:2;3\nserver.2=10.0.0.2:1:2;3\n"
+	before, err := Parse(two + "version=7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ joining, members, why string }{
+		{"", two + "group.1=1:2", "groups and weights"},
+		{"", two + "weight.1=1", "groups and weights"},
+		{"", two + "server.0=10.0.0.3:1:2;3", "must be positive"},
+		{"server.-1=10.0.0.3:1:2;3", "", "must be positive"},
+		{"server.3=NAME:1:2;3,server.4=name:1:5;4", "", "servers 4 and 3 share name 1"},
+		{"server.3=|;2181", "", "wanted host:port"},
+		{"", two + `server.3=10.0.0.3:1:2\;3`, "may not hold"},
+	} {
+		r := &jute.ReconfigRequest{JoiningServers: c.joining, NewMembers: c.members, CurConfigID: 7}
+		if c.members == "" {
+			r.Nulls = 4
+		}
+		if _, code, why := before.Apply(r, Rules{}); code != jute.BadArguments || !strings.Contains(why, c.why) {
+			t.Errorf("%+v: %v, %s", c, code, why)
+		}
+	}
+}
+
+func TestSeveralAddresses(t *testing.T) {
+	before, err := Parse("server.1=b:1:2|a:3:4:observer;5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "server.1=a:3:4|b:1:2:observer;0.0.0.0:5\nversion=0"; before.Text() != want {
+		t.Errorf("text %q, want %q", before.Text(), want)
+	}
+	r := &jute.ReconfigRequest{JoiningServers: "server.2=a:3:4|b:1:2;5,server.3=c:3:4;5", CurConfigID: -1, Nulls: 4}
+	if _, code, why := before.Apply(r, Rules{}); code != jute.BadArguments || !strings.Contains(why, "multiAddress") {
+		t.Errorf("%v, %s", code, why)
+	}
+	r.JoiningServers = "server.2=c:3:4|d:1:2;5,server.3=e:3:4;5"
+	if _, code, why := before.Apply(r, Rules{MultiAddress: true}); code != jute.OK {
+		t.Errorf("%v, %s", code, why)
+	}
+	if _, err := Parse("server.1=a:1:2:observer|b:1:2:participant"); err == nil {
+		t.Error("two roles")
+	}
+}
+
+func TestDiff(t *testing.T) {
+	parse := func(text string) *Config {
+		c, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &c
+	}
+	from := parse("server.1=a:1:2;3\nserver.2=b:1:2;3\nserver.3=c:1:2:observer;3\nserver.4=d:1:2;3\nversion=1")
+	to := parse("server.1=a:1:2;3\nserver.2=b:1:2:observer;3\nserver.3=c:1:5;3\nserver.5=e:1:2;3\nversion=2")
+	ids := func(list []Server) (ids []uint64) {
+		for i := range list {
+			ids = append(ids, list[i].ID)
+		}
+		return ids
+	}
+	d := Diff(from, to)
+	got := [][]uint64{ids(d.Added), ids(d.Removed), ids(d.Promoted), ids(d.Demoted), ids(d.Moved)}
+	if diff := cmp.Diff([][]uint64{{5}, {4}, {3}, {2}, {3}}, got); diff != "" {
+		t.Error(diff)
+	}
+	if same := Diff(to, to); d.Empty() || !same.Empty() {
+		t.Error("what is empty and what is not")
+	}
+}
+
+// FuzzApply checks that nothing in a request can break anything, and that what comes of it can be read again.
+func FuzzApply(f *testing.F) {
+	const two = "server.1=10.0.0.1:1:2;3\nserver.2=10.0.0.2:1:2:observer;3\nversion=7"
+	f.Add("server.3=[::1]:1:2:observer;3", "1", "", uint8(4))
+	f.Add("", "", two, uint8(0))
+	f.Fuzz(func(t *testing.T, joining, leaving, members string, nulls uint8) {
+		before, err := Parse(two)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &jute.ReconfigRequest{JoiningServers: joining, LeavingServers: leaving, NewMembers: members,
+			CurConfigID: -1, Nulls: jute.Nulls(nulls)}
+		next, code, _ := before.Apply(r, Rules{SingleVoter: true, MultiAddress: true})
+		if code != jute.OK {
+			return
+		}
+		again, err := Parse(next.Text())
+		if err != nil {
+			t.Fatalf("%q: %v", next.Text(), err)
+		}
+		if diff := cmp.Diff(next, again); diff != "" {
+			t.Errorf("read again: %s", diff)
+		}
+	})
+}

@@ -1,0 +1,149 @@
+package storage
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"zkd/jute"
+	"zkd/storage/acl"
+	"zkd/storage/ensemble"
+)
+
+// oracleEnsemble is the ensemble of an oracle. Its servers have ids of one digit.
+type oracleEnsemble struct {
+	cluster ClusterID
+	version int64
+	servers [10]string // the values of their lines
+}
+
+// members returns the lines of the servers.
+func (e *oracleEnsemble) members() string {
+	text := ""
+	for id, value := range e.servers {
+		if value != "" {
+			text += fmt.Sprintf("server.%d=%s\n", id, value)
+		}
+	}
+	return text
+}
+
+// missing reports whether the proposal's session is not there.
+func (o *oracle) missing(p *Proposal) bool {
+	return o.sessions[p.Session].ID == 0 && p.Flags&FlagLocalSession == 0
+}
+
+// foundOrReconfig evaluates what founds or changes the ensemble.
+func (o *oracle) foundOrReconfig(p *Proposal, r *Result) {
+	if p.Op == OpFoundEnsemble {
+		var body FoundTxn
+		if body.Decode(p.Body) != nil {
+			panic("the generator makes none")
+		}
+		if o.ensemble.cluster != (ClusterID{}) {
+			r.Code = jute.NodeExists
+			return
+		}
+		o.ensemble.cluster = body.ClusterID
+		o.ensemble.servers = [10]string{1: serverValue(1, false), 2: serverValue(2, false)}
+	} else if r.Code = o.reconfig(p); r.Code != jute.OK {
+		return
+	}
+	n := o.nodes["/zookeeper/config"]
+	n.data = fmt.Appendf(nil, "%sversion=%x", o.ensemble.members(), o.ensemble.version)
+	n.stat.Version, n.stat.Mzxid, n.stat.Mtime = -1, o.zxid, p.Time
+	o.event(jute.EventNodeDataChanged, "/zookeeper/config", n.acl)
+	r.Data, r.Stat = n.data, n.visible()
+}
+
+// reconfig evaluates a reconfig of the kinds that generator.reconfig makes.
+func (o *oracle) reconfig(p *Proposal) jute.Code {
+	var body ReconfigTxn
+	var req jute.ReconfigRequest
+	if body.Decode(p.Body) != nil {
+		panic("the generator makes none")
+	}
+	d := jute.NewDecoder(body.Request)
+	req.Decode(&d)
+	next := o.ensemble
+	for _, id := range strings.Split(req.LeavingServers, ",") {
+		n, _ := strconv.Atoi(id)
+		next.servers[n] = ""
+	}
+	if id, value, ok := strings.Cut(req.JoiningServers, "="); ok {
+		next.servers[id[len(id)-1]-'0'] = value
+	}
+	voters := strings.Count(next.members(), ":participant;")
+	switch {
+	case o.missing(p):
+		return jute.SessionExpired
+	case o.ensemble.cluster == ClusterID{}:
+		return jute.Unimplemented
+	case p.Code == jute.ReconfigInProgress:
+		return p.Code
+	case req.CurConfigID != -1 && req.CurConfigID != o.ensemble.version:
+		return jute.BadVersion
+	case voters < 1 || voters < 2 && p.Flags&FlagSingleVoter == 0:
+		return jute.BadArguments
+	case p.Code != jute.OK:
+		return p.Code
+	case !acl.Allowed(o.nodes["/zookeeper/config"].acl, jute.PermWrite, p.Identities):
+		return jute.NoAuth
+	case body.BaseVersion != o.ensemble.version || body.Members != next.members():
+		return jute.ReconfigInProgress
+	}
+	o.ensemble = next
+	o.ensemble.version = int64(o.zxid)
+	return jute.OK
+}
+
+// serverValue returns the value of a server's line.
+func serverValue(id int, observer bool) string {
+	role := "participant"
+	if observer {
+		role = "observer"
+	}
+	return fmt.Sprintf("10.0.0.%d:2888:3888:%s;10.0.0.%d:2181", id, role, id)
+}
+
+// found makes p found the ensemble.
+func (g *generator) found(p *Proposal) {
+	config := fmt.Appendf(nil, "server.1=%s\nserver.2=%s\nversion=0", serverValue(1, false), serverValue(2, false))
+	p.Op = OpFoundEnsemble
+	p.Body = (&FoundTxn{ClusterID: ClusterID{byte(1 + g.r.IntN(9))}, Config: config}).Append(nil)
+}
+
+// reconfig makes p a reconfig, mostly as a leader prepares it that has applied everything.
+func (g *generator) reconfig(p *Proposal) {
+	p.Op = jute.OpReconfig
+	p.Flags |= pick(g, 0, FlagSingleVoter)
+	p.Code = pick(g, jute.OK, jute.OK, jute.OK, jute.OK, jute.ReconfigInProgress, jute.NewConfigNoQuorum)
+	p.Identities = pick(g, []jute.ID{{Scheme: "super"}}, []jute.ID{{Scheme: "super"}}, p.Identities)
+	req := jute.ReconfigRequest{Nulls: 4, CurConfigID: pick[int64](g, -1, -1, 3)}
+	if g.r.IntN(2) == 0 {
+		id := 1 + g.r.IntN(5)
+		req.JoiningServers = fmt.Sprintf("server.%d=%s", id, serverValue(id, g.r.IntN(3) == 0))
+	}
+	if g.r.IntN(2) == 0 {
+		req.LeavingServers = pick(g, "1", "2", "3,4", "5", "1,2,3,4,5")
+	}
+	present, err := ensemble.Parse(g.config())
+	if err != nil {
+		panic(err) // it was made from such requests
+	}
+	if g.r.IntN(3) == 0 {
+		req.CurConfigID = present.Version
+	}
+	body := ReconfigTxn{BaseVersion: present.Version, Request: req.Append(nil)}
+	if next, code, _ := present.Apply(&req, ensemble.Rules{SingleVoter: true}); code == jute.OK {
+		body.Members = next.Members()
+	}
+	switch g.r.IntN(10) {
+	case 0:
+		body.BaseVersion--
+	case 1:
+		body.Members = ""
+	}
+	p.Body = slices.Clip(body.Append(nil))
+}

@@ -1,0 +1,380 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"zkd/jute"
+)
+
+// stage puts a checkpoint of a machine that has applied the harness's log, and more of its entries, where Restore
+// takes it from.
+func (h *harness) stage(more ...*Proposal) (dir string) {
+	h.t.Helper()
+	dir = "state" + stagedSuffix
+	donor, err := OpenMachine(MachineOptions{Dir: "donor", FS: h.fs})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	entries := h.log
+	if len(more) > 0 {
+		b := AppendEntryHeader(nil, 7, uint64(len(h.log)))
+		for _, p := range more {
+			b = AppendProposal(b, p)
+		}
+		entries = append(entries, b)
+	}
+	for i, data := range entries {
+		if err := donor.Apply(uint64(i)+1, 1, data, discard{}); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	index, term, err := donor.Checkpoint(context.Background(), dir)
+	if err != nil || index != uint64(len(entries)) || term != 1 {
+		h.t.Fatalf("checkpoint of entry %d, term %d, want %d: %v", index, term, len(entries), err)
+	}
+	if err := errors.Join(donor.Close(), h.fs.RemoveAll("donor")); err != nil {
+		h.t.Fatal(err)
+	}
+	h.log = entries
+	return dir
+}
+
+// restore installs such a checkpoint.
+func (h *harness) restore(more ...*Proposal) {
+	h.t.Helper()
+	if err := h.m.Restore(h.stage(more...)); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// sessionProposal makes a session.
+func sessionProposal(id jute.SessionID) *Proposal {
+	return &Proposal{Op: jute.OpCreateSession, Session: id, Body: (&SessionTxn{Owner: 1}).Append(nil)}
+}
+
+// TestRestore checks that after Restore nothing shows of the state before it, and that the machine goes on from
+// there.
+func TestRestore(t *testing.T) {
+	h := newHarness(t, MachineOptions{})
+	h.apply(sessionProposal(1), createProposal("/a", []byte("old"), 0), createProposal("/gone", nil, 0),
+		createProposal("/dir", nil, 0))
+	h.apply(createProposal("/dir/x", nil, 0)) // the names below /dir are followed from now on
+	before := h.m.View()
+	node, _ := before.Get("/a")
+	if _, ok := before.Get("/gone"); !ok {
+		t.Fatal("no /gone")
+	}
+	before.Close()
+	ephemeral := createProposal("/dir/e", nil, 1)
+	ephemeral.Session = 2
+	id := [16]byte{9}
+	h.restore(setDataProposal("/a", []byte("new")), deleteProposal("/gone"), sessionProposal(2), ephemeral,
+		createProposal("/zookeeper/quota/a", nil, 0),
+		createProposal("/zookeeper/quota/a/zookeeper_limits",
+			[]byte("count=-1,bytes=3;byteHardLimit=3;countHardLimit=-1"), 0),
+		createProposal("/zookeeper/quota/a/zookeeper_stats", []byte("count=1,bytes=3"), 0),
+		&Proposal{Op: OpFoundEnsemble, Body: (&FoundTxn{ClusterID: id}).Append(nil)})
+	if string(node.Data()) != "old" {
+		t.Errorf("a node from before has data %q", node.Data())
+	}
+	view := h.m.View()
+	node, _ = view.Get("/a")
+	_, gone := view.Exists("/gone")
+	_, session := view.Session(2)
+	if string(node.Data()) != "new" || gone || !session || view.AppliedIndex() != 3 || view.ClusterID() != id {
+		t.Errorf("after the restore: data %q, deleted znode %t, new session %t, entry %d, cluster %x", node.Data(),
+			gone, session, view.AppliedIndex(), view.ClusterID())
+	}
+	if got := view.EphemeralsOf(2, "", nil); len(got) != 1 {
+		t.Errorf("ephemerals %q", got)
+	}
+	if err := view.Err(); err != nil {
+		t.Error(err)
+	}
+	view.Close()
+	if h.m.AppliedIndex() != 3 || h.m.DurableIndex() != 3 || h.m.ClusterID() != id {
+		t.Errorf("applied %d, durable %d, cluster %x", h.m.AppliedIndex(), h.m.DurableIndex(), h.m.ClusterID())
+	}
+	over := setDataProposal("/a", []byte("more than the quota"))
+	over.Flags |= FlagEnforceQuota
+	out := h.apply(createProposal("/dir/e", nil, 0), createProposal("/gone", nil, 0), over)
+	for _, want := range []string{"nodeExists", "/gone", "quotaExceeded"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if err := h.m.Flush(context.Background()); err != nil || h.m.DurableIndex() != 4 {
+		t.Errorf("flush: durable %d, %v", h.m.DurableIndex(), err)
+	}
+	want := dumpState(h.m, true)
+	h.crash()
+	if got := dumpState(h.m, true); got != want {
+		t.Errorf("after a crash:\n%s\nwant\n%s", got, want)
+	}
+	checkStore(t, h.m)
+}
+
+// TestRestoreUnderReaders reads and flushes while the state is replaced again and again: each View shows one of the
+// states, whole.
+func TestRestoreUnderReaders(t *testing.T) {
+	h := newHarness(t, MachineOptions{CacheBytes: 32 << 10})
+	h.apply(sessionProposal(1), createProposal("/a", []byte("0"), 0), createProposal("/b", []byte("0"), 0))
+	var done atomic.Bool
+	var readers sync.WaitGroup
+	for range 3 {
+		readers.Go(func() {
+			for last := jute.Zxid(0); !done.Load(); {
+				view := h.m.View()
+				a, _ := view.Get("/a")
+				b, _ := view.Get("/b")
+				names, _ := view.Children("/", nil)
+				zxid := view.Zxid()
+				if string(a.Data()) != string(b.Data()) || len(names) != 3 || view.Err() != nil || zxid < last {
+					t.Errorf("a %q, b %q, children %q, zxid %d after %d: %v", a.Data(), b.Data(), names, zxid, last,
+						view.Err())
+				}
+				last = zxid
+				view.Close()
+				if err := h.m.Flush(context.Background()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for i := range 20 {
+		value := []byte(fmt.Sprint(i))
+		h.restore(setDataProposal("/a", value), setDataProposal("/b", value))
+		h.apply(setDataProposal("/b", append(value, 'x')), setDataProposal("/a", append(value, 'x')))
+	}
+	done.Store(true)
+	readers.Wait()
+}
+
+// TestRestoreFailureIsFinal checks that a state that cannot be put into its place stops the machine, whose readers
+// are told.
+func TestRestoreFailureIsFinal(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		stage func(t *testing.T, h *harness)
+		want  string
+	}{
+		{"nothing is staged", func(*testing.T, *harness) {}, "there is no state"},
+		{"an older state", func(t *testing.T, h *harness) {
+			h.stage()
+			h.apply(&Proposal{Op: jute.OpError})
+		}, "ends at log entry 1, but entry 2 was applied"},
+		{"a damaged state", func(t *testing.T, h *harness) {
+			for _, path := range listSorted(h.fs, h.stage()) {
+				if strings.Contains(path, "MANIFEST") {
+					if err := writeFile(h.fs, path, "no manifest"); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}, "restore the state from state.staged"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			told := make(chan error, 1) // OnFatal is called once
+			h := newHarness(t, MachineOptions{OnFatal: func(err error) { told <- err }})
+			h.apply(sessionProposal(1), createProposal("/a", make([]byte, 1000), 0))
+			c.stage(t, h)
+			err := h.m.Restore("state" + stagedSuffix)
+			if !errors.Is(err, ErrDiskFailed) || !strings.Contains(err.Error(), c.want) {
+				t.Fatalf("restore: %v", err)
+			}
+			if err := <-told; !errors.Is(err, ErrDiskFailed) {
+				t.Errorf("told %v", err)
+			}
+			view := h.m.View()
+			view.Get("/a")
+			view.Children("/", nil)
+			view.EphemeralsOf(1, "", nil)
+			if view.Err() == nil {
+				t.Error("a view does not say that the state is gone")
+			}
+			view.Close()
+			_, _, err = h.m.Checkpoint(context.Background(), "copy")
+			if err == nil {
+				t.Error("a checkpoint was made")
+			}
+			if err := h.m.Apply(9, 1, nil, discard{}); err == nil {
+				t.Error("an entry was applied")
+			}
+			_ = h.m.Close() // fails as the disk does
+			h.m = nil
+		})
+	}
+}
+
+// TestCheckpointTellsItsPosition makes checkpoints while entries are applied and flushed: index and term are those of
+// the copy.
+func TestCheckpointTellsItsPosition(t *testing.T) {
+	fs := vfs.NewMem()
+	m, err := OpenMachine(MachineOptions{Dir: "state", FS: fs, FlushRequests: 3, MemTableBytes: 256 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	term := func(index uint64) uint64 { return 1 + index/7 }
+	var done atomic.Bool
+	var applier sync.WaitGroup
+	applier.Go(func() {
+		for index := uint64(1); !done.Load(); index++ {
+			entry := AppendProposal(AppendEntryHeader(nil, 1, index), &Proposal{Op: jute.OpError})
+			if err := m.Apply(index, term(index), entry, discard{}); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	last := uint64(0)
+	for i := range 30 {
+		dir := fmt.Sprint("copy-", i)
+		index, got, err := m.Checkpoint(context.Background(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := OpenMachine(MachineOptions{Dir: dir, FS: fs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.AppliedIndex() != index || index > 0 && got != term(index) || index < last {
+			t.Errorf("checkpoint after %d holds entry %d, told %d of term %d", last, c.AppliedIndex(), index, got)
+		}
+		last = index
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	done.Store(true)
+	applier.Wait()
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tableGate holds back the writes of tables in the directory state once it is armed.
+type tableGate struct {
+	armed   atomic.Bool
+	stuck   chan struct{} // has the first write that is held back; the others are not waited for
+	release chan struct{}
+	old     atomic.Pointer[diskFault] // of the store that is being replaced
+	late    atomic.Int64              // writes that came when it was retired already
+}
+
+var _ errorfs.Injector = (*tableGate)(nil)
+
+func (g *tableGate) String() string { return "table gate" }
+
+// MaybeError implements errorfs.Injector.
+func (g *tableGate) MaybeError(op errorfs.Op) error {
+	if !g.armed.Load() || op.Kind != errorfs.OpFileWrite || !strings.HasPrefix(op.Path, "state/") ||
+		!strings.HasSuffix(op.Path, ".sst") {
+		return nil
+	}
+	select {
+	case <-g.release:
+		if g.old.Load().retired.Load() {
+			g.late.Add(1)
+		}
+		return nil
+	case g.stuck <- struct{}{}:
+	default:
+	}
+	<-g.release
+	return nil
+}
+
+// gatedHarness returns a harness on a gate. Its machine must not fail.
+func gatedHarness(t *testing.T) (*harness, *tableGate) {
+	t.Helper()
+	gate := &tableGate{stuck: make(chan struct{}, 1), release: make(chan struct{})}
+	h := &harness{t: t, fs: vfs.NewMem()}
+	m, err := OpenMachine(MachineOptions{
+		Dir: "state", FS: errorfs.Wrap(h.fs, gate), OnFatal: func(err error) { t.Errorf("told %v", err) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.m = m
+	return h, gate
+}
+
+// restoreOver restores from dir while a write of the old store is held back, and lets that go once the store is
+// retired.
+func (h *harness) restoreOver(dir string, gate *tableGate) {
+	h.t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	<-gate.stuck
+	old := h.m.store
+	gate.old.Store(&old.fault)
+	restored := make(chan error, 1)
+	go func() { restored <- h.m.Restore(dir) }()
+	for !old.fault.retired.Load() {
+		if time.Now().After(deadline) {
+			h.t.Fatal("the old store was not retired")
+		}
+		runtime.Gosched()
+	}
+	close(gate.release)
+	if err := <-restored; err != nil {
+		h.t.Fatal(err)
+	}
+	if late := gate.late.Load(); late > 0 {
+		h.t.Errorf("the old store wrote %d times more", late)
+	}
+	view := h.m.View()
+	defer view.Close()
+	if _, ok := view.Get("/new"); !ok || view.Err() != nil {
+		h.t.Errorf("the new state is not there: %v", view.Err())
+	}
+}
+
+// TestFlushOutlivesRestore checks that who waits for a flush is not told that the machine is closed because the state
+// was replaced by one that is durable.
+func TestFlushOutlivesRestore(t *testing.T) {
+	h, gate := gatedHarness(t)
+	h.apply(sessionProposal(1))
+	dir := h.stage(createProposal("/new", nil, 0))
+	gate.armed.Store(true)
+	flushed := make(chan error, 1)
+	go func() { flushed <- h.m.Flush(context.Background()) }()
+	h.restoreOver(dir, gate)
+	if err := errors.Join(<-flushed, h.m.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRestoreEndsACompaction replaces a state whose compaction is in the middle of a write: nothing of it is written
+// any more, and nobody is told that its writes fail.
+func TestRestoreEndsACompaction(t *testing.T) {
+	h, gate := gatedHarness(t)
+	h.m.store.compactions.pause()
+	for i := range 3 {
+		proposals := []*Proposal{sessionProposal(1)}
+		for j := range 2000 { // so that a table takes more than one write
+			proposals = append(proposals, createProposal(fmt.Sprintf("/%d-%d", i, j), make([]byte, 100), 0))
+		}
+		h.apply(proposals...)
+		if err := h.m.Flush(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := h.stage(createProposal("/new", nil, 0))
+	gate.armed.Store(true)
+	h.m.store.compactions.release()
+	h.restoreOver(dir, gate)
+	if err := errors.Join(h.m.Flush(context.Background()), h.m.Close()); err != nil {
+		t.Error(err)
+	}
+}
