@@ -127,6 +127,11 @@ func (r *run) loop(name string, generatorOf func(int) generator) (Result, error)
 	if err != nil {
 		return Result{Name: name}, err
 	}
+	return r.loopOn(conns, name, generatorOf)
+}
+
+// loopOn runs a closed load on conns, which it closes.
+func (r *run) loopOn(conns []*client.Conn, name string, generatorOf func(int) generator) (Result, error) {
 	defer closeAll(conns)
 	rec := newRecorder()
 	done := make(chan error, 1) // the one error of parallel

@@ -69,6 +69,8 @@ var figures = []struct {
 	{"memory (MiB)", func(r *Result) float64 { return float64(r.RSSBytes) / (1 << 20) }},
 	{"memory each (bytes)", func(r *Result) float64 { return r.UnitBytes }},
 	{"restart (ms)", func(r *Result) float64 { return r.RestartMillis }},
+	{"gap (ms)", func(r *Result) float64 { return r.GapMillis }},
+	{"longest gap (ms)", func(r *Result) float64 { return r.GapMaxMillis }},
 }
 
 func latencyOf(r *Result, of func(*Latency) int64) float64 {

@@ -6,11 +6,12 @@
 // connection, one goroutine a connection, which reads all replies that have come, records them, and answers with as
 // many new requests in one write: the client stays cheap, so that the server is what is measured. The paced load is
 // open: requests are due at even intervals whatever the server does, and latencies count from when they were due. The
-// others look at memory (idle, watches, million), at the delivery of events (fanout) and at restarts (million).
+// others look at memory (idle, watches, million), at the delivery of events (fanout) and at restarts (million). On an
+// ensemble connections are spread over all servers; beside reads on the followers alone, and failover ends the leader.
 //
 // The package owns: the loads, their recording, the results, the two tables. It must never know what kind of server
-// it loads: a Target is an address, and two functions that read its usage and restart it. Of the module it imports
-// the codec only, so that nothing of the server under test can leak into the measurement.
+// it loads: a Target is addresses, two functions that read its usage and restart it, and who leads and how to end it.
+// Of the module it imports the codec only, so that nothing of the server under test can leak into the measurement.
 //
 // Invariants:
 //

@@ -28,6 +28,7 @@ const (
 	outstandingMax = 1_000 // with short requests; bytesOnWayMax bounds long ones
 	countMax       = 50_000_000
 	rateMax        = 1_000_000
+	failoversMax   = 1000
 	sizeMax        = 1 << 20
 	durationMax    = time.Hour
 	// bytesOnWayMax is what may be on its way on one connection. More could fill the buffers of both sides, so that
@@ -78,6 +79,10 @@ func Loads() []Load {
 			with(func(o *Options) {
 				o.Clients, o.SizeBytes, o.Count, o.Rate, o.Duration = 32, 100, 1_000_000, 4000, 30*time.Second
 			}), (*run).million},
+		{"beside", "reads on the followers of an ensemble while paced writes go to its leader",
+			with(func(o *Options) { o.Clients, o.Outstanding, o.Rate = 64, 1, 2000 }), (*run).beside},
+		{"failover", "end the leader of an ensemble, by SIGKILL and SIGTERM in turn; the gap in acknowledged writes",
+			with(func(o *Options) { o.Clients, o.Count, o.Warmup = 2, 3, 3*time.Second }), (*run).failover},
 	}
 }
 
@@ -169,8 +174,10 @@ func (o Options) Validate() error {
 		errs = append(errs, fmt.Errorf("size times outstanding is %d bytes: it may be %d", onWay, bytesOnWayMax))
 	}
 	switch o.Load {
-	case "paced":
+	case "paced", "beside":
 		within("rate", o.Rate, 1, rateMax)
+	case "failover":
+		within("count", o.Count, 1, failoversMax)
 	case "idle", "million":
 		within("count", o.Count, 1, countMax)
 	case "watches":
@@ -182,7 +189,7 @@ func (o Options) Validate() error {
 // String is the load with its shape, as ParseCase reads it for the closed loads.
 func (o Options) String() string {
 	switch o.Load {
-	case "idle", "watches", "million":
+	case "idle", "watches", "million", "failover":
 		return fmt.Sprintf("%s#%d", o.Load, o.Count)
 	case "mixed":
 		return fmt.Sprintf("mixed:%dx%d@%d", o.Clients, o.Outstanding, o.ReadPercent)
@@ -190,6 +197,8 @@ func (o Options) String() string {
 		return o.Load
 	case "paced":
 		return fmt.Sprintf("paced:%d@%d/%d", o.Clients, o.ReadPercent, o.Rate)
+	case "beside":
+		return fmt.Sprintf("beside:%dx%d/%d", o.Clients, o.Outstanding, o.Rate)
 	case "fanout":
 		return fmt.Sprintf("fanout:%d", o.Clients)
 	default:

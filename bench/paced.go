@@ -32,17 +32,31 @@ func (r *run) pace(name string) (Result, error) {
 		return Result{Name: name}, err
 	}
 	defer closeAll(conns)
+	p, err := r.newPacer(conns, r.mixed)
+	if err != nil {
+		return Result{Name: name}, err
+	}
+	return r.conclude(name, p.rec, conns, p.start())
+}
+
+// newPacer returns a paced load on conns that has not begun.
+func (r *run) newPacer(conns []*client.Conn, generatorOf func(int) generator) (*pacer, error) {
 	p := &pacer{run: r, rec: newRecorder(), lines: make([]pacedLine, len(conns))}
 	for i, conn := range conns {
 		if err := conn.SetDeadline(r.o.Warmup + r.o.Duration + grace); err != nil {
-			return Result{Name: name}, err
+			return nil, err
 		}
-		p.lines[i] = pacedLine{conn: conn, next: r.mixed(i), due: make(chan int64, pacedBacklog)}
+		p.lines[i] = pacedLine{conn: conn, next: generatorOf(i), due: make(chan int64, pacedBacklog)}
 	}
+	return p, nil
+}
+
+// start begins the load and returns what tells that it is over, once its recorder is stopping.
+func (p *pacer) start() <-chan error {
 	done := make(chan error, 1) // the one result of parallel
 	go func() {
-		done <- parallel(len(conns)+1, len(conns)+1, func(i int) error {
-			if i == len(conns) {
+		done <- parallel(len(p.lines)+1, len(p.lines)+1, func(i int) error {
+			if i == len(p.lines) {
 				p.send()
 			} else {
 				p.receive(i)
@@ -50,7 +64,7 @@ func (r *run) pace(name string) (Result, error) {
 			return nil
 		})
 	}()
-	return r.conclude(name, p.rec, conns, done)
+	return done
 }
 
 // pacer is one paced load. Its send runs on one goroutine, receive on one for each connection.

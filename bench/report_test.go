@@ -47,6 +47,7 @@ var sample = []Result{
 	},
 	{Name: "idle#5000", Requests: 5000, UnitBytes: 7168.4, Unit: "session", RSSBytes: 100 << 20},
 	{Name: "million#1000000 restart", RestartMillis: 87.6},
+	{Name: "failover#3 kill -9, client of a follower", Requests: 3, GapMillis: 123.4, GapMaxMillis: 456.7},
 }
 
 func TestTables(t *testing.T) {
@@ -114,6 +115,10 @@ func TestParseCase(t *testing.T) {
 		"write":             {want: "write:250x100"},
 		"million#1000":      {want: "million#1000"},
 		"fanout:10":         {want: "fanout:10"},
+		"beside:64x1/500":   {want: "beside:64x1/500"},
+		"failover#5":        {want: "failover#5"},
+		"failover#1001":     {err: "count is 1001"},
+		"beside/0":          {err: "rate is 0"},
 		"idle#50":           {want: "idle#50"},
 		"latency":           {want: "latency"},
 		"paced":             {want: "paced:64@0/8000"},

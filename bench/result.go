@@ -35,6 +35,10 @@ type Result struct {
 	Unit      string  `json:"unit,omitempty"`
 	// RestartMillis is the time from the start of the killed server to its first answered read.
 	RestartMillis float64 `json:"restartMillis,omitempty"`
+	// GapMillis is the longest time between two acknowledged writes of a client when the leader ended: the median of
+	// all times that it did. GapMaxMillis is the longest of all.
+	GapMillis    float64 `json:"gapMillis,omitempty"`
+	GapMaxMillis float64 `json:"gapMaxMillis,omitempty"`
 }
 
 // ErrorCount returns the number of all errors.
@@ -50,7 +54,7 @@ func (r *Result) ErrorCount() int64 {
 func WriteTable(w io.Writer, results []Result) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	line(table, "load", "requests", "req/s", "p50", "p99", "p99.9", "max", "errors", "cpu/req", "rss", "bytes each",
-		"restart")
+		"restart", "gap", "longest")
 	for i := range results {
 		r := &results[i]
 		latency := [4]string{"-", "-", "-", "-"}
@@ -64,7 +68,7 @@ func WriteTable(w io.Writer, results []Result) error {
 		line(table, r.Name, known(float64(r.Requests), "%.0f"), known(r.PerSecond, "%.0f"),
 			latency[0], latency[1], latency[2], latency[3], strconv.FormatInt(r.ErrorCount(), 10),
 			known(r.CPUMicros, "%.1fµs"), known(float64(r.RSSBytes)/(1<<20), "%.1fMiB"), each,
-			known(r.RestartMillis, "%.0fms"))
+			known(r.RestartMillis, "%.0fms"), known(r.GapMillis, "%.0fms"), known(r.GapMaxMillis, "%.0fms"))
 	}
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("write the table: %w", err)

@@ -15,9 +15,13 @@ import (
 	"zkd/jute"
 )
 
-// Target is the server that a load runs on.
+// Target is the server, or the ensemble, that a load runs on.
 type Target struct {
 	Addr string // host:port of the client port
+	// More are the client ports of the other servers of an ensemble. Connections are spread over all in turn.
+	More []string
+	// Ensemble is what some loads do to the servers of an ensemble; nil if it cannot be done.
+	Ensemble Ensemble
 	// Usage reads what the server uses; nil if that cannot be known.
 	Usage func() (process.Usage, error)
 	// Restart kills the server, starts it again and returns the time to the first answered read of path; nil if it
@@ -26,6 +30,19 @@ type Target struct {
 	// Disposable means that what a load has created may stay.
 	Disposable bool
 }
+
+// Ensemble knows and ends the servers of an ensemble. Servers are numbered from 0: Target.Addr, then Target.More.
+type Ensemble interface {
+	// Leader returns the number of the server that leads, once there is one.
+	Leader(ctx context.Context) (int, error)
+	// End sends a server SIGKILL, or SIGTERM if clean is set, and returns at once.
+	End(server int, clean bool)
+	// Revive waits until a server has ended, starts it again and returns once it serves.
+	Revive(ctx context.Context, server int) error
+}
+
+// addrs are the client ports of all servers.
+func (t *Target) addrs() []string { return append([]string{t.Addr}, t.More...) }
 
 // sessionTimeout is what is asked for: the longest that the defaults of ZooKeeper give is 40 s.
 const sessionTimeout = 40 * time.Second
@@ -125,11 +142,18 @@ func (r *run) makeNodes(n int) error {
 	return r.createMany(r.admin, n, r.node, r.data)
 }
 
-// dial opens n connections, in the order of their numbers.
-func (r *run) dial(n int) ([]*client.Conn, error) {
+// dial opens n connections, in the order of their numbers, to all servers in turn.
+func (r *run) dial(n int) ([]*client.Conn, error) { return r.dialTo(r.target.addrs(), n) }
+
+// dialTo opens n connections to the servers of addrs in turn. Each server has by then applied what the run has written.
+func (r *run) dialTo(addrs []string, n int) ([]*client.Conn, error) {
 	conns := make([]*client.Conn, n)
 	err := parallel(n, dialers, func(i int) (err error) {
-		conns[i], err = client.Dial(r.ctx, r.target.Addr, sessionTimeout)
+		conns[i], err = client.Dial(r.ctx, addrs[i%len(addrs)], sessionTimeout)
+		if err == nil && len(r.target.More) > 0 {
+			request := jute.PathRequest{Path: "/"}
+			_, _, err = conns[i].Do(jute.OpSync, request.Append)
+		}
 		return err
 	})
 	if err != nil {

@@ -2,6 +2,8 @@ package bench
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -42,7 +44,8 @@ func TestLoads(t *testing.T) {
 		"create": {jute.OpCreate}, "multi": {jute.OpMulti, -jute.OpSetData},
 		"latency": {jute.OpGetData, jute.OpSetData}, "paced": {jute.OpSetData},
 		"fanout": {jute.OpAddWatch, jute.OpSetData}, "idle": {jute.OpPing}, "watches": {jute.OpExists},
-		"million": {jute.OpCreate, jute.OpSetData},
+		"million": {jute.OpCreate, jute.OpSetData}, "beside": {jute.OpGetData, jute.OpSetData, jute.OpSync},
+		"failover": {jute.OpSetData},
 	}
 	for _, load := range Loads() {
 		t.Run(load.Name, func(t *testing.T) {
@@ -52,6 +55,10 @@ func TestLoads(t *testing.T) {
 				o.Count = 50
 			}
 			target := Target{Addr: server.Addr, Usage: growingUsage()}
+			if load.Name == "beside" || load.Name == "failover" {
+				target.More, target.Ensemble = []string{server.Addr, server.Addr}, &fakeEnsemble{server: server}
+				o.Count = 1
+			}
 			target.Restart = func(_ context.Context, path string) (time.Duration, error) {
 				if !strings.HasSuffix(path, "/d2/499") {
 					t.Errorf("restart reads %s, want the last znode", path)
@@ -71,7 +78,8 @@ func TestLoads(t *testing.T) {
 				}
 			}
 			for _, r := range results {
-				if r.ErrorCount() != 0 || r.RSSBytes == 0 || r.Requests == 0 && r.RestartMillis == 0 {
+				isEmpty := r.RSSBytes == 0 && r.GapMillis == 0 || r.Requests == 0 && r.RestartMillis == 0
+				if r.ErrorCount() != 0 || isEmpty {
 					t.Errorf("result %+v", r)
 				}
 			}
@@ -79,6 +87,75 @@ func TestLoads(t *testing.T) {
 				t.Errorf("%d znodes are left, want the root alone", n)
 			}
 		})
+	}
+}
+
+// fakeEnsemble is one fake that is all servers of an ensemble: it is down for a while when its leader ends.
+type fakeEnsemble struct {
+	server *fakeserver.Server
+	down   time.Duration
+	ends   []bool // clean or not, in order
+	back   chan struct{}
+}
+
+func (e *fakeEnsemble) Leader(context.Context) (int, error) { return 1, nil }
+
+func (e *fakeEnsemble) End(_ int, clean bool) {
+	e.ends, e.back = append(e.ends, clean), make(chan struct{})
+	e.server.Down(true)
+	time.AfterFunc(e.down, func() {
+		e.server.Down(false)
+		close(e.back)
+	})
+}
+
+func (e *fakeEnsemble) Revive(context.Context, int) error {
+	<-e.back
+	return nil
+}
+
+// TestFailoverMeasuresTheGap finds the time in which no server was there, in each of its four figures.
+func TestFailoverMeasuresTheGap(t *testing.T) {
+	const down = 250 * time.Millisecond
+	server := fakeserver.Start(t, fakeserver.Faults{})
+	e := &fakeEnsemble{server: server, down: down}
+	o := small("failover")
+	o.Count = 2
+	target := Target{Addr: server.Addr, More: []string{server.Addr, server.Addr}, Ensemble: e, Disposable: true}
+	results, err := Run(t.Context(), target, o)
+	if err != nil || len(results) != 4 {
+		t.Fatalf("%d results and %v, want 4", len(results), err)
+	}
+	for _, r := range results {
+		if r.Requests != 2 || r.GapMillis < 250 || r.GapMaxMillis > 10_000 {
+			t.Errorf("%s: %d gaps of %.0f ms, want 2 of 250 or little more", r.Name, r.Requests, r.GapMillis)
+		}
+	}
+	if want := []bool{false, true, false, true}; !slices.Equal(e.ends, want) {
+		t.Errorf("servers were ended cleanly %v, want %v", e.ends, want)
+	}
+}
+
+// TestEnsembleLoadsNeedServers refuses one server where several are needed.
+func TestEnsembleLoadsNeedServers(t *testing.T) {
+	for _, load := range []string{"beside", "failover"} {
+		server := fakeserver.Start(t, fakeserver.Faults{})
+		if _, err := Run(t.Context(), Target{Addr: server.Addr}, small(load)); !errors.Is(err, errNoEnsemble) {
+			t.Errorf("%s: error %v, want errNoEnsemble", load, err)
+		}
+	}
+}
+
+// TestConnectionsAreSpread sees each server get its share.
+func TestConnectionsAreSpread(t *testing.T) {
+	first, second := fakeserver.Start(t, fakeserver.Faults{}), fakeserver.Start(t, fakeserver.Faults{})
+	o := small("read")
+	o.Clients = 4
+	target := Target{Addr: first.Addr, More: []string{second.Addr}, Disposable: true}
+	results, err := Run(t.Context(), target, o) // the second has no znodes: its reads fail, and are counted
+	got := [2]int{first.Count(jute.OpSync), second.Count(jute.OpSync)}
+	if err != nil || results[0].Errors["noNode"] == 0 || got != [2]int{2, 2} {
+		t.Errorf("%v connections, %v and %v; want 2 each", got, results, err)
 	}
 }
 

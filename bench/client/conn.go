@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"zkd/jute"
@@ -29,6 +30,9 @@ const callWithin = 60 * time.Second
 // its zoo.cfg), not serving yet, or not a ZooKeeper server.
 var ErrRefused = errors.New("connection closed during the handshake; raise maxClientCnxns if the server is up")
 
+// ErrExpired means that the servers have ended the session.
+var ErrExpired = errors.New("session expired")
+
 // ErrOutOfOrder means that a reply did not answer the oldest outstanding request.
 var ErrOutOfOrder = errors.New("reply out of order")
 
@@ -37,6 +41,9 @@ var ErrOutOfOrder = errors.New("reply out of order")
 type Conn struct {
 	Session jute.SessionID
 	Timeout time.Duration // as the server has negotiated it
+
+	passwd []byte    // of the session
+	zxid   jute.Zxid // the latest that Do has seen
 
 	nc   net.Conn
 	in   []byte // buffer of what was read
@@ -48,6 +55,18 @@ type Conn struct {
 // Dial connects to addr and asks for a new session with the given timeout; all of it is over by ctx's deadline. It
 // fails with ErrRefused, wrapped, when the server closes the connection instead of answering.
 func Dial(ctx context.Context, addr string, timeout time.Duration) (*Conn, error) {
+	return dial(ctx, addr, &Conn{Timeout: timeout, passwd: make([]byte, 16)})
+}
+
+// Reattach connects to addr with the session of old, which is cut. It fails with ErrExpired, wrapped, if the session
+// is gone.
+func Reattach(ctx context.Context, addr string, old *Conn) (*Conn, error) {
+	old.Cut()
+	return dial(ctx, addr, &Conn{Session: old.Session, Timeout: old.Timeout, passwd: old.passwd, zxid: old.zxid})
+}
+
+// dial connects c, which has what the handshake asks for.
+func dial(ctx context.Context, addr string, c *Conn) (*Conn, error) {
 	var d net.Dialer
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
@@ -55,22 +74,23 @@ func Dial(ctx context.Context, addr string, timeout time.Duration) (*Conn, error
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", addr, err)
 	}
-	c := &Conn{nc: nc}
+	c.nc = nc
 	deadline, _ := ctx.Deadline() // set above, or an earlier one of the caller
-	if err := c.handshake(timeout, deadline); err != nil {
+	if err := c.handshake(deadline); err != nil {
 		_ = nc.Close() // the handshake's error says more
 		return nil, fmt.Errorf("open a session on %s: %w", addr, err)
 	}
 	return c, nil
 }
 
-func (c *Conn) handshake(timeout time.Duration, deadline time.Time) error {
+func (c *Conn) handshake(deadline time.Time) error {
 	if err := c.nc.SetDeadline(deadline); err != nil {
 		return err
 	}
 	request := jute.ConnectRequest{
-		TimeoutMillis: int32(min(timeout.Milliseconds(), 1<<30)), //nolint:gosec // bounded
-		Passwd:        make([]byte, 16), HasReadOnly: true,
+		LastZxidSeen:  c.zxid,
+		TimeoutMillis: int32(min(c.Timeout.Milliseconds(), 1<<30)), //nolint:gosec // bounded
+		SessionID:     c.Session, Passwd: c.passwd, HasReadOnly: true,
 	}
 	frame, mark := jute.BeginFrame(nil)
 	if err := c.Write(jute.EndFrame(request.Append(frame), mark)); err != nil {
@@ -86,10 +106,13 @@ func (c *Conn) handshake(timeout time.Duration, deadline time.Time) error {
 	if d.Err() != nil {
 		return fmt.Errorf("read the connect response: %w", d.Err())
 	}
+	if response.TimeoutMillis <= 0 && c.Session != 0 {
+		return ErrExpired
+	}
 	if response.TimeoutMillis <= 0 {
 		return ErrRefused
 	}
-	c.Session = response.SessionID
+	c.Session, c.passwd = response.SessionID, slices.Clone(response.Passwd)
 	c.Timeout = time.Duration(response.TimeoutMillis) * time.Millisecond
 	return c.nc.SetDeadline(time.Time{})
 }
@@ -212,6 +235,7 @@ func (c *Conn) Do(op jute.Op, record func([]byte) []byte) (jute.ReplyHeader, []b
 	if err != nil {
 		return header, nil, fmt.Errorf("await the reply to %v: %w", op, err)
 	}
+	c.zxid = max(c.zxid, header.Zxid)
 	return header, body, c.nc.SetDeadline(time.Time{})
 }
 

@@ -122,3 +122,24 @@ func TestStartGivesUp(t *testing.T) {
 		t.Errorf("error %v, want ErrNeverServed", err)
 	}
 }
+
+// TestEnsembleFails says which server did not serve, with the others in its configuration, and leaves nothing.
+func TestEnsembleFails(t *testing.T) {
+	parent := t.TempDir()
+	command := Command{Name: "broken", Argv: []string{"sh", "-c", "cat $0 $(dirname $0)/data/myid; exit 3", ConfigMark}}
+	_, err := StartEnsemble(t.Context(), command, parent, 3)
+	if !errors.Is(err, ErrNeverServed) {
+		t.Fatalf("error %v, want ErrNeverServed", err)
+	}
+	for _, line := range []string{"server.1=127.0.0.1:", "server.3=127.0.0.1:", "syncLimit=5", "\n1"} {
+		if !strings.Contains(err.Error(), line) {
+			t.Errorf("error %v, want %q in it", err, line)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(parent, "*")); len(left) > 0 { // a fixed pattern
+		t.Errorf("left behind: %v", left)
+	}
+	if _, err := StartEnsemble(t.Context(), command, parent, ServersMax+1); err == nil {
+		t.Error("too many servers are taken")
+	}
+}

@@ -75,7 +75,11 @@ func Start(ctx context.Context, command Command, parent string) (*Server, error)
 		return nil, fmt.Errorf("make a directory for %s: %w", command.Name, err)
 	}
 	s := &Server{command: command, dir: dir}
-	if err := s.configure(); err != nil {
+	ports, err := freePorts(1)
+	if err == nil {
+		err = s.configure(ports[0], "")
+	}
+	if err != nil {
 		s.Stop()
 		return nil, err
 	}
@@ -86,30 +90,51 @@ func Start(ctx context.Context, command Command, parent string) (*Server, error)
 	return s, nil
 }
 
-// configure picks a port and writes zoo.cfg.
-func (s *Server) configure() error {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return fmt.Errorf("find a free port: %w", err)
+// freePorts returns n different ports of the loopback address that were free a moment ago.
+func freePorts(n int) ([]int, error) {
+	ports := make([]int, n)
+	for i := range ports {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("find a free port: %w", err)
+		}
+		defer l.Close() //nolint:errcheck // held until all are chosen, so that they differ
+		ports[i] = l.Addr().(*net.TCPAddr).Port
 	}
-	s.Addr = l.Addr().String()
-	port := l.Addr().(*net.TCPAddr).Port
-	_ = l.Close() // it was only asked for its number
+	return ports, nil
+}
+
+// configure writes zoo.cfg, with more at its end.
+func (s *Server) configure(port int, more string) error {
+	s.Addr = fmt.Sprintf("127.0.0.1:%d", port)
 	cfg := fmt.Sprintf("tickTime=2000\ndataDir=%s\nclientPort=%d\nclientPortAddress=127.0.0.1\n"+
-		"maxClientCnxns=0\nforceSync=yes\nadmin.enableServer=false\n", filepath.Join(s.dir, "data"), port)
+		"maxClientCnxns=0\nforceSync=yes\nadmin.enableServer=false\n", s.dataDir(), port) + more
 	if err := os.WriteFile(s.configPath(), []byte(cfg), 0o600); err != nil {
 		return fmt.Errorf("write the server's configuration: %w", err)
 	}
 	return nil
 }
 
+func (s *Server) dataDir() string    { return filepath.Join(s.dir, "data") }
 func (s *Server) configPath() string { return filepath.Join(s.dir, "zoo.cfg") }
 
 // run starts the process and returns the time from there to the first answered read of path.
 func (s *Server) run(ctx context.Context, path string) (time.Duration, error) {
+	began := time.Now()
+	if err := s.launch(); err != nil {
+		return 0, err
+	}
+	if err := s.await(ctx, path); err != nil {
+		return 0, err
+	}
+	return time.Since(began), nil
+}
+
+// launch starts the process.
+func (s *Server) launch() error {
 	logFile, err := os.OpenFile(filepath.Join(s.dir, "server.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return 0, fmt.Errorf("open the server's log: %w", err)
+		return fmt.Errorf("open the server's log: %w", err)
 	}
 	argv := make([]string, len(s.command.Argv))
 	for i, arg := range s.command.Argv {
@@ -119,22 +144,26 @@ func (s *Server) run(ctx context.Context, path string) (time.Duration, error) {
 	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = s.dir, logFile, logFile
 	s.cmd.Env = append(os.Environ(), s.command.Env...)
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	began := time.Now()
 	err = s.cmd.Start()
 	_ = logFile.Close() // the child has its own descriptor
 	if err != nil {
 		s.cmd = nil
-		return 0, fmt.Errorf("start %s: %w", s.command.Name, err)
+		return fmt.Errorf("start %s: %w", s.command.Name, err)
 	}
 	s.exited = make(chan struct{})
 	go func(cmd *exec.Cmd, exited chan struct{}) {
 		_ = cmd.Wait() // a killed server has an error here
 		close(exited)
 	}(s.cmd, s.exited)
+	return nil
+}
+
+// await returns once the server has answered a read of path.
+func (s *Server) await(ctx context.Context, path string) error {
 	if err := s.awaitRead(ctx, path); err != nil {
-		return 0, fmt.Errorf("%s: %w; the end of its log:\n%s", s.command.Name, err, s.logTail())
+		return fmt.Errorf("%s: %w; the end of its log:\n%s", s.command.Name, err, s.logTail())
 	}
-	return time.Since(began), nil
+	return nil
 }
 
 // awaitRead returns once the server has answered a read of path.
@@ -192,17 +221,22 @@ func (s *Server) Restart(ctx context.Context, path string) (time.Duration, error
 func (s *Server) Stop() {
 	if s.cmd != nil {
 		s.signal(syscall.SIGTERM)
-		wait := time.NewTimer(stopWithin)
-		defer wait.Stop()
-		select {
-		case <-s.exited:
-		case <-wait.C:
-		}
-		s.signal(syscall.SIGKILL) // what is left of the group
-		<-s.exited
+		s.awaitEnd()
 		s.cmd = nil
 	}
 	_ = os.RemoveAll(s.dir) // a temporary directory
+}
+
+// awaitEnd returns once the server has ended, with SIGKILL if it does not go by itself.
+func (s *Server) awaitEnd() {
+	wait := time.NewTimer(stopWithin)
+	defer wait.Stop()
+	select {
+	case <-s.exited:
+	case <-wait.C:
+	}
+	s.signal(syscall.SIGKILL) // what is left of the group
+	<-s.exited
 }
 
 func (s *Server) signal(sig syscall.Signal) {

@@ -32,6 +32,7 @@ type benchSettings struct {
 	pid          int
 	start        string
 	classpath    string
+	servers      int
 	dir          string
 	json         bool
 }
@@ -47,7 +48,8 @@ func newBenchCommand() *cobra.Command {
 		Example: "  zkd bench read --server 127.0.0.1:2181 --clients 64 --outstanding 1\n" +
 			"  zkd bench mixed --start zkd --read-percent 0,50,100\n" +
 			"  zkd bench million --start 'java -cp … QuorumPeerMain {cfg}' --json\n" +
-			"  zkd bench compare --rounds 5",
+			"  zkd bench compare --rounds 5\n" +
+			"  zkd bench compare --servers 3 --loads write:64x1,write:32x100,beside,failover",
 	}
 	for _, load := range bench.Loads() {
 		cmd.AddCommand(newLoadCommand(load))
@@ -95,6 +97,8 @@ func (s *benchSettings) startFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&s.classpath, "classpath", "",
 		"file with the Java class path of Apache ZooKeeper (default: Maven fetches "+process.ZookeeperVersion+")")
+	f.IntVar(&s.servers, "servers", 1,
+		"servers of an ensemble to start, over which connections are spread; usage is their sum")
 	f.StringVar(&s.dir, "dir", "", "where started servers keep their temporary data (default: the system's)")
 	f.BoolVar(&s.json, "json", false, "print JSON instead of a table")
 }
@@ -146,6 +150,9 @@ func (s *benchSettings) side(ctx context.Context, text string) (bench.Side, erro
 	if err != nil {
 		return bench.Side{}, err
 	}
+	if s.servers != 1 {
+		return s.ensemble(command)
+	}
 	return bench.Side{Name: command.Name, Start: func(ctx context.Context) (bench.Target, func(), error) {
 		server, err := process.Start(ctx, command, s.dir)
 		if err != nil {
@@ -153,6 +160,22 @@ func (s *benchSettings) side(ctx context.Context, text string) (bench.Side, erro
 		}
 		target := bench.Target{Addr: server.Addr, Usage: server.Usage, Restart: server.Restart, Disposable: true}
 		return target, server.Stop, nil
+	}}, nil
+}
+
+// ensemble returns a side of several servers.
+func (s *benchSettings) ensemble(command process.Command) (bench.Side, error) {
+	if s.servers < 2 || s.servers > process.ServersMax {
+		return bench.Side{}, fmt.Errorf("--servers is %d: it must be 1 to %d", s.servers, process.ServersMax)
+	}
+	return bench.Side{Name: command.Name, Start: func(ctx context.Context) (bench.Target, func(), error) {
+		e, err := process.StartEnsemble(ctx, command, s.dir, s.servers)
+		if err != nil {
+			return bench.Target{}, nil, err
+		}
+		addrs := e.Addrs()
+		target := bench.Target{Addr: addrs[0], More: addrs[1:], Usage: e.Usage, Ensemble: e, Disposable: true}
+		return target, e.Stop, nil
 	}}, nil
 }
 
@@ -181,6 +204,9 @@ var defaultCases = []string{
 	"paced:64@100/30000", "paced:64@0/8000", "mixed:250x100@80", "fanout", "idle", "watches", "million",
 }
 
+// ensembleCases are those that an ensemble is held to.
+var ensembleCases = []string{"write:64x1", "write:32x100", "read:64x1", "read:32x100", "beside", "failover"}
+
 // newCompareCommand returns "zkd bench compare".
 func newCompareCommand() *cobra.Command {
 	var (
@@ -199,6 +225,9 @@ func newCompareCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
+			if settings.servers > 1 && !cmd.Flags().Changed("loads") {
+				cases = ensembleCases
+			}
 			if s.Cases, err = parseCases(cases, warmup, duration); err != nil {
 				return err
 			}
@@ -210,7 +239,7 @@ func newCompareCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&cases, "loads", defaultCases, "loads to run")
+	f.StringSliceVar(&cases, "loads", defaultCases, "loads to run; with --servers "+strings.Join(ensembleCases, ","))
 	f.IntVar(&s.Rounds, "rounds", 3, "rounds of all loads on both servers")
 	f.StringVar(&subject, "subject", startZkd, "the first server: zkd, zookeeper, or a command with {cfg}")
 	f.StringVar(&against, "reference", startZookeeper, "the second server, likewise")

@@ -42,6 +42,7 @@ type Server struct {
 		conns    map[net.Conn]struct{}
 		ops      map[jute.Op]int
 		sessions int64
+		down     bool
 	}
 }
 
@@ -76,6 +77,17 @@ func Start(tb testing.TB, faults Faults) *Server {
 	return s
 }
 
+// Down cuts all connections and serves none until it is called with false.
+func (s *Server) Down(down bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.down = down
+	for nc := range s.mu.conns { // all of them, in whatever order
+		_ = nc.Close()
+		delete(s.mu.conns, nc)
+	}
+}
+
 // Nodes returns the number of znodes, the root included.
 func (s *Server) Nodes() int {
 	s.mu.Lock()
@@ -97,6 +109,9 @@ func (s *Server) accept() {
 			return // closed
 		}
 		s.mu.Lock()
+		if s.mu.down {
+			_ = nc.Close()
+		}
 		s.mu.conns[nc] = struct{}{}
 		s.mu.sessions++
 		session := s.mu.sessions
@@ -214,6 +229,8 @@ func (s *Server) onNode(c *conn, op jute.Op, path string, old, data []byte) (jut
 		return jute.OK, stat.Append(jute.AppendBuffer(nil, old)), ""
 	case jute.OpExists:
 		return jute.OK, stat.Append(nil), ""
+	case jute.OpSync:
+		return jute.OK, jute.AppendString(nil, path), ""
 	case jute.OpAddWatch:
 		s.mu.watchers[path] = append(s.mu.watchers[path], c)
 		return jute.OK, jute.AppendInt(nil, 0), ""
