@@ -56,3 +56,12 @@ func sameHost(a, b string) bool {
 	}
 	return ipA.Unmap() == ipB.Unmap()
 }
+
+// canonicalHost writes a host so that two spellings of one address are equal: IP addresses in their shortest form,
+// names in small letters.
+func canonicalHost(host string) string {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return ip.Unmap().String()
+	}
+	return asciiLower(host)
+}

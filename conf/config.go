@@ -1,13 +1,16 @@
 package conf
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Config is everything a server is told at its start. Load makes it; nobody changes it afterwards, so it may be read
 // from any goroutine. The slices and maps in it belong to it: read them only.
 //
 // Each field names its key; the default, the range and the meaning of each key are in docs/configuration.md, which
 // comes from the same table that fills these fields. Nothing here can change while the server runs, but for the members
-// of an ensemble.
+// of an ensemble: what Ensemble says of them is how they were at the start.
 type Config struct {
 	Storage  Storage
 	Client   Client
@@ -25,6 +28,7 @@ type Config struct {
 	Notices  []Notice           // what the operator should be told, one log line each, in the order of the sources
 	settings map[string]setting // what the fields were read from, by key name
 	members  []setting          // the server, group and weight lines, in the order of their numbers
+	text     bool               // File is no name of a file: the zoo.cfg was given as text
 }
 
 // Storage says where data lives and how it is made durable.
@@ -70,6 +74,7 @@ type Client struct {
 	ReadOnlyMode           bool  // readonlymode.enabled (false)
 	LocalSessions          bool  // localSessionsEnabled (false)
 	LocalSessionsUpgrading bool  // localSessionsUpgradingEnabled (false)
+	LinearizableReads      bool  // zkd.linearizableReads (false): each read waits for a read index
 }
 
 // Session holds the unit of time and the bounds of a session's timeout.
@@ -174,12 +179,12 @@ type TLS struct {
 type TLSEnd struct {
 	KeyStore, TrustStore       Store
 	Protocol                   string        // protocol (TLSv1.3)
-	EnabledProtocols           []string      // enabledProtocols; Protocol alone when not given
+	EnabledProtocols           []string      // enabledProtocols; TLSv1.2 up to Protocol when not given
 	CipherSuites               []string      // ciphersuites; empty is ZooKeeper's own order
 	ClientAuth                 string        // clientAuth (need): none, want or need
 	HostnameVerification       bool          // hostnameVerification (true)
 	ClientHostnameVerification bool          // clientHostnameVerification (false)
-	AllowReverseDNS            bool          // allowReverseDnsLookup (false)
+	AllowReverseDNS            bool          // allowReverseDnsLookup (false; with members true)
 	CRL, OCSP                  bool          // crl, ocsp (false)
 	HandshakeDetection         time.Duration // handshakeDetectionTimeoutMillis (5000 ms)
 }
@@ -188,8 +193,21 @@ type TLSEnd struct {
 type Store struct {
 	Location     string // location
 	Password     string // password
-	PasswordPath string // passwordPath: file that holds the password
+	PasswordPath string // passwordPath: file that holds the password; it wins over Password
 	Type         string // type: JKS, PEM, PKCS12 or BCFKS; empty is by the file's extension
+}
+
+// isBCFKS tells whether the store has the format of Bouncy Castle.
+func (s *Store) isBCFKS() bool {
+	return s.Type == "BCFKS" || (s.Type == "" && strings.HasSuffix(s.Location, ".bcfks"))
+}
+
+// typedBy is the end of the name of the key that says which format the store has.
+func (s *Store) typedBy() string {
+	if s.Type == "" {
+		return "location"
+	}
+	return "type"
 }
 
 // Admin describes the HTTP admin server.
@@ -210,40 +228,4 @@ type Admin struct {
 type Metrics struct {
 	Prometheus bool   // metricsProvider.className names the Prometheus provider
 	Addr       string // metricsProvider.httpHost and metricsProvider.httpPort as host:port (0.0.0.0:7000)
-}
-
-// Ensemble describes the members and this server's place among them.
-type Ensemble struct {
-	// more than one voter, or standaloneEnabled=false: QuorumPeerConfig.isDistributed
-	Distributed         bool
-	StandaloneEnabled   bool              // standaloneEnabled (true)
-	MyID                int64             // myid; -1 when there is none
-	Members             []Member          // server.N, ascending by ID
-	Groups              map[int64][]int64 // group.N: ids of the members of a group
-	Weights             map[int64]int64   // weight.N by member
-	Version             int64             // version of the dynamic configuration; 0 when not given
-	DynamicConfigFile   string            // dynamicConfigFile
-	InitLimit           int               // initLimit, in ticks; 0 is not set
-	SyncLimit           int               // syncLimit, in ticks; 0 is not set
-	Observer            bool              // this server observes, by its server line or peerType
-	ListenOnAllIPs      bool              // quorumListenOnAllIPs (false)
-	MultiAddress        bool              // multiAddress.enabled (false)
-	ReachabilityCheck   bool              // multiAddress.reachabilityCheckEnabled (true)
-	ReachabilityTimeout time.Duration     // multiAddress.reachabilityCheckTimeoutMs (1000 ms)
-	KeepAlive           bool              // tcpKeepAlive (false)
-}
-
-// Member is one server.N line.
-type Member struct {
-	ID        int64
-	Addresses []PeerAddress // at least one
-	Observer  bool
-	// host:port of the part after `;`; the host is 0.0.0.0 when only a port was given; empty when there is none
-	ClientAddr string
-}
-
-// PeerAddress is one `host:peerPort:electionPort` of a member. Host is a name or an IP address without brackets.
-type PeerAddress struct {
-	Host                   string
-	PeerPort, ElectionPort uint16
 }

@@ -2,144 +2,112 @@ package conf
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
-	"io/fs"
-	"path/filepath"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
-// loadMembers reads the server, group and weight lines, from the dynamic configuration file if there is one, and the
-// file myid.
-func (l *loader) loadMembers() {
-	if l.config.Ensemble.DynamicConfigFile != "" {
-		l.loadDynamicFile()
-	}
-	e := &l.config.Ensemble
-	e.Groups, e.Weights = map[int64][]int64{}, map[int64]int64{}
-	for _, s := range l.members {
-		id, ok := parseDecimal(s.index)
-		if !ok || id < 0 {
-			l.report(s.problem("the id after the dot must be a whole number, not negative"))
-			continue
-		}
-		switch s.row.name {
-		case "server.N":
-			l.addMember(s, id)
-		case "group.N":
-			ids, ok := parseGroup(s.value)
-			if !ok {
-				l.report(s.problem("must be ids of servers with colons between them"))
-			}
-			e.Groups[id] = ids
-		case "weight.N":
-			v, ok := s.row.parse(s.value)
-			if !ok {
-				l.report(s.problem("must be " + s.row.allowed()))
-			}
-			e.Weights[id] = v.num
-		}
-	}
-	slices.SortFunc(e.Members, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
-	l.loadMyID()
+// Ensemble describes the members and this server's place among them.
+type Ensemble struct {
+	// more than one voter, or standaloneEnabled=false: QuorumPeerConfig.isDistributed. The fields below it but for MyID
+	// and Members mean something only then.
+	Distributed       bool
+	StandaloneEnabled bool  // standaloneEnabled (true)
+	MyID              int64 // myid; -1 when there is none; at least 1 and the number of a member when Distributed
+	// server.N, ascending by ID. They found the ensemble, or tell a server that joins where it is; afterwards the
+	// members are what the ensemble has agreed on.
+	Members []Member
+	Groups  map[int64][]int64 // group.N: ids of the members of a group
+	Weights map[int64]int64   // weight.N by member
+	// version of the configuration, behind the last dot of the dynamic file's name; 0 when there is none
+	Version             int64
+	DynamicConfigFile   string        // dynamicConfigFile
+	Listen              []string      // where the peer port listens, host:port; the host is empty for all addresses
+	Join                bool          // zkd.join (false): this server founds nothing
+	InitLimit           int           // initLimit, in ticks; 0 is not set
+	InitTimeout         time.Duration // InitLimit in time: a transfer of state without headway is begun anew
+	SyncLimit           int           // syncLimit, in ticks; 0 is not set
+	SyncTimeout         time.Duration // SyncLimit in time: a silent connection between members is cut
+	ElectionTimeout     time.Duration // zkd.electionTimeout (1000 ms): least silence of the leader before an election
+	LeaderGrace         time.Duration // zkd.leaderGrace (2000 ms): how long clients are kept without a leader
+	ConnectTimeout      time.Duration // cnxTimeout (5000 ms): how long to try one address of a member
+	SnapshotRate        int64         // zkd.snapshotRate (64 MiB): bytes a second of shipped state; 0 is no limit
+	Observer            bool          // this server observes, by its server line or peerType
+	ListenOnAllIPs      bool          // quorumListenOnAllIPs (false)
+	MultiAddress        bool          // multiAddress.enabled (false)
+	ReachabilityCheck   bool          // multiAddress.reachabilityCheckEnabled (true)
+	ReachabilityTimeout time.Duration // multiAddress.reachabilityCheckTimeoutMs (1000 ms)
+	KeepAlive           bool          // tcpKeepAlive (false)
 }
 
-// addMember reads one server line.
-func (l *loader) addMember(s setting, id int64) {
-	m, err := parseMember(id, s.value, l.config.Ensemble.MultiAddress)
-	if err != nil {
-		l.report(s.problem(err.Error()))
-		return
-	}
-	same := func(other Member) bool { return other.ID == id }
-	if slices.ContainsFunc(l.config.Ensemble.Members, same) {
-		l.report(s.problem("this id has two server lines"))
-		return
-	}
-	l.config.Ensemble.Members = append(l.config.Ensemble.Members, m)
+// Member is one server.N line.
+type Member struct {
+	ID        int64
+	Addresses []PeerAddress // at least one
+	Observer  bool
+	// host:port of the part after `;`; the host is 0.0.0.0 when only a port was given; empty when there is none
+	ClientAddr string
 }
 
-// loadDynamicFile replaces the server lines with those of the dynamic configuration file. Lines in zoo.cfg beside it
-// are refused, and so is any other key in it, as QuorumPeerConfig.parseDynamicConfig does.
-func (l *loader) loadDynamicFile() {
-	for _, s := range l.members {
-		l.report(s.problem("must be in the file named by dynamicConfigFile"))
-	}
-	l.members = nil
-	name := l.config.Ensemble.DynamicConfigFile
-	named := l.settings["dynamicConfigFile"]
-	content, err := l.readFile(name)
-	if err != nil {
-		l.report(named.problem("cannot be read: " + err.Error()))
-		return
-	}
-	entries, broken := parseProperties(content)
-	l.reportUnreadable(name, broken)
-	byName := map[string]setting{}
-	for _, entry := range entries {
-		source, order := atLine(name, entry.line), l.given+entry.line
-		key := trimJava(entry.key)
-		val := trimJava(entry.value)
-		if key == "version" {
-			l.setVersion(setting{source: source, value: val, order: order})
-			continue
-		}
-		row, index, ok := l.table.find(key)
-		if !ok || !slices.Contains([]string{"server.N", "group.N", "weight.N"}, row.name) {
-			allowed := "only server, group, weight and version lines belong here"
-			l.report(Problem{Key: key, Source: source, Allowed: allowed, order: order})
-			continue
-		}
-		byName[key] = setting{row: row, index: index, value: val, source: source, layer: layerFile, order: order}
-	}
-	for _, s := range byName { // any order: sorted below
-		l.members = append(l.members, s)
-	}
-	slices.SortFunc(l.members, func(a, b setting) int { return cmp.Compare(a.name(), b.name()) })
+// PeerAddress is one `host:peerPort:electionPort` of a member. Host is a name or an IP address without brackets.
+type PeerAddress struct {
+	Host                   string
+	PeerPort, ElectionPort uint16
 }
 
-// setVersion reads the version of the dynamic configuration, in hexadecimal digits.
-func (l *loader) setVersion(s setting) {
-	version, err := strconv.ParseInt(s.value, 16, 64)
-	if err != nil {
-		allowed := "must be a number in hexadecimal digits"
-		l.report(Problem{Key: "version", Source: s.source, Value: s.value, Allowed: allowed, order: s.order})
-	}
-	l.config.Ensemble.Version = version
+// Peer is the address of the peer port as host:port, an IPv6 address in brackets.
+func (a PeerAddress) Peer() string {
+	return net.JoinHostPort(a.Host, strconv.Itoa(int(a.PeerPort)))
 }
 
-// loadMyID reads the file myid in dataDir, which wins over the image's variable (the image writes the file only when
-// there is none) and must agree with any other source. As in ZooKeeper only the first line counts; the blanks that
-// ZooKeeper refuses are removed.
-func (l *loader) loadMyID() {
-	e := &l.config.Ensemble
-	l.myIDSource = l.settings["myid"].source
-	if l.config.Storage.DataDir == "" {
-		return
+// PeerAddresses are the addresses of the member's peer port as host:port, in the order of the line.
+func (m Member) PeerAddresses() []string {
+	found := make([]string, 0, len(m.Addresses))
+	for _, a := range m.Addresses {
+		found = append(found, a.Peer())
 	}
-	name := filepath.Join(l.config.Storage.DataDir, "myid")
-	content, err := l.readFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return
+	return found
+}
+
+// Line is the server line of m as ZooKeeper writes it in /zookeeper/config and in dynamic files: with its role, its
+// addresses in the order of their hosts, and the client address if the line has one (QuorumPeer.QuorumServer.toString).
+func (m Member) Line() string {
+	addresses := slices.Clone(m.Addresses)
+	slices.SortStableFunc(addresses, func(a, b PeerAddress) int { return cmp.Compare(a.Host, b.Host) })
+	parts := make([]string, 0, len(addresses))
+	for _, a := range addresses {
+		parts = append(parts, a.Peer()+":"+strconv.Itoa(int(a.ElectionPort)))
 	}
-	if err != nil {
-		l.report(Problem{Key: "myid", Source: name, Allowed: "cannot be read: " + err.Error()})
-		return
+	line := "server." + strconv.FormatInt(m.ID, 10) + "=" + strings.Join(parts, "|")
+	if m.Observer {
+		line += ":observer"
+	} else {
+		line += ":participant"
 	}
-	line, _, _ := strings.Cut(string(content), "\n")
-	id, ok := parseDecimal(trimJava(line))
-	if !ok || id < 0 {
-		l.report(Problem{Key: "myid", Source: atLine(name, 1), Value: trimJava(line),
-			Allowed: "must be a whole number that is not negative"})
-		return
+	if m.ClientAddr != "" {
+		line += ";" + m.ClientAddr
 	}
-	given, set := l.settings["myid"]
-	if set && given.layer != layerImage && e.MyID != id {
-		l.report(given.problem(fmt.Sprintf("must agree with the file %s, which says %d", name, id)))
+	return line
+}
+
+// Own returns this server's member; ok is false when no server line is its own, as in a server that is not Distributed.
+func (e *Ensemble) Own() (own Member, ok bool) {
+	if m := e.member(); m != nil {
+		return *m, true
 	}
-	e.MyID, l.myIDSource = id, atLine(name, 1)
+	return Member{}, false
+}
+
+// Lines are the server lines as Member.Line writes them, ascending by id: what /zookeeper/config holds above its
+// version.
+func (e *Ensemble) Lines() []string {
+	lines := make([]string, 0, len(e.Members))
+	for _, m := range e.Members {
+		lines = append(lines, m.Line())
+	}
+	return lines
 }
 
 // member returns this server's own line, or nil.
@@ -161,4 +129,18 @@ func (e *Ensemble) voters() int {
 		}
 	}
 	return n
+}
+
+// listen returns where the peer port of own listens, as Leader and Election do in ZooKeeper: on each address of its
+// line, or on the ports of all of them at every address of the machine.
+func (e *Ensemble) listen(own *Member) []string {
+	var found []string
+	for _, a := range own.Addresses {
+		if e.ListenOnAllIPs || isWildcard(a.Host) {
+			a.Host = ""
+		}
+		found = append(found, a.Peer())
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
 }

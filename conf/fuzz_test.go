@@ -78,9 +78,7 @@ func checkConfig(t *testing.T, c *Config, secret string) {
 	if c.Client.Addr == "" && c.Client.SecureAddr == "" && !c.Ensemble.Distributed {
 		t.Fatal("a standalone server without a port")
 	}
-	if len(c.Ensemble.Members) > 1 && len(c.Unsupported()) == 0 {
-		t.Fatal("an ensemble that is not refused")
-	}
+	checkEnsemble(t, &c.Ensemble)
 	for _, n := range c.Notices {
 		if n.Kind == "" || n.Message == "" || strings.Contains(n.Message, secret) {
 			t.Fatalf("bad notice %+v", n)
@@ -89,6 +87,25 @@ func checkConfig(t *testing.T, c *Config, secret string) {
 	for _, p := range c.Unsupported() {
 		if p.Key == "" || p.Allowed == "" || strings.Contains(p.String(), secret) {
 			t.Fatalf("bad problem %+v", p)
+		}
+	}
+}
+
+// checkEnsemble checks what Ensemble promises, and that its server lines read as the members they were written from.
+func checkEnsemble(t *testing.T, e *Ensemble) {
+	t.Helper()
+	if len(e.Members) > 1 && !e.Distributed {
+		t.Fatal("several members of a standalone server")
+	}
+	own, ok := e.Own()
+	if e.Distributed && (!ok || own.ID < 1 || len(e.Listen) == 0 || e.InitTimeout <= 0 || e.SyncTimeout <= 0) {
+		t.Fatalf("own member %v, ensemble %+v", own, e)
+	}
+	for i, line := range e.Lines() {
+		_, val, _ := strings.Cut(line, "=")
+		again, err := parseMember(e.Members[i].ID, val, true)
+		if err != nil || again.Line() != line || again.Observer != e.Members[i].Observer {
+			t.Fatalf("member %+v, line %s, read again %+v, %v", e.Members[i], line, again, err)
 		}
 	}
 }

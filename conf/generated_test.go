@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,6 +46,7 @@ type section struct {
 var sections = []section{
 	{"One server", fileKeys},
 	{"Members", quorumKeys},
+	{"What ZooKeeper has not", ownKeys},
 	{"Tree, durability and the admin server", serverKeys},
 	{"Limits", limitKeys},
 	{"Who a client is", authKeys},
@@ -118,8 +120,19 @@ func code(s string) string {
 const generatedMark = "# Generated from the table of keys in conf/ by \"go generate ./conf\".\n" +
 	"# docs/configuration.md has every key.\n"
 
+// ofEnsembles tells whether only an ensemble has a use for a key.
+func ofEnsembles(k *key) bool {
+	for _, rows := range [][]key{quorumKeys, ownKeys, quorumTLSKeys} {
+		if slices.ContainsFunc(rows, func(row key) bool { return row.name == k.name }) {
+			return true
+		}
+	}
+	return strings.HasPrefix(k.name, "sslQuorum") || strings.HasPrefix(k.name, "localSessions") ||
+		k.name == "portUnification"
+}
+
 // sampleFile is conf/zoo_sample.cfg: the few keys that a server is given, and below them, as comments, all others that
-// work with their defaults.
+// have an effect in a standalone server, with their defaults.
 func sampleFile() string {
 	var b strings.Builder
 	b.WriteString("# A standalone server. Start it with: zkd serve zoo_sample.cfg\n" + generatedMark)
@@ -128,33 +141,41 @@ func sampleFile() string {
 		writeSample(&b, "", name, given[name])
 	}
 	b.WriteString("\n# ---- The defaults of everything else that has an effect ----\n")
-	for _, s := range sections {
-		for _, k := range s.rows {
-			if _, done := given[k.name]; done || k.effect != works || k.name == "myid" {
-				continue
-			}
-			writeSample(&b, "#", k.name, k.def)
-		}
-	}
+	writeDefaults(&b, given, func(k *key) bool { return !ofEnsembles(k) })
 	return b.String()
 }
 
-// ensembleFile is conf/zoo_ensemble.cfg.
+// ensembleFile is conf/zoo_ensemble.cfg, likewise for what only an ensemble has a use for.
 func ensembleFile() string {
 	var b strings.Builder
 	b.WriteString("# One of three servers. The file myid in dataDir holds the number of this one: 1, 2 or 3.\n")
-	b.WriteString("# This release parses and checks such a file, and refuses to start: an ensemble is not built yet.\n")
 	b.WriteString(generatedMark)
-	for _, pair := range [][2]string{
-		{"tickTime", "2000"}, {"initLimit", "10"}, {"syncLimit", "5"}, {"dataDir", "/var/lib/zkd"},
-	} {
-		writeSample(&b, "", pair[0], pair[1])
+	given := map[string]string{"tickTime": "2000", "initLimit": "10", "syncLimit": "5", "dataDir": "/var/lib/zkd"}
+	for _, name := range []string{"tickTime", "initLimit", "syncLimit", "dataDir"} {
+		writeSample(&b, "", name, given[name])
 	}
-	b.WriteString("\n# host:peerPort:electionPort[:participant|observer];clientPort\n")
+	b.WriteString("\n# host:peerPort:electionPort[:participant|observer];[clientHost:]clientPort\n")
 	for id := range 3 {
 		fmt.Fprintf(&b, "server.%d=zkd%d.example.net:2888:3888;2181\n", id+1, id+1)
 	}
+	b.WriteString("\n# ---- The defaults of everything else that only an ensemble has a use for ----\n")
+	b.WriteString("# zoo_sample.cfg has the rest.\n")
+	writeDefaults(&b, given, ofEnsembles)
 	return b.String()
+}
+
+// writeDefaults writes the keys that have an effect and that wanted takes as comments with their defaults.
+func writeDefaults(b *strings.Builder, given map[string]string, wanted func(k *key) bool) {
+	for _, s := range sections {
+		for i := range s.rows {
+			k := &s.rows[i]
+			_, done := given[k.name]
+			if _, indexed := k.prefix(); done || indexed || k.effect != works || k.name == "myid" || !wanted(k) {
+				continue
+			}
+			writeSample(b, "#", k.name, k.def)
+		}
+	}
 }
 
 // writeSample writes the sentence of a key as a comment and the key below it.
@@ -189,18 +210,17 @@ func TestSamplesLoad(t *testing.T) {
 		t.Errorf("zoo_sample.cfg: notices %v, unsupported %v", config.Notices, config.Unsupported())
 	}
 	full := bytes.ReplaceAll(sample, []byte("\n#"), []byte("\n"))
-	full = bytes.ReplaceAll(full, []byte("\n "), []byte("\n# "))
-	for _, name := range []string{
-		"clientPortAddress", "dynamicConfigFile", "initLimit", "syncLimit", "jute.maxbuffer.extrasize",
-	} {
-		full = bytes.ReplaceAll(full, []byte("\n"+name+"=\n"), []byte("\n"))
-	}
+	full = bytes.ReplaceAll(full, []byte("\n "), []byte("\n# ")) // the prose
+	full = bytes.ReplaceAll(full, []byte("\nclientPortAddress=\n"), []byte("\n"))
 	if _, err := Load(Sources{Text: full}); err != nil {
 		t.Errorf("zoo_sample.cfg with its comments as keys: %v", err)
 	}
 	ensemble, err := Load(Sources{Text: []byte(ensembleFile()), ReadFile: readID})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if len(ensemble.Notices) > 0 || len(ensemble.Unsupported()) > 0 {
+		t.Errorf("zoo_ensemble.cfg: notices %v, unsupported %v", ensemble.Notices, ensemble.Unsupported())
 	}
 	if e := ensemble.Ensemble; !e.Distributed || len(e.Members) != 3 || e.MyID != 2 {
 		t.Errorf("zoo_ensemble.cfg: got %+v", e)

@@ -23,8 +23,10 @@ const (
 	kindBoolean              // true or false in any case
 	kindYesNo                // yes or no
 	kindChoice               // one of the key's choices, case and all
+	kindWord                 // one of the key's choices, in any case; the value is the choice
 	kindList                 // words with commas between them
 	kindMember               // a server line
+	kindSize                 // a decimal number of bytes, 64 bits
 )
 
 // Mark is what zkd makes of a key.
@@ -105,7 +107,7 @@ func (k *key) bounds() (lowest, highest int64) {
 // allowed says what may stand as the value, for messages and the reference page.
 func (k *key) allowed() string {
 	switch k.kind {
-	case kindNumber, kindProperty, kindMillis, kindHours, kindKibibyte, kindPort:
+	case kindNumber, kindProperty, kindMillis, kindHours, kindKibibyte, kindPort, kindSize:
 		return "a whole number" + k.unit() + k.span()
 	case kindDecimal:
 		return "a number, not negative, such as 0.02"
@@ -113,7 +115,7 @@ func (k *key) allowed() string {
 		return "true or false"
 	case kindYesNo:
 		return "yes or no"
-	case kindChoice:
+	case kindChoice, kindWord:
 		return "one of " + strings.TrimPrefix(strings.Join(k.choices, ", "), ", ")
 	case kindList:
 		return "words with commas between them"
@@ -136,6 +138,8 @@ func (k *key) unit() string {
 		return " of hours"
 	case kindKibibyte:
 		return " of units of 1024 bytes"
+	case kindSize:
+		return " of bytes"
 	default:
 		return ""
 	}
@@ -149,6 +153,8 @@ func (k *key) span() string {
 		return " that is " + strconv.FormatInt(lowest, 10)
 	case lowest == math.MinInt32 && highest == math.MaxInt32, k.kind == kindKibibyte:
 		return ""
+	case highest == maxLong:
+		return " from " + strconv.FormatInt(lowest, 10)
 	}
 	return " from " + strconv.FormatInt(lowest, 10) + " to " + strconv.FormatInt(highest, 10)
 }
@@ -168,7 +174,7 @@ const propertyPrefix = "zookeeper."
 func newTable() *table {
 	t := &table{exact: map[string]*key{}, byEnv: map[string]*key{}}
 	for _, part := range [][]key{
-		fileKeys, quorumKeys, serverKeys, limitKeys, authKeys,
+		fileKeys, quorumKeys, ownKeys, serverKeys, limitKeys, authKeys,
 		tlsKeys, clientTLSKeys, quorumTLSKeys, tuningKeys, javaKeys,
 	} {
 		t.rows = append(t.rows, part...)

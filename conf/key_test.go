@@ -49,7 +49,8 @@ func TestEveryKeyFillsItsField(t *testing.T) {
 		switch k.name {
 		case "myid", "server.N", "group.N", "weight.N", "electionAlg", "peerType", "clientPort", "clientPortAddress",
 			"secureClientPort", "secureClientPortAddress", "dataDir", "dynamicConfigFile", "superUser.N",
-			"metricsProvider.httpHost", "admin.serverAddress", "standaloneEnabled", "quorum.auth.enableSasl":
+			"metricsProvider.httpHost", "admin.serverAddress", "standaloneEnabled", "quorum.auth.enableSasl",
+			"zkd.join":
 			continue
 		}
 		if k.mark == tuning || k.mark == javaOnly {
@@ -91,6 +92,8 @@ func changedFields(t *testing.T, k *key) []string {
 		"tickTime":       {"Session.MinTimeout", "Session.MaxTimeout"},
 		"jute.maxbuffer": {"Client.MaxFrameExtraBytes"},
 		"flushDelay":     {"Storage.MaxWriteQueuePoll"},
+		"initLimit":      {"Ensemble.InitTimeout"},
+		"syncLimit":      {"Ensemble.SyncTimeout"},
 	}
 	return slices.DeleteFunc(fields, func(name string) bool { return slices.Contains(derived[k.name], name) })
 }
@@ -106,7 +109,7 @@ func otherValue(k *key) string {
 			return "no"
 		}
 		return "yes"
-	case kindChoice:
+	case kindChoice, kindWord:
 		return k.choices[1]
 	case kindDecimal:
 		return "0.5"
@@ -138,22 +141,24 @@ func differences(name string, a, b reflect.Value) []string {
 	return found
 }
 
-// fieldComments returns the comments of all fields in config.go by field name.
+// fieldComments returns the comments of all fields of a Config by field name.
 func fieldComments(t *testing.T) map[string][]string {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "config.go", nil, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
-	}
 	comments := map[string][]string{}
-	ast.Inspect(file, func(n ast.Node) bool {
-		if f, ok := n.(*ast.Field); ok {
-			for _, name := range f.Names {
-				comments[name.Name] = append(comments[name.Name], f.Doc.Text()+f.Comment.Text())
-			}
+	for _, name := range []string{"config.go", "ensemble.go"} {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
 		}
-		return true
-	})
+		ast.Inspect(file, func(n ast.Node) bool {
+			if f, ok := n.(*ast.Field); ok {
+				for _, name := range f.Names {
+					comments[name.Name] = append(comments[name.Name], f.Doc.Text()+f.Comment.Text())
+				}
+			}
+			return true
+		})
+	}
 	return comments
 }
 
@@ -186,6 +191,7 @@ func TestEnvName(t *testing.T) {
 		"IPAuthenticationProvider.usexforwardedfor": "ZKD_IP_AUTHENTICATION_PROVIDER_USEXFORWARDEDFOR",
 		"serializeLastProcessedZxid.enabled":        "ZKD_SERIALIZE_LAST_PROCESSED_ZXID_ENABLED",
 		"connection_throttle_global_session_weight": "ZKD_CONNECTION_THROTTLE_GLOBAL_SESSION_WEIGHT",
+		"zkd.linearizableReads":                     "ZKD_LINEARIZABLE_READS",
 		"SASLAuthenticationProvider.superPassword":  "ZKD_SASL_AUTHENTICATION_PROVIDER_SUPER_PASSWORD",
 		"ssl.handshakeDetectionTimeoutMillis":       "ZKD_SSL_HANDSHAKE_DETECTION_TIMEOUT_MILLIS",
 		"autopurge.snapRetainCount":                 "ZKD_AUTOPURGE_SNAP_RETAIN_COUNT",

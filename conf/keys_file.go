@@ -5,6 +5,9 @@ import "strings"
 // maxInt is the largest Java int.
 const maxInt = 1<<31 - 1
 
+// maxLong is the largest Java long.
+const maxLong = 1<<63 - 1
+
 // fileKeys are the rows for what ZooKeeper's QuorumPeerConfig.parseProperties reads about one server.
 var fileKeys = []key{
 	{name: "dataDir", kind: kindPath, mark: must, effect: works,
@@ -42,10 +45,11 @@ var fileKeys = []key{
 	{name: "maxClientCnxns", kind: kindNumber, def: "60", mark: must, effect: works,
 		doc: "Connections from one client address; 0 or less is no limit.",
 		set: func(c *Config, v value) { c.Client.MaxPerIP = max(0, int(v.num)) }},
-	{name: "localSessionsEnabled", kind: kindBoolean, def: "false", mark: should, effect: refused,
-		doc: "Sessions that only one server knows.",
+	{name: "localSessionsEnabled", kind: kindBoolean, def: "false", mark: should, effect: works,
+		doc: "New sessions are known to their server alone: they cost the ensemble nothing, have no ephemeral nodes " +
+			"and cannot move to another server.",
 		set: func(c *Config, v value) { c.Client.LocalSessions = v.flag }},
-	{name: "localSessionsUpgradingEnabled", kind: kindBoolean, def: "false", mark: should, effect: later,
+	{name: "localSessionsUpgradingEnabled", kind: kindBoolean, def: "false", mark: should, effect: works,
 		doc: "The first ephemeral node makes a local session global.",
 		set: func(c *Config, v value) { c.Client.LocalSessionsUpgrading = v.flag }},
 	{name: "autopurge.snapRetainCount", kind: kindNumber, def: "3", mark: should, effect: later,
@@ -69,73 +73,3 @@ var fileKeys = []key{
 
 // defaultMetricsClass is the provider that ZooKeeper uses when none is named.
 const defaultMetricsClass = "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider"
-
-// ensembleOnly is the notice for a key that ZooKeeper too has no use for in a standalone server.
-const ensembleOnly = "has no effect yet: only an ensemble has a use for it"
-
-// quorumKeys are the rows for what concerns the members of an ensemble.
-var quorumKeys = []key{
-	{name: "myid", kind: kindNumber, def: "", min: 0, max: maxInt, mark: must, effect: works,
-		doc: "Id of this server among the server lines. ZooKeeper has it only as the content of the file " +
-			"`dataDir/myid`, which must agree.",
-		set: func(c *Config, v value) { c.Ensemble.MyID = v.num }},
-	{name: "server.N", kind: kindMember, mark: must, effect: refused, runtime: true,
-		doc: "Member N of the ensemble. One line with standaloneEnabled=true is a standalone server.",
-		set: func(*Config, value) {}},
-	{name: "group.N", kind: kindText, mark: should, effect: refused, runtime: true,
-		doc: "Ids of the members of group N with colons between them, for hierarchical quorums.",
-		set: func(*Config, value) {}},
-	{name: "weight.N", kind: kindNumber, min: 0, max: maxInt, mark: should, effect: refused, runtime: true,
-		doc: "Weight of the vote of member N, for hierarchical quorums.",
-		set: func(*Config, value) {}},
-	{name: "initLimit", kind: kindNumber, min: 0, max: maxInt, mark: must, effect: later, why: ensembleOnly,
-		doc: "Ticks that a member may take to join. Required in an ensemble.",
-		set: func(c *Config, v value) { c.Ensemble.InitLimit = int(v.num) }},
-	{name: "syncLimit", kind: kindNumber, min: 0, max: maxInt, mark: must, effect: later, why: ensembleOnly,
-		doc: "Ticks that a member may lag behind. Required in an ensemble.",
-		set: func(c *Config, v value) { c.Ensemble.SyncLimit = int(v.num) }},
-	{name: "standaloneEnabled", kind: kindBoolean, def: "true", mark: must, effect: refused,
-		doc: "A single server line runs a standalone server; false runs an ensemble of one.",
-		set: func(c *Config, v value) { c.Ensemble.StandaloneEnabled = v.flag }},
-	{name: "reconfigEnabled", kind: kindBoolean, def: "false", mark: must, effect: works,
-		doc: "Allow the request reconfig. A standalone server answers it with an error either way.",
-		set: func(c *Config, v value) { c.Tree.Reconfig = v.flag }},
-	{name: "dynamicConfigFile", kind: kindPath, mark: must, effect: works,
-		doc: "File with the server, group and weight lines, which zoo.cfg must then not have.",
-		set: func(c *Config, v value) { c.Ensemble.DynamicConfigFile = v.text }},
-	{name: "peerType", kind: kindText, def: "participant", mark: must, effect: later, why: ensembleOnly,
-		doc: "`participant` or `observer`, in any case. The server line wins.",
-		set: func(c *Config, v value) { c.Ensemble.Observer = strings.EqualFold(v.text, "observer") }},
-	{name: "electionAlg", kind: kindNumber, def: "3", min: 3, max: 3, mark: must, effect: works,
-		doc: "Only 3 is possible; the election is raft's.", set: func(*Config, value) {}},
-	{name: "syncEnabled", kind: kindBoolean, def: "true", mark: should, effect: later,
-		doc: "An observer keeps logs and snapshots.",
-		set: func(c *Config, v value) { c.Storage.SyncEnabled = v.flag }},
-	{name: "quorumListenOnAllIPs", kind: kindBoolean, def: "false", mark: should, effect: later,
-		doc: "Peer ports listen on all addresses.",
-		set: func(c *Config, v value) { c.Ensemble.ListenOnAllIPs = v.flag }},
-	{name: "multiAddress.enabled", property: "zookeeper.multiAddress.enabled", kind: kindBoolean, def: "false",
-		mark: should, effect: later,
-		doc: "A server line may hold several addresses with `|` between them.",
-		set: func(c *Config, v value) { c.Ensemble.MultiAddress = v.flag }},
-	{name: "multiAddress.reachabilityCheckEnabled", property: "zookeeper.multiAddress.reachabilityCheckEnabled",
-		kind: kindBoolean,
-		def:  "true", mark: should, effect: later, doc: "Ask which address of a member answers.",
-		set: func(c *Config, v value) { c.Ensemble.ReachabilityCheck = v.flag }},
-	{name: "multiAddress.reachabilityCheckTimeoutMs", property: "zookeeper.multiAddress.reachabilityCheckTimeoutMs",
-		kind: kindMillis,
-		def:  "1000", min: 0, max: maxInt, mark: should, effect: later, doc: "How long that question may take.",
-		set: func(c *Config, v value) { c.Ensemble.ReachabilityTimeout = v.span }},
-	{name: "tcpKeepAlive", property: "zookeeper.tcpKeepAlive", kind: kindBoolean, def: "false", mark: should,
-		effect: later,
-		doc:    "TCP keep-alive on connections between members.",
-		set:    func(c *Config, v value) { c.Ensemble.KeepAlive = v.flag }},
-	{name: "leaderServes", property: "zookeeper.leaderServes", kind: kindYesNo, def: "yes", mark: should, effect: later,
-		doc: "`no`: the leader of an ensemble has no client port.",
-		set: func(c *Config, v value) { c.Client.LeaderServes = v.flag }},
-	{name: "readonlymode.enabled", property: "readonlymode.enabled", kind: kindBoolean, def: "false", mark: must,
-		effect: later,
-		doc:    "A member without a quorum serves reads. For a standalone server it only has isro answered.",
-		why:    "has no effect yet but that the four-letter word isro is answered",
-		set:    func(c *Config, v value) { c.Client.ReadOnlyMode = v.flag }},
-}

@@ -49,6 +49,8 @@ type loader struct {
 	members  []setting          // the winning server, group and weight lines, ascending
 	problems Errors
 	given    int // places taken by what the sources gave so far, for the order of messages
+	// memberLines are the settings of config.Ensemble.Members by id.
+	memberLines map[int64]setting
 	// myIDSource is where the number of this server comes from, for messages.
 	myIDSource string
 }
@@ -61,8 +63,8 @@ func newLoader(s Sources) *loader {
 		env:      newEnvironment(s.Environ),
 		readFile: s.ReadFile,
 		hasFile:  s.Path != "" || s.Text != nil,
-		settings: map[string]setting{},
-		config:   &Config{Unknown: map[string]string{}},
+		settings: map[string]setting{}, memberLines: map[int64]setting{},
+		config: &Config{Unknown: map[string]string{}},
 	}
 	if l.readFile == nil {
 		l.readFile = func(name string) ([]byte, error) {
@@ -136,7 +138,7 @@ func (l *loader) loadFile(s Sources) error {
 		}
 	}
 	if name == "" {
-		name = "zoo.cfg"
+		name, l.config.text = "zoo.cfg", true
 	}
 	l.config.File = name
 	entries, broken := parseProperties(content)

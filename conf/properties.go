@@ -7,6 +7,8 @@ type entry struct {
 	key   string
 	value string
 	line  int // 1-based; the natural line that holds the first character of the key
+	// the bytes from the beginning of that line up to the beginning of the line behind the entry
+	begin, end int
 }
 
 // brokenLine is a line of a properties text that cannot be read.
@@ -34,7 +36,7 @@ func parseProperties(text []byte) (entries []entry, broken []brokenLine) {
 			broken = append(broken, brokenLine{line: line, reason: `\u needs four hexadecimal digits after it`})
 			continue
 		}
-		entries = append(entries, entry{key: key, value: value, line: line})
+		entries = append(entries, entry{key: key, value: value, line: line, begin: lines.begin, end: lines.off})
 	}
 }
 
@@ -44,6 +46,8 @@ type logicalLines struct {
 	text []byte
 	off  int
 	line int // 1-based number of the natural line that off is on
+	// where the natural line that off is on begins, and the one on which the last logical line began
+	lineBegin, begin int
 }
 
 // next returns the next logical line and the number of the natural line on which it begins; ok is false at the end.
@@ -56,7 +60,7 @@ func (l *logicalLines) next() (chars []byte, line int, ok bool) {
 	escaped := false
 	for l.off < len(l.text) {
 		c := l.text[l.off]
-		here := l.line
+		here, begin := l.line, l.lineBegin
 		l.advance()
 		if skipBlank {
 			if isBlank(c) || (!continued && isLineEnd(c)) {
@@ -71,7 +75,7 @@ func (l *logicalLines) next() (chars []byte, line int, ok bool) {
 		}
 		if !isLineEnd(c) {
 			if len(chars) == 0 {
-				line = here
+				line, l.begin = here, begin
 			}
 			chars = append(chars, c)
 			escaped = c == '\\' && !escaped
@@ -108,6 +112,7 @@ func (l *logicalLines) advance() {
 	}
 	if isLineEnd(c) {
 		l.line++
+		l.lineBegin = l.off
 	}
 }
 

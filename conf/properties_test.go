@@ -157,7 +157,8 @@ func TestPropertiesLineNumbers(t *testing.T) {
 		t.Fatal(broken)
 	}
 	want := []entry{
-		{"a", "1", 3}, {"b", "23", 4}, {"c", "4", 8}, {"d", "5", 9}, {"e", "6", 13}, {"a", "7", 14},
+		{"a", "1", 3, 7, 12}, {"b", "23", 4, 12, 21}, {"c", "4", 8, 26, 30}, {"d", "5", 9, 30, 38},
+		{"e", "6", 13, 42, 46}, {"a", "7", 14, 46, 49},
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(entry{})); diff != "" {
 		t.Errorf("entries (-want +got):\n%s", diff)
@@ -169,7 +170,7 @@ func TestPropertiesErrorsNameTheirLines(t *testing.T) {
 	if len(broken) != 2 || broken[0].line != 3 || broken[1].line != 5 {
 		t.Errorf("got errors %v, want them for lines 3 and 5", broken)
 	}
-	if len(entries) != 2 || entries[1] != (entry{"c", "2", 4}) {
+	if len(entries) != 2 || entries[1] != (entry{"c", "2", 4, 14, 18}) {
 		t.Errorf("got entries %v, want a and c", entries)
 	}
 }

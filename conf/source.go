@@ -126,10 +126,14 @@ func variable(name string) string { return "environment variable " + name }
 // envPrefix begins the name of every environment variable of zkd.
 const envPrefix = "ZKD_"
 
+// ownPrefix begins the names of the keys that ZooKeeper has not.
+const ownPrefix = "zkd."
+
 // envName is the environment variable of a key: ZKD_ and the name in capitals, with an underscore for each dot and dash
 // and before each capital that begins a word. clientPort is ZKD_CLIENT_PORT, jute.maxbuffer ZKD_JUTE_MAXBUFFER, skipACL
-// ZKD_SKIP_ACL, server.1 ZKD_SERVER_1.
+// ZKD_SKIP_ACL, server.1 ZKD_SERVER_1. The `zkd.` of our own keys is not written twice.
 func envName(name string) string {
+	name = strings.TrimPrefix(name, ownPrefix)
 	var b strings.Builder
 	b.WriteString(envPrefix)
 	for i := 0; i < len(name); i++ {

@@ -1,23 +1,20 @@
 package conf
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 )
 
-// Unsupported lists what the configuration asks for that this release cannot do and must not pass over: an ensemble,
-// TLS, SASL, enforced authentication, an audit log. A server must refuse to start while the list is not empty. Each
-// Problem says in Allowed what to change.
+// Unsupported lists what the configuration asks for that this release cannot do and must not pass over: hierarchical
+// quorums, TLS with clients, SASL, enforced authentication, an audit log. A server must refuse to start while the list
+// is not empty. Each Problem says in Allowed what to change.
 func (c *Config) Unsupported() []Problem {
 	u := unsupported{config: c}
 	u.ensemble()
 	u.tls()
 	u.authentication()
 	u.add(c.Tree.AuditLog, "audit.enable", "the audit log is not built yet; set it to false")
-	localSessions := c.Client.LocalSessions && c.Ensemble.Distributed
-	u.add(localSessions, "localSessionsEnabled", "local sessions are not built yet; set it to false")
 	u.add(c.Admin.Enabled && c.Admin.ForceHTTPS, "admin.forceHttps", "TLS is not built yet; set it to false")
 	u.add(c.Admin.Enabled && c.Admin.NeedClientAuth, "admin.needClientAuth", "TLS is not built yet; set it to false")
 	slices.SortStableFunc(u.found, func(a, b Problem) int { return compareOrder(a.order, b.order) })
@@ -44,29 +41,33 @@ func (u *unsupported) add(wanted bool, name, remedy string) {
 }
 
 func (u *unsupported) ensemble() {
-	e := &u.config.Ensemble
-	counted := false
 	for _, s := range u.config.members {
-		switch {
-		case s.row.kind != kindMember:
-			u.found = append(u.found, s.problem("hierarchical quorums are not possible with raft; remove it"))
-		case len(e.Members) > 1 && !counted:
-			counted = true
-			remedy := fmt.Sprintf("an ensemble (%d server lines) is not built yet; keep one, or none", len(e.Members))
-			u.found = append(u.found, s.problem(remedy))
+		if s.row.kind != kindMember {
+			u.found = append(u.found, s.problem(notWithRaft))
 		}
 	}
-	ofOne := len(e.Members) <= 1 && e.Distributed
-	u.add(ofOne, "standaloneEnabled", "an ensemble of one is not built yet; set it to true")
 }
 
 func (u *unsupported) tls() {
 	c := u.config
-	const remedy = "TLS is not built yet; remove it"
+	const remedy = "TLS with clients is not built yet; remove it"
 	u.add(c.Client.SecureAddr != "", "secureClientPort", remedy)
 	u.add(c.Client.PortUnification, "client.portUnification", remedy)
-	u.add(c.TLS.QuorumEnabled, "sslQuorum", remedy)
-	u.add(c.TLS.QuorumPortUnification, "portUnification", remedy)
+	if c.Ensemble.Distributed && (c.TLS.QuorumEnabled || c.TLS.QuorumPortUnification) {
+		u.quorumTLS()
+	}
+}
+
+// quorumTLS refuses what would make connections between members weaker than they are asked to be.
+func (u *unsupported) quorumTLS() {
+	end := &u.config.TLS.Quorum
+	const revoked = "revoked certificates are not looked for yet; set it to false, " +
+		"and take a certificate back by a new trust store"
+	u.add(end.CRL, "ssl.quorum.crl", revoked)
+	u.add(end.OCSP, "ssl.quorum.ocsp", revoked)
+	const bouncy = "the format of Bouncy Castle cannot be read; convert the file to PKCS12 with keytool -importkeystore"
+	u.add(end.KeyStore.isBCFKS(), "ssl.quorum.keyStore."+end.KeyStore.typedBy(), bouncy)
+	u.add(end.TrustStore.isBCFKS(), "ssl.quorum.trustStore."+end.TrustStore.typedBy(), bouncy)
 }
 
 func (u *unsupported) authentication() {

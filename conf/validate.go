@@ -5,7 +5,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -21,6 +20,7 @@ func (l *loader) finish() {
 	l.finishEnsemble()
 	l.finishClient()
 	l.finishAuth()
+	l.finishTLS()
 	l.noticeIdle()
 }
 
@@ -162,75 +162,6 @@ func (l *loader) takeMemberAddr(memberAddr string) {
 	c.Addr = memberAddr
 }
 
-func (l *loader) finishEnsemble() {
-	e := &l.config.Ensemble
-	l.checkPeerType()
-	voters := e.voters()
-	observers := len(e.Members) - voters
-	e.Distributed = voters > 1 || !e.StandaloneEnabled
-	switch {
-	case voters == 0 && !e.StandaloneEnabled:
-		if !l.hasProblem("server.", "standaloneEnabled") {
-			l.refuse("standaloneEnabled", "false needs at least one server line that is a participant")
-		}
-	case voters == 0 && observers > 0:
-		l.report(Problem{Key: "server.N",
-			Allowed: "observers need participants; none of the server lines is one"})
-	case voters == 1 && e.StandaloneEnabled && observers > 0:
-		l.report(Problem{Key: "server.N",
-			Allowed: "a single participant with observers needs standaloneEnabled=false"})
-	}
-	if e.Distributed {
-		l.checkDistributed()
-	}
-	if l.config.Tree.ExtendedTypes && e.Distributed && e.MyID > maxExtendedID {
-		l.report(Problem{Key: "myid", Source: l.myIDSource, Value: strconv.FormatInt(e.MyID, 10),
-			Allowed: "must be 254 or less with extendedTypesEnabled=true"})
-	}
-}
-
-// maxExtendedID is the largest server id with TTL nodes: EphemeralType.MAX_EXTENDED_SERVER_ID.
-const maxExtendedID = 254
-
-// checkPeerType checks the word and lets the server line win.
-func (l *loader) checkPeerType() {
-	e := &l.config.Ensemble
-	s := l.settings["peerType"]
-	switch lower := asciiLower(s.value); lower {
-	case "participant", "observer":
-	default:
-		l.refuse("peerType", "must be participant or observer")
-		return
-	}
-	own := e.member()
-	isObserver := own != nil && own.Observer
-	if own != nil && isObserver != e.Observer && l.isSet("peerType") {
-		l.notice(s.notice(NoticeMismatch, "disagrees with the server lines, which win"))
-	}
-	e.Observer = isObserver
-}
-
-// checkDistributed checks what only an ensemble needs.
-func (l *loader) checkDistributed() {
-	e := &l.config.Ensemble
-	if e.InitLimit == 0 && !l.hasProblem("initLimit") {
-		l.refuse("initLimit", "must be set in an ensemble, in ticks")
-	}
-	if e.SyncLimit == 0 && !l.hasProblem("syncLimit") {
-		l.refuse("syncLimit", "must be set in an ensemble, in ticks")
-	}
-	switch {
-	case l.hasProblem("myid"):
-	case e.MyID < 0:
-		l.report(Problem{Key: "myid",
-			Allowed: fmt.Sprintf("the file %s with this server's number is missing",
-				filepath.Join(l.config.Storage.DataDir, "myid"))})
-	case e.member() == nil && len(e.Members) > 0:
-		l.report(Problem{Key: "myid", Source: l.myIDSource, Value: strconv.FormatInt(e.MyID, 10),
-			Allowed: "is not the number of any server line"})
-	}
-}
-
 func (l *loader) finishAuth() {
 	a := &l.config.Auth
 	if a.QuorumLearnerRequireSASL && !a.QuorumSASL {
@@ -242,6 +173,22 @@ func (l *loader) finishAuth() {
 	}
 	if a.Enforce && len(a.EnforceSchemes) == 0 {
 		l.refuse("enforce.auth.enabled", "needs enforce.auth.schemes")
+	}
+}
+
+// finishTLS checks that TLS between members has what it needs. Without the stores ZooKeeper starts and no member
+// connects.
+func (l *loader) finishTLS() {
+	c := &l.config.TLS
+	if !l.config.Ensemble.Distributed || (!c.QuorumEnabled && !c.QuorumPortUnification) {
+		return
+	}
+	const allowed = "must be set with sslQuorum=true or portUnification=true"
+	if c.Quorum.KeyStore.Location == "" {
+		l.refuse("ssl.quorum.keyStore.location", allowed)
+	}
+	if c.Quorum.TrustStore.Location == "" {
+		l.refuse("ssl.quorum.trustStore.location", allowed)
 	}
 }
 

@@ -14,7 +14,7 @@ func (k *key) parse(s string) (v value, ok bool) {
 	switch k.kind {
 	case kindText, kindPath, kindMember:
 		return v, true
-	case kindNumber, kindPort, kindHours, kindProperty, kindMillis, kindKibibyte:
+	case kindNumber, kindPort, kindHours, kindProperty, kindMillis, kindKibibyte, kindSize:
 		if v.num, ok = k.parseNumber(s); !ok {
 			return v, false
 		}
@@ -30,6 +30,14 @@ func (k *key) parse(s string) (v value, ok bool) {
 		return v, v.flag || s == "no"
 	case kindChoice:
 		return v, slices.Contains(k.choices, s)
+	case kindWord:
+		fits := func(choice string) bool { return strings.EqualFold(choice, s) }
+		i := slices.IndexFunc(k.choices, fits)
+		if i < 0 {
+			return v, false
+		}
+		v.text = k.choices[i]
+		return v, true
 	case kindList:
 		v.list = splitList(s)
 		return v, true

@@ -1,7 +1,6 @@
 package quorum
 
 import (
-	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -11,43 +10,86 @@ import (
 	"zkd/storage"
 )
 
+// appendWork is one thing for the append goroutine: a MsgStorageAppend of the loop, or the news of the apply goroutine
+// that the state of an install is in its place.
+type appendWork struct {
+	message  *raftpb.Message
+	install  *install // of the message's snapshot; nil if it has none
+	restored *install // or this
+}
+
 // appender writes what raft wants stored: one write, and one fsync, for all that has come together meanwhile. It is the
 // append goroutine's alone but for the mailbox and the counters.
 type appender struct {
 	log     *storage.RaftLog
 	clock   clock.Clock
-	work    *mailbox[*raftpb.Message] // MsgStorageAppend, from the loop
-	done    func(stored)              // tells the loop
+	work    *mailbox[appendWork] // from the loop and the apply goroutine
+	done    func(stored)         // tells the loop
+	restore func(*install)       // has the apply goroutine put the state of an install in its place
 	entries []storage.LogEntry
 	hard    []byte
-	dirty   bool // something was written that was not synced
+	dirty   bool         // something was written that was not synced
+	held    []appendWork // an install, while the apply goroutine is at it, and what is behind; bounded as raft's
 	fsyncs  latency
 	bytes   atomic.Uint64   // of data appended since the start
 	keeper  chan<- struct{} // set each time that step bytes are appended
 	step    uint64
+	// installs counts beginnings and ends of installs: it is odd during one.
+	installs atomic.Uint64
 }
 
-// stored is what the append goroutine tells the loop: the responses of this many messages can be delivered.
+// stored is what the append goroutine tells the loop: this many messages are stored, their responses can be delivered.
 type stored struct {
 	responses []*raftpb.Message
-	messages  int // that had responses
+	messages  int
 }
 
-// errSnapshot means that raft wants a snapshot stored, which nobody can have sent.
-var errSnapshot = errors.New("a snapshot came for the raft log: this version has no way to receive one")
-
-// write stores all messages, in order, and then delivers their responses. Responses promise that everything before them
-// is durable.
-func (a *appender) write(messages []*raftpb.Message) error {
-	var done stored
-	for _, m := range messages {
-		if len(m.GetResponses()) > 0 {
-			done.messages++
+// write stores all messages, in order, up to a snapshot, which it begins to install: what is behind it waits until the
+// apply goroutine has the state in its place.
+func (a *appender) write(works []appendWork) error {
+	if len(a.held) > 0 {
+		for i := range works {
+			if works[i].restored == nil {
+				a.held = append(a.held, works[i])
+				continue
+			}
+			if err := a.endInstall(works[i].restored); err != nil {
+				return err
+			}
+			a.held[0].install = nil
 		}
+		if a.held[0].install != nil {
+			return nil
+		}
+		works, a.held = append(a.held, works[:0]...), nil
 	}
-	for i, m := range messages {
-		last := i == len(messages)-1
-		if err := a.writeOne(m, last && done.messages > 0); err != nil {
+	for i := range works {
+		if works[i].install == nil {
+			continue
+		}
+		a.held = append(a.held, works[i:]...)
+		if err := a.writeAll(works[:i]); err != nil {
+			return err
+		}
+		return a.beginInstall(works[i].install)
+	}
+	return a.writeAll(works)
+}
+
+// writeAll stores messages, and then delivers their responses. Responses promise that everything before them is
+// durable.
+func (a *appender) writeAll(works []appendWork) error {
+	if len(works) == 0 {
+		return nil
+	}
+	done, answers := stored{messages: len(works)}, false
+	for i := range works {
+		answers = answers || len(works[i].message.GetResponses()) > 0
+	}
+	for i := range works {
+		m := works[i].message
+		last := i == len(works)-1
+		if err := a.writeOne(m, last && answers); err != nil {
 			return fmt.Errorf("append to the raft log: %w", err)
 		}
 		if done.responses == nil {
@@ -56,17 +98,12 @@ func (a *appender) write(messages []*raftpb.Message) error {
 			done.responses = append(done.responses, m.GetResponses()...)
 		}
 	}
-	if done.messages > 0 {
-		a.done(done)
-	}
+	a.done(done)
 	return nil
 }
 
 // writeOne stores one message, and syncs it and all before it if sync is set and there is anything to sync.
 func (a *appender) writeOne(m *raftpb.Message, sync bool) error {
-	if m.GetSnapshot() != nil {
-		return errSnapshot
-	}
 	a.entries = logEntries(a.entries[:0], m.GetEntries())
 	var hard []byte
 	if m.Term != nil && m.Commit != nil {

@@ -3,9 +3,9 @@ package quorum
 import (
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 
 	"go.etcd.io/raft/v3/raftpb"
-	"google.golang.org/protobuf/proto"
 
 	"zkd/jute"
 	"zkd/quorum/clock"
@@ -13,12 +13,26 @@ import (
 	"zkd/storage/invariants"
 )
 
-// applyWork is one thing for the apply goroutine: committed entries, or barriers that are through when index is
-// applied.
+// applyWork is one thing for the apply goroutine: committed entries, or a snapshot that replaces the state, or barriers
+// that are through when index is applied.
 type applyWork struct {
 	message  *raftpb.Message // MsgStorageApply, or nil
+	install  *install        // or nil
 	barriers []Waiter
 	index    uint64
+}
+
+// applyNews is what the apply goroutine tells the loop: a change of membership has come into force, or responses can be
+// delivered. A change comes before the responses of its entry.
+type applyNews struct {
+	change    *membershipChange
+	responses []*raftpb.Message
+}
+
+// membershipChange is a change that has come into force: raft is to do as much.
+type membershipChange struct {
+	change *raftpb.ConfChangeV2
+	after  membership
 }
 
 // quietApplyBytes is how much may be applied before the loop is woken to hear of it. It must be well below
@@ -36,16 +50,22 @@ type applier struct {
 	clock    clock.Clock
 	work     *mailbox[applyWork] // from the loop
 
-	done    func(responses []*raftpb.Message, wake bool)                    // tells the loop
-	change  func(cc *raftpb.ConfChangeV2) (conf *raftpb.ConfState, ok bool) // has the loop change raft's membership
-	failing func() bool                                                     // the node has failed
+	done     func(news applyNews, wake bool) // tells the loop
+	failing  func() bool                     // the node has failed
+	restored func(*install)                  // tells the append goroutine
+	renewed  func()                          // Options.OnRestored, or nil
 
 	member  membership
-	batch   *batch      // the one that is applied, if it is ours
-	waiting []applyWork // barriers whose index is not applied yet, in order of index; bounded by the gatherer's limit
-	quiet   int         // bytes applied since the loop was woken
+	change  *membershipChange // in the entry that is applied, until its proposal has come out well
+	failure error             // of bringing it into force
+	batch   *batch            // the one that is applied, if it is ours
+	waiting []applyWork       // barriers whose index is not applied yet, in its order; bounded by the gatherer
+	wake    bool              // the loop waits for something in the message that is applied
+	quiet   int               // bytes applied since the loop was woken
 	result  storage.Result
-	commits latency // from the first proposal of a batch until it is applied
+	index   uint64         // of the entry that is applied
+	settled *atomic.Uint64 // progress.reconfigured
+	commits latency        // from the first proposal of a batch until it is applied
 }
 
 var _ storage.Sink = (*applier)(nil)
@@ -57,10 +77,7 @@ func (a *applier) apply(works []applyWork) error {
 			return nil
 		}
 		w := &works[i]
-		if w.message == nil {
-			a.waiting = append(a.waiting, *w)
-			w.barriers = nil
-		} else if err := a.applyMessage(w.message); err != nil {
+		if err := a.applyWork(w); err != nil {
 			return err
 		}
 		a.passBarriers()
@@ -68,14 +85,28 @@ func (a *applier) apply(works []applyWork) error {
 	return nil
 }
 
+// applyWork does one work.
+func (a *applier) applyWork(w *applyWork) error {
+	switch {
+	case w.message != nil:
+		return a.applyMessage(w.message)
+	case w.install != nil:
+		return a.restore(w.install)
+	default:
+		a.waiting = append(a.waiting, *w)
+		w.barriers = nil
+		return nil
+	}
+}
+
 // applyMessage applies the entries of one message and has its responses delivered.
 func (a *applier) applyMessage(m *raftpb.Message) error {
-	wake := false
+	a.wake = false
 	for _, e := range m.GetEntries() {
 		if a.failing() {
 			return nil
 		}
-		wake = wake || e.GetType() != raftpb.EntryNormal // raft may wait for it, to campaign
+		a.wake = a.wake || e.GetType() != raftpb.EntryNormal // raft may wait for it, to campaign
 		if err := a.applyEntry(e); err != nil {
 			return err
 		}
@@ -84,10 +115,10 @@ func (a *applier) applyMessage(m *raftpb.Message) error {
 			a.passBarriers()
 		}
 	}
-	if wake = wake || a.quiet >= quietApplyBytes; wake {
+	if a.wake = a.wake || a.quiet >= quietApplyBytes; a.wake {
 		a.quiet = 0
 	}
-	a.done(m.GetResponses(), wake)
+	a.done(applyNews{responses: m.GetResponses()}, a.wake)
 	return nil
 }
 
@@ -95,11 +126,12 @@ func (a *applier) applyMessage(m *raftpb.Message) error {
 func (a *applier) applyEntry(e *raftpb.Entry) error {
 	index, term, data := e.GetIndex(), e.GetTerm(), e.GetData()
 	if e.GetType() != raftpb.EntryNormal {
-		if err := a.changeMembership(e); err != nil {
+		var err error
+		if data, err = a.beginChange(e); err != nil {
 			return fmt.Errorf("change of membership in entry %d: %w", index, err)
 		}
-		data = nil
 	}
+	a.index = index
 	number := a.ownBatch(data)
 	found, lost := a.gather.claim(number, term)
 	for _, b := range lost {
@@ -107,7 +139,10 @@ func (a *applier) applyEntry(e *raftpb.Entry) error {
 	}
 	a.batch = found
 	err := a.machine.Apply(index, term, data, a)
-	a.batch = nil
+	if err == nil {
+		err = a.failure
+	}
+	a.batch, a.change = nil, nil
 	if err != nil {
 		if found != nil {
 			a.drop(found, err)
@@ -115,6 +150,7 @@ func (a *applier) applyEntry(e *raftpb.Entry) error {
 		return err
 	}
 	if found != nil {
+		a.wake = a.wake || found.window
 		a.answered(found, index)
 	}
 	return nil
@@ -135,6 +171,12 @@ func (a *applier) ownBatch(data []byte) uint64 {
 
 // Result tells the observer and the waiter of one proposal. The machine calls it during Apply.
 func (a *applier) Result(origin, _ uint64, n int, r *storage.Result) {
+	if a.change != nil && r.Code == jute.OK {
+		a.endChange()
+	}
+	if r.Op == jute.OpReconfig { // before the client can know, and ask for the next one
+		a.settled.Store(a.index)
+	}
 	if a.observer != nil {
 		a.observer.Committed(r)
 	}
@@ -184,37 +226,38 @@ func (a *applier) passBarriers() {
 	}
 }
 
-// changeMembership brings a change of membership into force and makes it durable, before the entry counts as applied:
-// what is on disk is never older than what is applied. If it is newer, because the entry is applied again after a
-// crash, nothing is to be done.
-func (a *applier) changeMembership(e *raftpb.Entry) error {
-	if e.GetIndex() <= a.member.index {
-		return nil
-	}
+// beginChange reads the change of membership in e and returns the proposal that decides whether it comes into force. A
+// change without one, which raft or a leader of itself makes, does so at once. If the membership on disk is newer,
+// because the entry is applied again after a crash, nothing is to be done.
+func (a *applier) beginChange(e *raftpb.Entry) (data []byte, err error) {
 	cc, err := decodeChange(e)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	conf, ok := a.change(cc)
-	if !ok {
-		return ErrStopped
+	if _, ok := readmitted(cc); !ok {
+		data = cc.GetContext()
 	}
-	a.member = membership{index: e.GetIndex(), conf: conf}
-	return storeMembership(a.log, &a.member)
+	if e.GetIndex() <= a.member.index {
+		return data, nil
+	}
+	conf, err := a.member.after(cc)
+	if err != nil {
+		return nil, err
+	}
+	a.change = &membershipChange{change: cc, after: membership{index: e.GetIndex(), conf: conf}}
+	if len(data) == 0 {
+		a.endChange()
+	}
+	return data, a.failure
 }
 
-// decodeChange reads the change in an entry of either form.
-func decodeChange(e *raftpb.Entry) (*raftpb.ConfChangeV2, error) {
-	if e.GetType() == raftpb.EntryConfChange {
-		var cc raftpb.ConfChange
-		if err := proto.Unmarshal(e.GetData(), &cc); err != nil {
-			return nil, fmt.Errorf("decode: %w", err)
-		}
-		return cc.AsV2(), nil
+// endChange makes the change durable and has the loop bring it into force. It does so before the entry can be durable
+// in the state: what is on disk of the membership is never older. For a change that depends on a proposal this is
+// inside Machine.Apply, which it blocks for an fsync: there is no other moment between the outcome and its durability.
+func (a *applier) endChange() {
+	if a.failure = storeMembership(a.log, &a.change.after); a.failure == nil {
+		a.member = a.change.after
+		a.done(applyNews{change: a.change}, true)
 	}
-	var cc raftpb.ConfChangeV2
-	if err := proto.Unmarshal(e.GetData(), &cc); err != nil {
-		return nil, fmt.Errorf("decode: %w", err)
-	}
-	return &cc, nil
+	a.change = nil
 }

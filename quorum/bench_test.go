@@ -77,7 +77,7 @@ func BenchmarkWrite(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer m.Close() // what matters has been measured
-			n := startNode(b, testOptions(openLog(b, vfs.Default, dir+"/log"), m))
+			n := startNode(b, testOptions(openLog(b, vfs.Default, dir+"/log"), realMachine{m}))
 			defer stopNode(b, n)
 			writes := benchZnodes(b, n, m)
 			b.ReportAllocs()
@@ -141,7 +141,7 @@ func BenchmarkRestart(b *testing.B) {
 		b.Run(strconv.Itoa(perEntry)+"-in-an-entry", func(b *testing.B) {
 			fs := vfs.NewMem()
 			log := openLog(b, fs, "log")
-			if _, _, err := openGroup(log, 1, 0); err != nil {
+			if _, _, err := openGroup(&Options{ID: 1, Log: log}, 0); err != nil {
 				b.Fatal(err)
 			}
 			for i := range writes / perEntry {

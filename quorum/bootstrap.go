@@ -19,44 +19,63 @@ const (
 	bootstrapTerm  = 1
 )
 
-// openGroup returns the state that raft starts from. On the first start it makes id the only member.
+// openGroup returns the state that raft starts from. On the first start it makes the founders the members, or nobody
+// if this member joins a group.
 //
 // The first start writes twice: the membership, then the beginning of the log. Both are synced, and a crash before,
 // between or after them leaves what the next start completes: a log without a beginning holds no entries, so nothing
-// can be lost with it.
-func openGroup(log *storage.RaftLog, id, applied uint64) (*logView, membership, error) {
-	member, err := loadMembership(log, id)
+// can be lost with it. The log of a member that joins stays without a beginning until a snapshot comes.
+func openGroup(o *Options, applied uint64) (*logView, membership, error) {
+	if err := finishInstall(o.Log, applied); err != nil {
+		return nil, membership{}, err
+	}
+	if err := openIdentity(o); err != nil {
+		return nil, membership{}, err
+	}
+	member, err := loadMembership(o)
 	if err != nil {
 		return nil, membership{}, err
 	}
+	log := o.Log
 	if log.LastIndex() < bootstrapIndex {
 		if applied != 0 {
 			return nil, membership{}, fmt.Errorf("the state has applied entry %d and the raft log is empty: "+
 				"put back the raft log, or restore a backup of both", applied)
 		}
-		hard := appendHardState(nil, bootstrapTerm, 0, bootstrapIndex)
-		if err := log.ResetToSnapshot(bootstrapIndex, bootstrapTerm, hard); err != nil {
-			return nil, membership{}, fmt.Errorf("begin the raft log: %w", err)
+		if !member.empty() {
+			hard := appendHardState(nil, bootstrapTerm, 0, bootstrapIndex)
+			if err := log.ResetToSnapshot(bootstrapIndex, bootstrapTerm, hard); err != nil {
+				return nil, membership{}, fmt.Errorf("begin the raft log: %w", err)
+			}
 		}
 	}
-	hard, err := loadHardState(log, max(applied, bootstrapIndex))
+	hard, err := loadHardState(log, applied, !member.empty())
 	if err != nil {
 		return nil, membership{}, err
 	}
 	return &logView{log: log, hard: hard, conf: member.conf}, member, nil
 }
 
-// loadMembership reads who belongs to the group, or writes that id alone does.
-func loadMembership(log *storage.RaftLog, id uint64) (membership, error) {
-	if blob, ok := log.Meta(membershipKey); ok {
+// loadMembership reads who belongs to the group, or writes that the founders do.
+func loadMembership(o *Options) (membership, error) {
+	if blob, ok := o.Log.Meta(membershipKey); ok {
 		return decodeMembership(blob)
 	}
-	if log.LastIndex() > 0 {
+	if o.Log.LastIndex() > 0 {
 		return membership{}, fmt.Errorf("the raft log ends at entry %d and names no members: restore a backup",
-			log.LastIndex())
+			o.Log.LastIndex())
 	}
-	m := membership{index: bootstrapIndex, conf: &raftpb.ConfState{Voters: []uint64{id}}}
-	return m, storeMembership(log, &m)
+	m := membership{index: bootstrapIndex, conf: &raftpb.ConfState{}}
+	if !o.Joining {
+		for _, founder := range o.founders() {
+			if founder.Learner {
+				m.conf.Learners = append(m.conf.Learners, founder.ID)
+			} else {
+				m.conf.Voters = append(m.conf.Voters, founder.ID)
+			}
+		}
+	}
+	return m, storeMembership(o.Log, &m)
 }
 
 // storeMembership makes m durable.
@@ -72,8 +91,12 @@ func storeMembership(log *storage.RaftLog, m *membership) error {
 }
 
 // loadHardState reads raft's state and checks that log and state fit together. What is applied is committed, even if
-// the commit index, which is written with the next append only, was not on disk yet.
-func loadHardState(log *storage.RaftLog, applied uint64) (*raftpb.HardState, error) {
+// the commit index, which is written with the next append only, was not on disk yet. A log without a beginning may have
+// none.
+func loadHardState(log *storage.RaftLog, applied uint64, begun bool) (*raftpb.HardState, error) {
+	if begun {
+		applied = max(applied, bootstrapIndex)
+	}
 	first, last := log.FirstIndex(), log.LastIndex()
 	if applied > last {
 		return nil, fmt.Errorf("the state has applied entry %d and the raft log ends at %d: "+
@@ -85,6 +108,9 @@ func loadHardState(log *storage.RaftLog, applied uint64) (*raftpb.HardState, err
 	}
 	blob, ok := log.HardState()
 	if !ok {
+		if !begun {
+			return &raftpb.HardState{}, nil
+		}
 		return nil, fmt.Errorf("the raft log ends at entry %d and has no hard state: restore a backup", last)
 	}
 	hard, err := decodeHardState(blob)

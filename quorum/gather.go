@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"go.etcd.io/raft/v3/raftpb"
+
 	"zkd/quorum/clock"
 	"zkd/storage"
 )
@@ -14,9 +16,13 @@ import (
 // It is filled under the gatherer's lock, then owned by the loop until raft has the entry, then by the apply goroutine.
 type batch struct {
 	number  uint64
-	term    uint64 // in which it was proposed
-	bytes   int    // what its proposals count for in gatherer.outstanding
-	data    []byte // the entry; raft copies it, so the buffer is used again
+	term    uint64               // in which it was proposed or forwarded
+	prev    uint64               // the batch before it in the stream to the leader; 0 at the beginning
+	change  *raftpb.ConfChangeV2 // comes into force if its one proposal succeeds; nil in all but such a batch
+	reconf  bool                 // its one proposal is a reconfig, of which the leader makes a change
+	window  bool                 // the loop waits for it to be applied, to forward another one
+	bytes   int                  // what its proposals count for in gatherer.outstanding
+	data    []byte               // the entry; raft copies it, so the buffer is used again
 	waiters []Waiter
 	began   time.Time // of the first proposal
 }
@@ -42,11 +48,12 @@ type gatherer struct {
 	mu struct {
 		sync.Mutex
 		refusal     error         // why nothing is taken any more
+		suspension  error         // why nothing is taken for now
 		idle        bool          // the loop sleeps and would take a proposal at once
 		number      uint64        // of the last batch
 		open        *batch        // the one that fills; nil if none
 		full        []*batch      // those before it, oldest first; bounded by outstanding
-		proposed    []*batch      // taken by the loop and not applied, oldest first; bounded by outstanding
+		proposed    []*batch      // taken by the loop and not applied, oldest first, of one term; bounded likewise
 		free        []*batch      // at most maxFreeBatches
 		barriers    []Waiter      // not yet taken by the loop; each counts one byte
 		outstanding int           // bytes of what is not answered
@@ -60,7 +67,8 @@ type gatherer struct {
 // lineMember is one proposer that waits for room.
 type lineMember struct {
 	size  int
-	ready chan struct{} // closed when size is reserved, or when the node refuses
+	err   error         // why it is turned away; set before ready is closed
+	ready chan struct{} // closed when size is reserved, or when it is turned away
 }
 
 // newGatherer returns an empty gatherer whose batches bear origin.
@@ -94,24 +102,54 @@ func (g *gatherer) add(p *storage.Proposal, w Waiter) error {
 	}
 	b := g.mu.open
 	if b != nil && len(b.data)+size > g.maxEntry {
-		g.mu.full = append(g.mu.full, b)
+		g.sealLocked()
 		b = nil
 	}
 	if b == nil {
 		b = g.openLocked()
 	}
+	g.fillLocked(b, p, w, size)
+	return nil
+}
+
+// addChange encodes p into a batch of its own, which is to become a change of membership: cc, or if that is nil what
+// the leader makes of p. It blocks while too much is outstanding.
+func (g *gatherer) addChange(cc *raftpb.ConfChangeV2, p *storage.Proposal, w Waiter) error {
+	size := proposalBytes(p)
+	g.mu.Lock()
+	if err := g.reserveLocked(size); err != nil {
+		g.mu.Unlock()
+		return err
+	}
+	g.sealLocked()
+	b := g.openLocked()
+	b.change, b.reconf = cc, cc == nil
+	g.sealLocked()
+	g.fillLocked(b, p, w, size)
+	return nil
+}
+
+// sealLocked puts the open batch, if there is one, to those that take no more.
+func (g *gatherer) sealLocked() {
+	if g.mu.open != nil {
+		g.mu.full = append(g.mu.full, g.mu.open)
+		g.mu.open = nil
+	}
+}
+
+// fillLocked encodes p into b and releases the lock.
+func (g *gatherer) fillLocked(b *batch, p *storage.Proposal, w Waiter, size int) {
 	b.data = storage.AppendProposal(b.data, p)
 	b.waiters = append(b.waiters, w)
 	b.bytes += size
 	g.mu.proposals++
 	g.wakeAndUnlock(false)
-	return nil
 }
 
 // addBarrier takes a barrier for the loop.
 func (g *gatherer) addBarrier(w Waiter) error {
 	g.mu.Lock()
-	if err := g.mu.refusal; err != nil {
+	if err := g.refusalLocked(); err != nil {
 		g.mu.Unlock()
 		return err
 	}
@@ -142,8 +180,8 @@ func notify(c chan<- struct{}) {
 // reserveLocked counts size as outstanding, after waiting in line if there is no room. The lock is released while it
 // waits.
 func (g *gatherer) reserveLocked(size int) error {
-	if g.mu.refusal != nil {
-		return g.mu.refusal
+	if err := g.refusalLocked(); err != nil {
+		return err
 	}
 	if g.roomLocked() { // so nobody is in line: freeLocked lets in as many as there is room for
 		g.mu.outstanding += size
@@ -154,10 +192,15 @@ func (g *gatherer) reserveLocked(size int) error {
 	g.mu.Unlock()
 	<-me.ready
 	g.mu.Lock()
-	if me.size == 0 { // left without a reservation
+	return me.err
+}
+
+// refusalLocked is why nothing is taken, or nil.
+func (g *gatherer) refusalLocked() error {
+	if g.mu.refusal != nil {
 		return g.mu.refusal
 	}
-	return nil
+	return g.mu.suspension
 }
 
 // roomLocked tells whether another proposal may be taken. One is always taken when nothing is outstanding.
@@ -181,22 +224,34 @@ func (g *gatherer) openLocked() *batch {
 	return b
 }
 
-// take moves what was gathered to the batches that wait to be applied, as proposed in term, and appends it to dst. If
-// there is nothing, the next proposal will wake the loop.
-func (g *gatherer) take(term uint64, dst []*batch) []*batch {
+// take moves what was gathered to the batches that wait to be applied, as proposed in term, and appends it to dst: all
+// of it, or with a window only as many batches as make window of them wait. If there is nothing, the next proposal will
+// wake the loop.
+//
+// As long as a batch of another term waits nothing is taken: it may come to be applied, or else must be proposed again
+// before what was gathered after it. Who finds out wakes the loop.
+func (g *gatherer) take(term uint64, window int, dst []*batch) []*batch {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	before := len(dst)
-	dst = append(dst, g.mu.full...)
-	clear(g.mu.full)
-	g.mu.full = g.mu.full[:0]
-	if g.mu.open != nil {
-		dst = append(dst, g.mu.open)
-		g.mu.open = nil
+	if len(g.mu.proposed) > 0 && g.mu.proposed[0].term != term {
+		return dst
 	}
+	if window > 0 && len(g.mu.proposed) >= window {
+		return dst
+	}
+	before := len(dst)
+	g.sealLocked()
+	n := len(g.mu.full)
+	if window > 0 {
+		n = min(n, window-len(g.mu.proposed))
+	}
+	dst = append(dst, g.mu.full[:n]...)
+	rest := copy(g.mu.full, g.mu.full[n:])
+	clear(g.mu.full[rest:])
+	g.mu.full = g.mu.full[:rest]
 	g.mu.idle = len(dst) == before
 	for _, b := range dst[before:] {
-		b.term = term
+		b.term, b.prev, b.window = term, 0, window > 0
 		g.mu.proposed = append(g.mu.proposed, b)
 	}
 	return dst
@@ -226,30 +281,42 @@ func (g *gatherer) takeBarriers(dst []Waiter) []Waiter {
 	return dst
 }
 
-// claim returns the proposed batch with this number, or nil, and those that can no longer be applied: the ones before
-// it, and all of terms before term. An entry of a term is never applied after one of a later term.
+// claim returns the proposed batch with this number, or nil, if an entry of term that holds it is to be applied. An
+// entry of a term is never applied after one of a later term: what was proposed in earlier ones and is not applied yet
+// never will be, and is gathered again. lost are batches that were passed over within the term, which the loop and the
+// leader do not let happen.
 func (g *gatherer) claim(number, term uint64) (found *batch, lost []*batch) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n := 0
-	for _, b := range g.mu.proposed {
-		if b.number == number {
-			found = b
-			n++
-			break
-		}
-		if b.number > number && b.term >= term {
-			break
-		}
-		lost = append(lost, b)
+	for n < len(g.mu.proposed) && g.mu.proposed[n].term < term && g.mu.proposed[n].number != number {
 		n++
 	}
 	if n > 0 {
-		rest := copy(g.mu.proposed, g.mu.proposed[n:])
-		clear(g.mu.proposed[rest:])
-		g.mu.proposed = g.mu.proposed[:rest]
+		again := slices.Clone(g.mu.proposed[:n])
+		g.shortenLocked(n)
+		g.gatherAgainLocked(again)
 	}
+	n = slices.IndexFunc(g.mu.proposed, func(b *batch) bool { return b.number >= number })
+	if number == 0 || n < 0 || g.mu.proposed[n].number != number {
+		return nil, nil
+	}
+	found, lost = g.mu.proposed[n], slices.Clone(g.mu.proposed[:n])
+	g.shortenLocked(n + 1)
 	return found, lost
+}
+
+// shortenLocked forgets the first n proposed batches.
+func (g *gatherer) shortenLocked(n int) {
+	rest := copy(g.mu.proposed, g.mu.proposed[n:])
+	clear(g.mu.proposed[rest:])
+	g.mu.proposed = g.mu.proposed[:rest]
+}
+
+// gatherAgainLocked puts batches before all that is gathered.
+func (g *gatherer) gatherAgainLocked(batches []*batch) {
+	g.mu.full = append(batches, g.mu.full...)
+	notify(g.wake)
 }
 
 // release says that b is answered; it is used again.
@@ -306,17 +373,13 @@ func (g *gatherer) refuse(err error) (drained <-chan struct{}) {
 	defer g.mu.Unlock()
 	if g.mu.refusal == nil {
 		g.mu.refusal = err
-		for _, m := range g.mu.line {
-			m.size = 0
-			close(m.ready)
-		}
-		g.mu.line = nil
+		g.turnAwayLocked()
 		g.drainedLocked()
 	}
 	return g.mu.drained
 }
 
-// retract takes b, which raft did not accept, out of the proposed batches.
+// retract takes b, which cannot be proposed at all, out of the proposed batches.
 func (g *gatherer) retract(b *batch) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -325,15 +388,72 @@ func (g *gatherer) retract(b *batch) {
 	}
 }
 
+// putBack gathers batches again that were just taken and not proposed.
+func (g *gatherer) putBack(batches []*batch) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.mu.proposed = slices.DeleteFunc(g.mu.proposed, func(b *batch) bool { return slices.Contains(batches, b) })
+	g.mu.full = append(slices.Clone(batches), g.mu.full...)
+	g.mu.idle = false
+}
+
+// eachProposed calls do for each batch that was taken in term and is not applied, oldest first. Nobody changes, applies
+// or forgets it meanwhile: do must not call the gatherer.
+func (g *gatherer) eachProposed(term uint64, do func(b *batch)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, b := range g.mu.proposed {
+		if b.term == term {
+			do(b)
+		}
+	}
+}
+
+// oldest is the number of the oldest proposed batch, 0 if none is.
+func (g *gatherer) oldest() uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.mu.proposed) == 0 {
+		return 0
+	}
+	return g.mu.proposed[0].number
+}
+
 // abandon takes away all batches that are not answered, and the barriers that the loop has not taken.
 func (g *gatherer) abandon() ([]*batch, []Waiter) {
-	g.take(0, nil)
 	barriers := g.takeBarriers(nil)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	batches := g.mu.proposed
-	g.mu.proposed = nil
+	g.sealLocked()
+	batches := append(g.mu.proposed, g.mu.full...)
+	g.mu.proposed, g.mu.full = nil, nil
+	g.mu.idle = true
 	return batches, barriers
+}
+
+// suspend takes nothing until resume is called, which is nothing that lasts: err says why. Who waits in line is turned
+// away.
+func (g *gatherer) suspend(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.mu.suspension = err
+	g.turnAwayLocked()
+}
+
+// resume ends a suspension.
+func (g *gatherer) resume() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.mu.suspension = nil
+}
+
+// turnAwayLocked empties the line.
+func (g *gatherer) turnAwayLocked() {
+	for _, m := range g.mu.line {
+		m.err = g.refusalLocked()
+		close(m.ready)
+	}
+	g.mu.line = nil
 }
 
 // shrink forgets the free batches if nothing was proposed since the last call.

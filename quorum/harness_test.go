@@ -31,21 +31,50 @@ type fakeMachine struct {
 	state    fakeState
 	flushed  fakeState
 	flushes  int
-	applyErr error         // returned by the next Apply
-	gate     chan struct{} // if not nil, Apply takes one value first
-	keep     bool          // keep the list
-	durable  bool          // what is applied is durable at once
+	applyErr error            // returned by the next Apply
+	gate     chan struct{}    // if not nil, Apply takes one value first
+	keep     bool             // keep the list
+	durable  bool             // what is applied is durable at once
+	disk     *fakeDisk        // of checkpoints; may be nil
+	refuse   map[applied]bool // proposals that come out with another code than OK
+}
+
+// fakeDisk holds checkpoints of fake machines by their directories.
+type fakeDisk struct {
+	mu     sync.Mutex
+	states map[string]fakeState
+}
+
+func newFakeDisk() *fakeDisk { return &fakeDisk{states: map[string]fakeState{}} }
+
+// put stores a checkpoint.
+func (d *fakeDisk) put(dir string, s fakeState) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s.list = slices.Clone(s.list)
+	d.states[dir] = s
+}
+
+// get returns a checkpoint.
+func (d *fakeDisk) get(dir string) (fakeState, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s, ok := d.states[dir]
+	return s, ok
 }
 
 // fakeState is a fake machine's state.
 type fakeState struct {
-	index uint64
-	zxid  jute.Zxid
-	list  []applied
+	index   uint64
+	term    uint64
+	zxid    jute.Zxid
+	list    []applied
+	cluster [16]byte
+	founded int // how often it was proposed
 }
 
 // Apply implements Machine.
-func (m *fakeMachine) Apply(index, _ uint64, data []byte, sink storage.Sink) error {
+func (m *fakeMachine) Apply(index, term uint64, data []byte, sink storage.Sink) error {
 	m.mu.Lock()
 	gate := m.gate
 	m.mu.Unlock()
@@ -68,19 +97,60 @@ func (m *fakeMachine) Apply(index, _ uint64, data []byte, sink storage.Sink) err
 		var p storage.Proposal
 		var result storage.Result
 		for n := 0; r.Next(&p); n++ {
+			if p.Op == storage.OpFoundEnsemble {
+				m.state.founded++
+				if m.state.cluster == [16]byte{} {
+					copy(m.state.cluster[:], p.Body)
+				}
+				result = storage.Result{Op: p.Op}
+				sink.Result(r.Origin, r.Batch, n, &result)
+				continue
+			}
 			m.state.zxid++
 			if m.keep {
 				m.state.list = append(m.state.list, decodeBody(p.Body))
 			}
 			result = storage.Result{Op: p.Op, Session: p.Session, Xid: p.Xid, Zxid: m.state.zxid}
+			if m.refuse[decodeBody(p.Body)] {
+				result.Code = jute.BadVersion
+			}
 			sink.Result(r.Origin, r.Batch, n, &result)
 		}
 		if r.Err() != nil {
 			return r.Err()
 		}
 	}
-	m.state.index = index
+	m.state.index, m.state.term = index, term
 	return nil
+}
+
+// Checkpoint implements Machine.
+func (m *fakeMachine) Checkpoint(_ context.Context, dir string) (index, term uint64, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.flushed = m.state
+	m.flushed.list = slices.Clip(m.flushed.list)
+	m.disk.put(dir, m.state)
+	return m.state.index, m.state.term, nil
+}
+
+// Restore implements Machine.
+func (m *fakeMachine) Restore(dir string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s, ok := m.disk.get(dir)
+	if !ok || s.index < m.state.index {
+		return fmt.Errorf("restore %s of entry %d over entry %d", dir, s.index, m.state.index)
+	}
+	m.state, m.flushed = s, s
+	return nil
+}
+
+// ClusterID implements Machine.
+func (m *fakeMachine) ClusterID() [16]byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.state.cluster
 }
 
 // hold makes each Apply from now on take a value from the channel returned first, or wait until it is closed.
@@ -134,7 +204,7 @@ func (m *fakeMachine) crashed() *fakeMachine {
 
 // crashedLocked is crashed, inside whole.
 func (m *fakeMachine) crashedLocked() *fakeMachine {
-	return &fakeMachine{state: m.flushed, flushed: m.flushed, keep: m.keep}
+	return &fakeMachine{state: m.flushed, flushed: m.flushed, keep: m.keep, disk: m.disk}
 }
 
 // whole calls do while the machine's state and what is durable of it stand still.
@@ -219,6 +289,7 @@ func stopNode(t testing.TB, n *Node) {
 type answer struct {
 	zxid jute.Zxid
 	op   jute.Op
+	code jute.Code
 	err  error
 }
 
@@ -232,7 +303,7 @@ type waiter struct {
 func newWaiter(t testing.TB) *waiter { return &waiter{t: t, c: make(chan answer, 1)} }
 
 // Applied implements Waiter.
-func (w *waiter) Applied(r *storage.Result) { w.tell(answer{zxid: r.Zxid, op: r.Op}) }
+func (w *waiter) Applied(r *storage.Result) { w.tell(answer{zxid: r.Zxid, op: r.Op, code: r.Code}) }
 
 // Dropped implements Waiter.
 func (w *waiter) Dropped(err error) { w.tell(answer{err: err}) }

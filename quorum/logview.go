@@ -7,7 +7,6 @@ import (
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
-	"google.golang.org/protobuf/proto"
 
 	"zkd/storage"
 )
@@ -18,6 +17,7 @@ type logView struct {
 	log     *storage.RaftLog
 	hard    *raftpb.HardState // at the start
 	conf    *raftpb.ConfState // at the start
+	offer   func() (*raftpb.Snapshot, error)
 	scratch []storage.LogEntry
 	err     error // the first failure to read, on which raft panics
 }
@@ -59,10 +59,8 @@ func (v *logView) LastIndex() (uint64, error) { return v.log.LastIndex(), nil }
 // FirstIndex returns the index of the oldest entry.
 func (v *logView) FirstIndex() (uint64, error) { return v.log.FirstIndex(), nil }
 
-// Snapshot says that there is none: a member whose log is compacted away cannot be served by this version.
-func (v *logView) Snapshot() (*raftpb.Snapshot, error) {
-	return nil, raft.ErrSnapshotTemporarilyUnavailable
-}
+// Snapshot returns the metadata of a checkpoint that can be sent, or says that there is none yet and has one made.
+func (v *logView) Snapshot() (*raftpb.Snapshot, error) { return v.offer() }
 
 // failed turns the log's errors into the ones that raft knows, and keeps others.
 func (v *logView) failed(what string, err error) error {
@@ -122,39 +120,4 @@ func decodeHardState(b []byte) (*raftpb.HardState, error) {
 		binary.BigEndian.Uint64(b[1:]), binary.BigEndian.Uint64(b[9:]), binary.BigEndian.Uint64(b[17:]),
 	}
 	return &raftpb.HardState{Term: &numbers[0], Vote: &numbers[1], Commit: &numbers[2]}, nil
-}
-
-// membership is who belongs to the group, as of an entry of the log.
-type membership struct {
-	index uint64 // of the entry that made it so
-	conf  *raftpb.ConfState
-}
-
-// encode returns the version byte, the index (8 bytes, big-endian) and raft's own encoding of the ConfState.
-func (m *membership) encode() ([]byte, error) {
-	b := binary.BigEndian.AppendUint64([]byte{stateVersion}, m.index)
-	b, err := proto.MarshalOptions{}.MarshalAppend(b, m.conf)
-	if err != nil {
-		return nil, fmt.Errorf("encode membership: %w", err)
-	}
-	return b, nil
-}
-
-// decodeMembership reads what encode wrote.
-func decodeMembership(b []byte) (membership, error) {
-	if len(b) < 9 || b[0] != stateVersion {
-		return membership{}, fmt.Errorf("membership %x in the raft log is not of format %d: run a newer zkd",
-			b, stateVersion)
-	}
-	m := membership{index: binary.BigEndian.Uint64(b[1:]), conf: &raftpb.ConfState{}}
-	if err := proto.Unmarshal(b[9:], m.conf); err != nil {
-		return membership{}, fmt.Errorf("decode membership in the raft log: %w", err)
-	}
-	return m, nil
-}
-
-// soleVoter tells whether id is the only member with a vote, so that nobody else can win an election.
-func (m *membership) soleVoter(id uint64) bool {
-	voters := m.conf.GetVoters()
-	return len(voters) == 1 && voters[0] == id && len(m.conf.GetVotersOutgoing()) == 0
 }

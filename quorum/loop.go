@@ -1,11 +1,7 @@
 package quorum
 
 import (
-	"encoding/binary"
-	"fmt"
 	"log/slog"
-	"runtime"
-	"slices"
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
@@ -16,57 +12,70 @@ import (
 // loop drives raft. Everything in it is the loop goroutine's alone, but for the mailboxes and progress.
 type loop struct {
 	id        uint64
+	options   *Options // immutable
 	raw       *raft.RawNode
 	view      *logView
 	gather    *gatherer
 	transport Transport // nil in a group of one
 	logger    *slog.Logger
 
-	wake     chan struct{}               // of size 1; set by proposers and by the mailboxes
-	stored   *mailbox[stored]            // from the append goroutine
-	applied  *mailbox[[]*raftpb.Message] // responses, from the apply goroutine
-	changes  *mailbox[*membershipChange] // from the apply goroutine
-	toAppend *mailbox[*raftpb.Message]   // to the append goroutine
-	toApply  *mailbox[applyWork]         // to the apply goroutine
+	wake     chan struct{}        // of size 1; set by proposers and by the mailboxes
+	inbox    *inbox               // from other members, and requests
+	stored   *mailbox[stored]     // from the append goroutine
+	applied  *mailbox[applyNews]  // from the apply goroutine
+	toAppend *mailbox[appendWork] // to the append goroutine
+	toApply  *mailbox[applyWork]  // to the apply goroutine
+	toShip   *mailbox[shipWork]   // to the ship goroutine
 	progress progress
+	retain   *retention // tells the keeper
 
 	member      membership
+	history     []membership // the last memberships, oldest first; the present one is the last
 	soft        raft.SoftState
 	term        uint64
-	termReached bool            // the apply goroutine was handed an entry of term
-	syncing     int             // messages handed to the append goroutine whose responses have not come back
-	late        *raftpb.Message // hard state with a newer commit index, to be stored with the next append
+	termReached bool      // the apply goroutine was handed an entry of term
+	termIndex   uint64    // the first such entry
+	syncing     int       // messages handed to the append goroutine that it has not answered
+	late        lateState // hard state with a newer commit index, to be stored with the next append
+	lastChange  uint64    // the last entry that may change the membership, as far as this leader has appended
 	ticks       uint64
 	vote        uint64 // as of the last hard state handed to the append goroutine
 	voteTerm    uint64 // likewise
+	commit      uint64
+	appended    uint64 // the last entry handed to the append goroutine
+	elected     uint64 // the first entry of the log when this leader was elected
+	founding    bool   // this leader has proposed the founding
+
 	reads       readIndex
+	forwarder   forwarder
+	intake      intake
+	election    election
+	transfer    transfer
+	checkpoints checkpoints
+	staged      *staged // the snapshot that raft is looking at
+	rejoin      rejoin
+	reconfig    reconfiguring
+	removed     bool // this member was told that it does not belong to the group any more
+
+	announced  bool // OnState was told the state at the start
+	sending    *raftpb.Message
+	encodeRaft func(b []byte) []byte // appendSending
 
 	batches    []*batch
+	entries    []*raftpb.Entry
 	storedBuf  []stored
-	appliedBuf [][]*raftpb.Message
-	changeBuf  []*membershipChange
+	appliedBuf []applyNews
+	arrivals   []arrival
 }
 
-// membershipChange asks the loop to bring a change into force and takes the answer back.
-type membershipChange struct {
-	change *raftpb.ConfChangeV2
-	done   chan *raftpb.ConfState // of size 1: one answer, so that the loop never waits
-}
-
-// readIndex is the state of the barriers: at most one read index is asked for at a time, for all barriers that had come
-// until then.
-type readIndex struct {
-	gathered []Waiter // not asked for yet
-	asked    []Waiter // a read index is asked for
-	number   uint64   // of the question
-	ticks    int      // since it was asked
-}
+// lateState is raft's hard state as a message has it; nil pointers: none.
+type lateState struct{ term, vote, commit *uint64 }
 
 // run is the loop goroutine: it sleeps until something has come, takes all of it, and hands on what raft makes of it.
 func (l *loop) run(ticker clock.Ticker, halt <-chan struct{}) (err error) {
 	defer ticker.Stop()
 	defer l.recoverReadError(&err)
-	l.turn()
+	l.begin()
 	for {
 		select {
 		case <-l.wake:
@@ -77,6 +86,12 @@ func (l *loop) run(ticker clock.Ticker, halt <-chan struct{}) (err error) {
 		}
 		l.turn()
 	}
+}
+
+// begin is the first turn.
+func (l *loop) begin() {
+	l.publishState()
+	l.turn()
 }
 
 // recoverReadError turns the panic with which raft meets a raft log that cannot be read into an error.
@@ -93,9 +108,16 @@ func (l *loop) recoverReadError(err *error) {
 func (l *loop) turn() {
 	l.receive()
 	l.campaign()
+	if l.transport != nil {
+		l.handOut() // so that term and leader, with which batches are marked, are raft's own
+	}
 	if l.mayPropose() {
-		l.letGather()
-		l.propose()
+		if l.soft.RaftState == raft.StateLeader {
+			l.letGather()
+			l.propose()
+		} else {
+			l.forward()
+		}
 	}
 	l.handOut()
 }
@@ -116,29 +138,55 @@ const shrinkTicks = 50
 
 // tick passes one tick of raft's time.
 func (l *loop) tick() {
-	l.raw.Tick()
+	if !l.muted() {
+		l.raw.Tick()
+	}
 	l.reads.ticks++
+	l.progress.tick.Add(1)
 	if l.ticks++; l.ticks%shrinkTicks == 0 {
 		l.gather.shrink()
 	}
+	if l.transport == nil {
+		return
+	}
+	l.handOut()
+	l.tickForward()
+	l.tickElection()
+	l.tickTransfer()
+	l.tickCheckpoint()
+	l.tickRejoin()
+	l.tickReconfigure()
+	l.tickGroup()
 }
 
-// receive steps the responses of the storage goroutines.
+// receive takes what has come: from the storage goroutines and from outside. Arrivals are taken first and looked at
+// last: what the storage goroutines had told before a checkpoint was made is known before it.
 func (l *loop) receive() {
+	l.arrivals = l.inbox.take(l.arrivals)
 	l.storedBuf = l.stored.take(l.storedBuf)
 	for _, s := range l.storedBuf {
 		l.syncing -= s.messages
 		l.step(s.responses)
 	}
 	l.appliedBuf = l.applied.take(l.appliedBuf)
-	for _, responses := range l.appliedBuf {
-		l.step(responses)
+	for i := range l.appliedBuf {
+		if c := l.appliedBuf[i].change; c != nil {
+			l.changeMembership(c)
+		}
+		l.step(l.appliedBuf[i].responses)
+		l.noteApplied(l.appliedBuf[i].responses)
 	}
-	l.changeBuf = l.changes.take(l.changeBuf)
-	for _, c := range l.changeBuf {
-		conf := l.raw.ApplyConfChange(c.change)
-		l.member.conf = conf
-		c.done <- conf
+	for i := range l.arrivals {
+		l.arrive(&l.arrivals[i])
+	}
+}
+
+// noteApplied tells the keeper how much raft knows to be applied.
+func (l *loop) noteApplied(responses []*raftpb.Message) {
+	for _, m := range responses {
+		if n := len(m.GetEntries()); n > 0 && m.GetType() == raftpb.MsgStorageApplyResp {
+			l.retain.applied.Store(m.GetEntries()[n-1].GetIndex())
+		}
 	}
 }
 
@@ -146,133 +194,10 @@ func (l *loop) receive() {
 func (l *loop) step(responses []*raftpb.Message) {
 	for _, m := range responses {
 		if m.GetTo() != l.id {
-			l.send(m)
+			l.sendRaft(m)
 			continue
 		}
-		// The one error possible is a response of a member that has left the group since: nobody waits for it.
-		if err := l.raw.Step(m); err != nil {
-			l.logger.Debug("raft refused a response", slog.Any("err", err))
-		}
-	}
-}
-
-// send hands messages to the transport. In a group of one there is nobody to send to.
-func (l *loop) send(messages ...*raftpb.Message) {
-	if l.transport != nil && len(messages) > 0 {
-		l.transport.Send(messages)
-	}
-}
-
-// campaign begins an election at once if nobody else could win it. raft refuses as long as a committed change of
-// membership is not applied, so it is tried again each turn.
-func (l *loop) campaign() {
-	if l.soft.Lead != raft.None || l.soft.RaftState != raft.StateFollower || !l.member.soleVoter(l.id) {
-		return
-	}
-	if err := l.raw.Campaign(); err != nil {
-		l.logger.Warn("raft refused to campaign", slog.Any("err", err))
-	}
-}
-
-// mayPropose tells whether raft can have what was gathered: if there is a leader. The leader itself waits until its
-// last append is on disk: the next batch gathers meanwhile.
-func (l *loop) mayPropose() bool {
-	return l.soft.Lead != raft.None && (l.soft.RaftState != raft.StateLeader || l.syncing == 0)
-}
-
-// With less than gatherBytes in a batch, the fixed cost of its fsync is the greater part, and the loop lets others run,
-// gatherYields times at most, as long as that makes the batch grow. No time passes if nobody has anything to run.
-// Measured 2026-11 (BenchmarkPropose, 64 clients with one request outstanding): 57 requests an fsync instead of 31, 7.5
-// µs of CPU a request instead of 10, half the latency. Larger batches are better off when the next is written while the
-// last is applied: 32 × 100 would nearly double its latency.
-const (
-	gatherBytes  = 128 << 10
-	gatherYields = 8
-)
-
-// letGather lets a small batch grow: by those who are about to propose, and those who are answered by what raft has
-// committed.
-func (l *loop) letGather() {
-	before := l.gather.gathered()
-	if before == 0 || before >= gatherBytes {
-		return
-	}
-	l.handOut()
-	for range gatherYields {
-		runtime.Gosched()
-		now := l.gather.gathered()
-		if now == before || now >= gatherBytes {
-			return
-		}
-		before = now
-	}
-}
-
-// propose gives raft what was gathered. A batch that raft refuses is dropped.
-func (l *loop) propose() {
-	l.batches = l.gather.take(l.term, l.batches[:0])
-	if len(l.batches) == 0 {
-		return
-	}
-	entries := make([]*raftpb.Entry, len(l.batches))
-	for i, b := range l.batches {
-		entries[i] = &raftpb.Entry{Data: b.data} // a leader's log gets its own copy: raft makes it
-		if l.transport != nil {
-			entries[i].Data = slices.Clone(b.data) // the message may go to another leader and outlive the batch
-		}
-	}
-	err := l.raw.Step(&raftpb.Message{Type: raftpb.MsgProp.Enum(), From: &l.id, Entries: entries})
-	if err != nil {
-		for _, b := range l.batches {
-			l.gather.retract(b)
-			dropBatch(b, fmt.Errorf("%w: %w", ErrLeadershipLost, err))
-			l.gather.release(b)
-		}
-	}
-	clear(l.batches)
-}
-
-// dropBatch tells the waiters of b that are left that nothing will be known.
-func dropBatch(b *batch, err error) {
-	for n, w := range b.waiters {
-		if w != nil {
-			b.waiters[n] = nil
-			w.Dropped(err)
-		}
-	}
-}
-
-// readIndexTicks is after how many ticks a read index that was not answered is asked for again: messages to a leader
-// can be lost.
-const readIndexTicks = 10
-
-// askReadIndex asks for one read index for all barriers that have gathered. A leader asks only when an entry of its own
-// term is committed: a single member is answered by raft even before, with a commit index that may be older than what
-// was acknowledged.
-func (l *loop) askReadIndex() {
-	l.reads.gathered = l.gather.takeBarriers(l.reads.gathered)
-	again := len(l.reads.asked) > 0 && l.reads.ticks >= readIndexTicks
-	if len(l.reads.asked) > 0 && !again || len(l.reads.asked)+len(l.reads.gathered) == 0 {
-		return
-	}
-	if l.soft.Lead == raft.None || l.soft.RaftState == raft.StateLeader && !l.termReached {
-		return
-	}
-	l.reads.asked = append(l.reads.asked, l.reads.gathered...)
-	l.reads.gathered = nil
-	l.reads.number++
-	l.reads.ticks = 0
-	l.raw.ReadIndex(binary.BigEndian.AppendUint64(nil, l.reads.number))
-}
-
-// answerReadIndex hands the barriers that a read index was asked for to the apply goroutine.
-func (l *loop) answerReadIndex(states []raft.ReadState) {
-	for _, s := range states {
-		if len(s.RequestCtx) != 8 || binary.BigEndian.Uint64(s.RequestCtx) != l.reads.number {
-			continue // asked again since
-		}
-		l.toApply.put(applyWork{barriers: l.reads.asked, index: s.Index})
-		l.reads.asked = nil
+		l.stepRaft(m)
 	}
 }
 
@@ -284,6 +209,7 @@ func (l *loop) handle(rd raft.Ready) {
 	if rd.SoftState != nil {
 		l.setSoft(*rd.SoftState)
 	}
+	l.publishState()
 	others := rd.Messages[:0]
 	for _, m := range rd.Messages {
 		switch m.GetTo() {
@@ -295,7 +221,7 @@ func (l *loop) handle(rd raft.Ready) {
 			others = append(others, m)
 		}
 	}
-	l.send(others...)
+	l.sendRaft(others...)
 	l.answerReadIndex(rd.ReadStates)
 }
 
@@ -303,49 +229,91 @@ func (l *loop) handle(rd raft.Ready) {
 func (l *loop) setTerm(hard *raftpb.HardState) {
 	if hard.GetTerm() != l.term {
 		l.term = hard.GetTerm()
-		l.termReached = false
+		l.termReached, l.founding = false, false
+		l.lastChange, l.reconfig.last = 0, 0 // of changes of earlier terms, the first entry of this one tells
+		l.intake.reset()
+		l.reads.postponed = nil
 	}
-	l.progress.term.Store(hard.GetTerm())
-	l.progress.commit.Store(hard.GetCommit())
+	l.commit = hard.GetCommit()
+	l.progress.commit.Store(l.commit)
 }
 
 // setSoft notes a change of leadership.
 func (l *loop) setSoft(soft raft.SoftState) {
-	if soft.Lead != l.soft.Lead {
-		l.logger.Info("leader changed", slog.Uint64("leader", soft.Lead), slog.Uint64("term", l.term))
-	}
+	before := l.soft
 	l.soft = soft
-	l.progress.leader.Store(soft.Lead)
-	l.progress.role.Store(uint32(soft.RaftState))
 	l.reads.ticks = readIndexTicks // a question to the leader before will not be answered
+	if soft.Lead != before.Lead {
+		l.noteLeader(soft.Lead)
+		l.transferTo(soft.Lead)
+	}
+	if (soft.RaftState == raft.StateLeader) != (before.RaftState == raft.StateLeader) {
+		l.leadershipChanged()
+	}
+}
+
+// leadershipChanged follows this member's coming to lead, or its end.
+func (l *loop) leadershipChanged() {
+	if l.soft.RaftState == raft.StateLeader {
+		l.elected = l.view.log.FirstIndex()
+	} else {
+		l.checkpoints.catching = nil
+		l.toShip.put(shipWork{cancel: true})
+	}
+	if l.transport != nil {
+		l.tickGroup()
+	}
 }
 
 // append hands a message to the append goroutine. A hard state that is new in its commit index only needs no write of
-// its own: whatever is committed then is found to be so again after a crash.
+// its own: whatever is committed then is found to be so again after a crash. What needs no write at all and waits for
+// none is answered at once.
 func (l *loop) append(m *raftpb.Message) {
-	alone := len(m.GetEntries()) == 0 && len(m.GetResponses()) == 0 && m.GetSnapshot() == nil
-	if alone && m.GetTerm() == l.voteTerm && m.GetVote() == l.vote {
-		l.late = m
+	if m.GetSnapshot() != nil {
+		l.install(m)
 		return
 	}
-	if m.Term == nil && l.late != nil {
-		m.Term, m.Vote, m.Commit = l.late.Term, l.late.Vote, l.late.Commit
+	l.noteChanges(m)
+	sameVote := m.Term == nil || m.GetTerm() == l.voteTerm && m.GetVote() == l.vote
+	if len(m.GetEntries()) == 0 && sameVote {
+		if m.Term != nil {
+			l.late = lateState{m.Term, m.Vote, m.Commit}
+			m.Term, m.Vote, m.Commit = nil, nil, nil
+		}
+		if l.syncing == 0 {
+			l.step(m.GetResponses())
+			return
+		}
 	}
+	if m.Term == nil && len(m.GetEntries()) > 0 {
+		m.Term, m.Vote, m.Commit = l.late.term, l.late.vote, l.late.commit
+	}
+	l.handToAppend(m, nil)
+}
+
+// handToAppend puts a message into the append goroutine's mailbox.
+func (l *loop) handToAppend(m *raftpb.Message, in *install) {
 	if m.Term != nil {
-		l.late = nil
+		l.late = lateState{}
 		l.voteTerm, l.vote = m.GetTerm(), m.GetVote()
 	}
-	if len(m.GetResponses()) > 0 {
-		l.syncing++
+	if n := len(m.GetEntries()); n > 0 {
+		l.appended = m.GetEntries()[n-1].GetIndex()
+	} else if in != nil {
+		l.appended = in.member.index
 	}
-	l.toAppend.put(m)
+	l.syncing++
+	l.toAppend.put(appendWork{message: m, install: in})
 }
 
 // apply hands committed entries to the apply goroutine.
 func (l *loop) apply(m *raftpb.Message) {
 	entries := m.GetEntries()
-	if last := entries[len(entries)-1]; last.GetTerm() == l.term {
-		l.termReached = true
+	if last := entries[len(entries)-1]; last.GetTerm() == l.term && !l.termReached {
+		l.termReached, l.termIndex = true, last.GetIndex()
 	}
 	l.toApply.put(applyWork{message: m})
+	if l.termReached && len(l.reads.postponed) > 0 {
+		l.stepPostponed()
+	}
 }

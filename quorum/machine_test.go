@@ -23,6 +23,20 @@ func openMachine(t testing.TB, fs vfs.FS) *storage.Machine {
 	return m
 }
 
+// realMachine is a state machine that never ships its state.
+type realMachine struct{ *storage.Machine }
+
+// Checkpoint implements Machine.
+func (realMachine) Checkpoint(context.Context, string) (index, term uint64, err error) {
+	return 0, 0, errInjected
+}
+
+// Restore implements Machine.
+func (realMachine) Restore(string) error { return errInjected }
+
+// ClusterID implements Machine.
+func (realMachine) ClusterID() [16]byte { return [16]byte{1} }
+
 // nodePath is the znode that a write makes.
 func nodePath(a applied) string { return fmt.Sprintf("/c%d-%d", a.client, a.seq) }
 
@@ -101,7 +115,7 @@ func TestRealMachineSurvivesCrashes(t *testing.T) {
 	list := &createdList{}
 	for round := range rounds {
 		m := openMachine(t, fs)
-		o := testOptions(openLog(t, fs, "log"), m)
+		o := testOptions(openLog(t, fs, "log"), realMachine{m})
 		o.TailBytes, o.TailEntries, o.MaxEntryBytes = 8<<10, 50, 4<<10
 		ctx, cancel := context.WithTimeout(context.Background(), testDeadline)
 		n, err := Start(ctx, o)

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"go.etcd.io/raft/v3"
-	"go.etcd.io/raft/v3/raftpb"
 
 	"zkd/storage"
 )
@@ -18,10 +17,12 @@ import (
 type Node struct {
 	options  Options // immutable
 	gather   *gatherer
+	inbox    *inbox
 	loop     *loop
 	appender *appender
 	applier  *applier
 	keeper   *keeper
+	shipper  *shipper
 
 	failure atomic.Pointer[error]
 	fatal   chan error // of size 1: only the first failure is told
@@ -31,12 +32,13 @@ type Node struct {
 	running sync.WaitGroup
 }
 
-// Start makes the member part of its group and returns when it may serve: everything that was ever acknowledged is
-// applied.
+// Start makes the member part of its group. A member that is the only voter elects itself at once, without waiting for
+// an election timeout, and Start returns when everything that was ever acknowledged is applied. A member of several is
+// opened and on its way: OnState tells when there is a leader, and a Barrier when it has caught up.
 //
-// On the very first start the member becomes a group of one. A member that is alone elects itself at once, without
-// waiting for an election timeout. Entries behind the machine's applied index are applied again, and the observer sees
-// their results. If ctx ends before, or the log does not fit the machine, nothing is left running.
+// On the very first start Options.Members are the group. Entries behind the machine's applied index are applied again,
+// and the observer sees their results. If ctx ends before, or the log does not fit the machine, nothing is left
+// running.
 func Start(ctx context.Context, o Options) (*Node, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -45,7 +47,11 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start member %d: %w", o.ID, err)
 	}
+	alone := n.loop.member.soleVoter(o.ID)
 	n.start()
+	if !alone {
+		return n, nil
+	}
 	if err := n.awaitApplied(ctx); err != nil {
 		n.stop(ErrStopped)
 		<-n.ended
@@ -57,7 +63,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 // newNode builds the parts.
 func newNode(o Options) (*Node, error) {
 	applied := o.Machine.AppliedIndex()
-	view, member, err := openGroup(o.Log, o.ID, applied)
+	view, member, err := openGroup(&o, applied)
 	if err != nil {
 		return nil, err
 	}
@@ -66,58 +72,105 @@ func newNode(o Options) (*Node, error) {
 	}
 	wake := make(chan struct{}, 1)
 	n.gather = newGatherer(o.Rand.Uint64(), &n.options, wake)
-	n.loop = &loop{
-		id: o.ID, view: view, gather: n.gather, logger: o.Logger, wake: wake, member: member,
-		stored: newMailbox[stored](wake), applied: newMailbox[[]*raftpb.Message](wake),
-		changes:  newMailbox[*membershipChange](wake),
-		toAppend: newMailbox[*raftpb.Message](make(chan struct{}, 1)),
-		toApply:  newMailbox[applyWork](make(chan struct{}, 1)),
-		term:     view.hard.GetTerm(), voteTerm: view.hard.GetTerm(), vote: view.hard.GetVote(),
+	n.inbox = newInbox(wake)
+	n.buildLoop(wake, view, member)
+	if n.loop.rejoin, err = openRejoin(o.Log, o.Rand, &member, o.ID); err != nil {
+		return nil, err
 	}
-	n.appender = &appender{log: o.Log, clock: o.Clock, work: n.loop.toAppend, done: n.loop.stored.put}
-	n.applier = &applier{
-		machine: o.Machine, observer: o.Observer, gather: n.gather, log: o.Log, clock: o.Clock, work: n.loop.toApply,
-		done: n.applyDone, change: n.changeMembership, failing: n.failing, member: member,
+	n.buildStorage()
+	if err := n.shipper.clean(); err != nil {
+		return nil, err
 	}
-	n.keeper = &keeper{
-		log: o.Log, machine: o.Machine, clock: o.Clock, appended: n.appender.bytes.Load, signal: make(chan struct{}, 1),
-		tailEntries: o.TailEntries, tailBytes: uint64(o.TailBytes), flushInterval: o.FlushInterval,
-		marks: []logMark{{index: o.Log.LastIndex()}},
+	if !member.empty() {
+		applied = max(applied, bootstrapIndex)
 	}
-	n.appender.keeper, n.appender.step = n.keeper.signal, max(n.keeper.tailBytes/keeperSteps, 1)
-	n.loop.raw, err = raft.NewRawNode(raftConfig(&o, view, max(applied, bootstrapIndex)))
+	n.loop.retain.applied.Store(applied)
+	n.loop.raw, err = raft.NewRawNode(raftConfig(&o, view, applied))
 	if err != nil {
 		return nil, fmt.Errorf("start raft: %w", err)
 	}
+	n.loop.publishGroup()
 	return n, nil
+}
+
+// buildLoop builds the loop and the mailboxes.
+func (n *Node) buildLoop(wake chan struct{}, view *logView, member membership) {
+	o := &n.options
+	l := &loop{
+		id: o.ID, options: o, view: view, gather: n.gather, transport: o.Transport, logger: o.Logger, wake: wake,
+		inbox: n.inbox, stored: newMailbox[stored](wake), applied: newMailbox[applyNews](wake),
+		toAppend: newMailbox[appendWork](make(chan struct{}, 1)),
+		toApply:  newMailbox[applyWork](make(chan struct{}, 1)),
+		toShip:   newMailbox[shipWork](make(chan struct{}, 1)),
+		retain:   newRetention(),
+		term:     view.hard.GetTerm(), voteTerm: view.hard.GetTerm(), vote: view.hard.GetVote(),
+		commit: view.hard.GetCommit(), appended: o.Log.LastIndex(),
+	}
+	l.encodeRaft = l.appendSending
+	l.setMember(member)
+	l.noteLeader(raft.None)
+	l.progress.state.Store(l.state())
+	l.progress.commit.Store(l.commit)
+	view.offer = l.offer
+	n.loop = l
+}
+
+// buildStorage builds the parts that work for the loop.
+func (n *Node) buildStorage() {
+	o, l := &n.options, n.loop
+	n.appender = &appender{
+		log: o.Log, clock: o.Clock, work: l.toAppend, done: l.stored.put,
+		restore: func(in *install) { l.toApply.put(applyWork{install: in}) },
+	}
+	n.applier = &applier{
+		machine: o.Machine, observer: o.Observer, gather: n.gather, log: o.Log, clock: o.Clock, work: l.toApply,
+		done: n.applyDone, failing: n.failing, renewed: o.OnRestored, member: l.member,
+		settled:  &l.progress.reconfigured,
+		restored: func(in *install) { l.toAppend.put(appendWork{restored: in}) },
+	}
+	n.keeper = &keeper{
+		log: o.Log, machine: o.Machine, clock: o.Clock, appended: n.appender.bytes.Load, signal: make(chan struct{}, 1),
+		tailEntries: o.TailEntries, tailBytes: uint64(o.TailBytes), lagBytes: uint64(o.LagBytes),
+		retain: l.retain, installs: n.appender.installs.Load, flushInterval: o.FlushInterval,
+		marks: []logMark{{index: o.Log.LastIndex()}},
+	}
+	n.appender.keeper, n.appender.step = n.keeper.signal, max(n.keeper.tailBytes/keeperSteps, 1)
+	n.shipper = &shipper{
+		machine: o.Machine, shipper: o.Shipper, fs: o.FS, dir: o.CheckpointDir, logger: o.Logger, work: l.toShip,
+		tell: func(what any) { n.inbox.put(arrival{what: what}) }, spawn: n.spawn,
+	}
 }
 
 // raftConfig is how raft runs here.
 func raftConfig(o *Options, view *logView, applied uint64) *raft.Config {
 	return &raft.Config{
-		ID:                       o.ID,
-		ElectionTick:             o.ElectionTicks,
-		HeartbeatTick:            1,
-		Storage:                  view,
-		Applied:                  applied,
-		AsyncStorageWrites:       true,
-		MaxSizePerMsg:            maxMessageBytes,
-		MaxCommittedSizePerReady: maxApplyingBytes,
-		MaxInflightMsgs:          maxInflightMessages,
-		CheckQuorum:              true,
-		PreVote:                  true,
-		ReadOnlyOption:           raft.ReadOnlySafe,
-		Logger:                   raftLogger{o.Logger},
+		ID:                        o.ID,
+		ElectionTick:              o.ElectionTicks,
+		HeartbeatTick:             1,
+		Storage:                   view,
+		Applied:                   applied,
+		AsyncStorageWrites:        true,
+		MaxSizePerMsg:             maxMessageBytes,
+		MaxCommittedSizePerReady:  maxApplyingBytes,
+		MaxInflightMsgs:           maxInflightMessages,
+		MaxInflightBytes:          maxInflightBytes,
+		CheckQuorum:               true,
+		PreVote:                   true,
+		ReadOnlyOption:            raft.ReadOnlySafe,
+		DisableProposalForwarding: true,
+		Logger:                    raftLogger{o.Logger},
 	}
 }
 
 // start begins the goroutines.
 func (n *Node) start() {
+	ctx, cancel := context.WithCancel(context.Background())
 	n.spawn(func() error { return n.loop.run(n.options.Clock.NewTicker(n.options.TickInterval), n.halt) })
 	n.spawn(func() error { return work(n.appender.work, n.halt, n.appender.write) })
 	n.spawn(func() error { return work(n.applier.work, n.halt, n.applier.apply) })
 	n.spawn(func() error { return n.keeper.run(n.options.Clock.NewTicker(keeperInterval), n.halt) })
-	go n.supervise()
+	n.spawn(func() error { return n.shipper.run(ctx) })
+	go n.supervise(cancel)
 }
 
 // work hands what comes into a mailbox to do, all there is at a time, until halt is closed or an error.
@@ -146,10 +199,16 @@ func (n *Node) spawn(run func() error) {
 }
 
 // supervise waits for the goroutines' end, then tells all who still wait that nothing will be known.
-func (n *Node) supervise() {
+func (n *Node) supervise(cancel context.CancelFunc) {
 	defer close(n.ended)
 	<-n.halt
+	cancel()
 	n.running.Wait()
+	n.abandon()
+}
+
+// abandon tells all who still wait that nothing will be known.
+func (n *Node) abandon() {
 	cause := ErrStopped
 	if err := n.err(); err != nil {
 		cause = err
@@ -182,9 +241,10 @@ func (n *Node) fail(err error) {
 	}
 }
 
-// stop turns proposers away and has the goroutines end.
+// stop turns proposers and frames away and has the goroutines end.
 func (n *Node) stop(err error) {
 	n.gather.refuse(err)
+	n.inbox.close()
 	n.halting.Do(func() { close(n.halt) })
 }
 
@@ -199,25 +259,13 @@ func (n *Node) err() error {
 // failing tells whether the node has failed.
 func (n *Node) failing() bool { return n.failure.Load() != nil }
 
-// applyDone delivers the apply goroutine's responses to the loop.
-func (n *Node) applyDone(responses []*raftpb.Message, wake bool) {
+// applyDone delivers the apply goroutine's news to the loop.
+func (n *Node) applyDone(news applyNews, wake bool) {
 	if wake {
-		n.loop.applied.put(responses)
+		n.loop.applied.put(news)
 		return
 	}
-	n.loop.applied.putQuietly(responses)
-}
-
-// changeMembership has the loop bring a change into force; ok is false if the node stops before.
-func (n *Node) changeMembership(cc *raftpb.ConfChangeV2) (conf *raftpb.ConfState, ok bool) {
-	c := &membershipChange{change: cc, done: make(chan *raftpb.ConfState, 1)}
-	n.loop.changes.put(c)
-	select {
-	case conf = <-c.done:
-		return conf, true
-	case <-n.halt:
-		return nil, false
-	}
+	n.loop.applied.putQuietly(news)
 }
 
 // awaitApplied waits until all that was committed when it was called is applied.
@@ -258,13 +306,20 @@ func (n *Node) Barrier(w Waiter) {
 // Fatal receives once why the node has stopped by itself.
 func (n *Node) Fatal() <-chan error { return n.fatal }
 
-// Stop takes nothing more, answers what was taken, makes the state durable and ends the goroutines. If ctx ends before,
-// what is left is dropped. Stopping twice is allowed. The error says why not all was answered, or what had failed
-// before.
+// Stop takes nothing more, hands the leadership over if it has it, answers what was taken, makes the state durable and
+// ends the goroutines. If ctx ends before, what is left is dropped. Stopping twice is allowed. The error says why not
+// all was answered, or what had failed before.
 func (n *Node) Stop(ctx context.Context) error {
 	var cut error
+	drained := n.gather.refuse(ErrStopped)
+	if n.options.Transport != nil {
+		// Not to succeed costs the others an election, no more.
+		if err := n.TransferLeadership(ctx); err != nil && !errors.Is(err, ErrNotLeader) {
+			n.options.Logger.Warn("stops without a successor", slog.Any("err", err))
+		}
+	}
 	select {
-	case <-n.gather.refuse(ErrStopped):
+	case <-drained:
 	case <-n.halt:
 	case <-ctx.Done():
 		cut = fmt.Errorf("stop member %d before all was answered: %w", n.options.ID, ctx.Err())

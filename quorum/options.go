@@ -1,13 +1,16 @@
 package quorum
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"time"
 
-	"go.etcd.io/raft/v3/raftpb"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"zkd/jute"
 	"zkd/quorum/clock"
@@ -31,8 +34,8 @@ type Observer interface {
 	Committed(r *storage.Result)
 }
 
-// Machine is the state machine that the log drives; *storage.Machine is one. Apply is called by one goroutine, the rest
-// by any.
+// Machine is the state machine that the log drives; *storage.Machine is one. Apply and Restore are called by one
+// goroutine, the rest by any.
 type Machine interface {
 	// Apply evaluates one entry and hands its results to sink before anything of it is visible. It only reads data, and
 	// keeps none of it. An error is final.
@@ -45,15 +48,36 @@ type Machine interface {
 	LastZxid() jute.Zxid
 	// Flush makes durable what is applied at the call.
 	Flush(ctx context.Context) error
+	// Checkpoint makes a copy of the state in dir, which must not exist, and tells up to which entry it goes, and that
+	// entry's term. A failure leaves the machine as it was.
+	Checkpoint(ctx context.Context, dir string) (appliedIndex, term uint64, err error)
+	// Restore replaces the state by the copy in dir, which it takes away. An error is final.
+	Restore(dir string) error
+	// EnsembleConfig is the text of the group's configuration (package ensemble); empty before it was founded.
+	EnsembleConfig() string
+	// ClusterID is the id that the group got when it was founded; zero before.
+	ClusterID() [16]byte
 }
 
-var _ Machine = (*storage.Machine)(nil)
+// Member is one server of the group as raft sees it.
+type Member struct {
+	ID      uint64
+	Learner bool // an observer: it gets all entries and has no vote
+}
 
-// Transport carries raft's messages to the other members. A group of one has none.
+// Transport carries frames to the other members. A group of one has none.
 type Transport interface {
-	// Send takes over messages, none of which is to this member. It must not block: what cannot be sent is dropped. The
-	// messages and the bytes that they point to are only read.
-	Send(messages []*raftpb.Message)
+	// Send queues one frame for a member: encode appends the body to a buffer and returns it; it is called during Send
+	// or not at all, and does not call the transport. Send never blocks. False: the frame was dropped, because the
+	// member is unknown or not connected, or its queue is full. True promises no arrival.
+	Send(to uint64, kind uint8, encode func(b []byte) []byte) bool
+}
+
+// Shipper brings checkpoints to members.
+type Shipper interface {
+	// Ship brings the directory dir to a member, with header (opaque, at most 1 MiB), and returns when the member's
+	// node has dealt with it (Node.Staged has returned there). It ends with ctx. It only reads dir.
+	Ship(ctx context.Context, to uint64, header []byte, dir string) error
 }
 
 // Options says what a Node consists of. ID, Log, Machine, Clock and Rand are needed; the rest has defaults.
@@ -66,6 +90,37 @@ type Options struct {
 	Logger  *slog.Logger
 	// Observer may be nil.
 	Observer Observer
+
+	// Members are the founders of the group, this member among them, the same on all of them; empty: a group of one.
+	// Joining says that this member is none of them but waits for a snapshot from the group. Both are looked at on the
+	// first start only.
+	Members []Member
+	Joining bool
+	// Transport and Shipper are nil in a group that stays of one.
+	Transport Transport
+	Shipper   Shipper
+	// CheckpointDir is a directory of the node's own, on the file system FS of the state, where checkpoints for other
+	// members are made. FS is the operating system's if nil.
+	CheckpointDir string
+	FS            vfs.FS
+	// Founding is the body of the storage.OpFoundEnsemble that a leader proposes if the state has no cluster id. Empty:
+	// none is proposed.
+	Founding []byte
+
+	// Asking tells whether a server that is no member has asked of late to be let in; the loop goroutine calls it, and
+	// it must not block. nil: none has.
+	Asking func(id uint64) bool
+
+	// OnState is told on the loop goroutine, on every change and once at the start. It must not block nor call the
+	// node.
+	OnState func(State)
+	// OnReport is told what other members gave to Report while this one leads, on any goroutine. body is valid during
+	// the call. What it blocks is one member's frames.
+	OnReport func(from uint64, body []byte)
+	// OnRestored is told on the apply goroutine that a snapshot has replaced the state, before anything is applied on
+	// top of it: what was derived from the entries is stale. It must not block.
+	OnRestored func()
+
 	// OnFatal is told once why the node has stopped by itself, on the goroutine that met the failure. It must not
 	// block.
 	OnFatal func(error)
@@ -82,6 +137,9 @@ type Options struct {
 	// come back after a small absence.
 	TailEntries uint64
 	TailBytes   int64
+	// LagBytes bounds what a leader's log keeps for members that are behind or away: within it they get entries,
+	// beyond it a snapshot.
+	LagBytes int64
 	// FlushInterval bounds in time how old an applied write can be that a crash leaves to replay.
 	FlushInterval time.Duration
 }
@@ -95,6 +153,7 @@ const (
 	defaultElectionTicks       = 10
 	defaultTailEntries         = 10_000
 	defaultTailBytes           = 2 << 20
+	defaultLagBytes            = 128 << 20
 	defaultFlushInterval       = 30 * time.Second
 )
 
@@ -103,9 +162,11 @@ const (
 	// maxApplyingBytes is how much raft hands to the apply goroutine before it waits for it; raft's
 	// MaxCommittedSizePerReady.
 	maxApplyingBytes = 8 << 20
-	// maxMessageBytes and maxInflightMessages bound what a member sends to another one that has not answered.
+	// maxMessageBytes is about the size of a message with entries. maxInflightMessages and maxInflightBytes bound what
+	// a member sends to another one that has not answered.
 	maxMessageBytes     = 1 << 20
 	maxInflightMessages = 256
+	maxInflightBytes    = 32 << 20
 )
 
 // check fills in defaults and tells what is missing.
@@ -122,7 +183,44 @@ func (o *Options) check() error {
 	setDefault(&o.ElectionTicks, defaultElectionTicks)
 	setDefault(&o.TailEntries, defaultTailEntries)
 	setDefault(&o.TailBytes, defaultTailBytes)
+	setDefault(&o.LagBytes, defaultLagBytes)
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
 	setDefault(&o.FlushInterval, defaultFlushInterval)
+	return o.checkMembers()
+}
+
+// founders returns the members of a new group, sorted.
+func (o *Options) founders() []Member {
+	if len(o.Members) == 0 {
+		return []Member{{ID: o.ID}}
+	}
+	members := slices.Clone(o.Members)
+	slices.SortFunc(members, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
+	return members
+}
+
+// checkMembers tells what is wrong with the founders.
+func (o *Options) checkMembers() error {
+	if len(o.Members) == 0 {
+		return nil
+	}
+	voters, mine := 0, false
+	last := uint64(0)
+	for _, m := range o.founders() {
+		if m.ID == last {
+			return fmt.Errorf("quorum options: member id %d is 0 or given twice", m.ID)
+		}
+		last = m.ID
+		mine = mine || m.ID == o.ID
+		if !m.Learner {
+			voters++
+		}
+	}
+	if voters == 0 || !mine && !o.Joining {
+		return fmt.Errorf("quorum options: the members %v must have a voter, and member %d among them", o.Members, o.ID)
+	}
 	return nil
 }
 
@@ -138,6 +236,15 @@ func setDefault[T comparable](v *T, def T) {
 var (
 	// ErrStopped means that the node takes no more, or has stopped before the answer was known.
 	ErrStopped = errors.New("node is stopped")
-	// ErrLeadershipLost means that another leader took over before the entry was known to be committed.
+	// ErrLeadershipLost means that it will not be known whether the entry was committed: for too long there was no
+	// leader or none that could be reached, or a snapshot has taken the entry's place.
 	ErrLeadershipLost = errors.New("leadership was lost before the write was committed")
+	// ErrNoLeader means that no leader has been known for long: the member takes nothing until there is one.
+	ErrNoLeader = errors.New("the group has no leader that this member knows of")
+	// ErrNotLeader means that only the leader can do it, and this member is not the one.
+	ErrNotLeader = errors.New("this member is not the leader")
+	// ErrChangePending means that an earlier change of membership is under way.
+	ErrChangePending = errors.New("another change of membership is under way")
+	// ErrTransferFailed means that no other member has taken over; this one leads as before.
+	ErrTransferFailed = errors.New("no other member has taken over the leadership")
 )

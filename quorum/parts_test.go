@@ -32,7 +32,7 @@ func TestGathererBoundsEntries(t *testing.T) {
 		}
 	}
 	var marks []applied
-	batches := g.take(5, nil)
+	batches := g.take(5, 0, nil)
 	for i, b := range batches {
 		if len(b.data) > 1000 || b.number != uint64(i+1) || b.term != 5 {
 			t.Errorf("batch %d: number %d, term %d, %d bytes", i, b.number, b.term, len(b.data))
@@ -71,14 +71,14 @@ func TestGathererWakesTheLoopOnlyWhenIdle(t *testing.T) {
 	if add() {
 		t.Error("woken, although the loop has not looked yet")
 	}
-	if got := len(g.take(1, nil)); got != 1 {
+	if got := len(g.take(1, 0, nil)); got != 1 {
 		t.Fatalf("%d batches, want 1", got)
 	}
 	if add() {
 		t.Error("woken, although the loop is at work")
 	}
-	g.take(1, nil)
-	if got := len(g.take(1, nil)); got != 0 {
+	g.take(1, 0, nil)
+	if got := len(g.take(1, 0, nil)); got != 0 {
 		t.Fatalf("%d batches, want none", got)
 	}
 	if !add() || add() {
@@ -86,45 +86,80 @@ func TestGathererWakesTheLoopOnlyWhenIdle(t *testing.T) {
 	}
 }
 
-func TestClaimFindsAndLoses(t *testing.T) {
+func TestClaim(t *testing.T) {
 	for _, c := range []struct {
 		name         string
-		terms        []uint64 // of batches 1, 2, 3 …
-		number, term uint64
+		term         uint64 // of the three batches 1, 2, 3
+		number, with uint64
 		found        bool
-		lost         []uint64
+		lost, again  []uint64
 	}{
-		{"the first", []uint64{2, 2, 2}, 1, 2, true, nil},
-		{"of another process, same term", []uint64{2, 2}, 0, 2, false, nil},
-		{"of another process, later term", []uint64{2, 2, 3}, 0, 3, false, []uint64{1, 2}},
-		{"one was passed over", []uint64{2, 2, 2}, 2, 2, true, []uint64{1}},
-		{"an old one comes late, in a later term", []uint64{2, 2, 3}, 2, 4, true, []uint64{1}},
-		{"none is there", nil, 1, 2, false, nil},
+		{"the first", 2, 1, 2, true, nil, nil},
+		{"of another process, same term", 2, 0, 2, false, nil, nil},
+		{"of another process, later term", 2, 0, 3, false, nil, []uint64{1, 2, 3}},
+		{"of this process, later term, given up", 2, 9, 3, false, nil, []uint64{1, 2, 3}},
+		{"one was passed over", 2, 2, 2, true, []uint64{1}, nil},
+		{"earlier term than what is proposed", 4, 0, 3, false, nil, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g, _ := testGatherer(1, 1<<20)
-			for _, term := range c.terms {
+			for range 3 {
 				if err := g.add(proposal(applied{}, 0), nil); err != nil {
 					t.Fatal(err)
 				}
-				g.take(term, nil)
 			}
-			found, lost := g.claim(c.number, c.term)
-			var numbers []uint64
-			for _, b := range lost {
-				numbers = append(numbers, b.number)
+			g.take(c.term, 0, nil)
+			found, lost := g.claim(c.number, c.with)
+			if (found != nil) != c.found || found != nil && found.number != c.number ||
+				!slices.Equal(batchNumbers(lost), c.lost) || !slices.Equal(batchNumbers(g.mu.full), c.again) {
+				t.Errorf("found %v, lost %v, again %v; want %v, %v, %v", found, batchNumbers(lost),
+					batchNumbers(g.mu.full), c.found, c.lost, c.again)
 			}
-			if (found != nil) != c.found || found != nil && found.number != c.number || !slices.Equal(numbers, c.lost) {
-				t.Errorf("found %v, lost %v; want %v, %v", found, numbers, c.found, c.lost)
-			}
-			want := len(c.terms) - len(c.lost)
+			want := 3 - len(c.lost) - len(c.again)
 			if c.found {
 				want--
 			}
 			if left := len(g.mu.proposed); left != want {
-				t.Errorf("%d batches are left", left)
+				t.Errorf("%d batches are left, want %d", left, want)
 			}
 		})
+	}
+}
+
+// batchNumbers are the numbers of batches.
+func batchNumbers(batches []*batch) (numbers []uint64) {
+	for _, b := range batches {
+		numbers = append(numbers, b.number)
+	}
+	return numbers
+}
+
+// TestBatchesOfAnEarlierTermGoFirst takes nothing while the fate of an earlier term's batch is open, and that batch
+// before what came after it.
+func TestBatchesOfAnEarlierTermGoFirst(t *testing.T) {
+	g, _ := testGatherer(1, 1<<20)
+	add := func() {
+		if err := g.add(proposal(applied{}, 0), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add()
+	g.take(2, 0, nil)
+	add()
+	add()
+	if got := g.take(3, 0, nil); len(got) != 0 {
+		t.Fatalf("took %v while batch 1 is open", batchNumbers(got))
+	}
+	g.claim(0, 3)
+	if got := batchNumbers(g.take(3, 2, nil)); !slices.Equal(got, []uint64{1, 2}) {
+		t.Fatalf("took %v, want 1 and 2", got)
+	}
+	if got := g.take(3, 2, nil); len(got) != 0 {
+		t.Fatalf("took %v beyond the window", batchNumbers(got))
+	}
+	g.claim(1, 3)
+	if got := batchNumbers(g.take(3, 2, nil)); !slices.Equal(got, []uint64{3}) {
+		t.Fatalf("took %v, want 3", got)
 	}
 }
 
@@ -138,7 +173,7 @@ func TestProposeDoesNotAllocate(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		batches = g.take(1, batches[:0])
+		batches = g.take(1, 0, batches[:0])
 		found, _ := g.claim(batches[0].number, 1)
 		g.release(found)
 	}
@@ -153,7 +188,7 @@ func testApplier(m *fakeMachine) *applier {
 	g, _ := testGatherer(1, 1<<20)
 	return &applier{
 		machine: m, gather: g, clock: g.clock,
-		done: func([]*raftpb.Message, bool) {}, failing: func() bool { return false },
+		done: func(applyNews, bool) {}, failing: func() bool { return false },
 	}
 }
 
@@ -234,7 +269,7 @@ func TestMembershipChangesAreAppliedAndKept(t *testing.T) {
 	for _, committed := range []uint64{1, 2, 3} {
 		fs := vfs.NewMem()
 		log := openLog(t, fs, "log")
-		if _, _, err := openGroup(log, 1, 0); err != nil {
+		if _, _, err := openGroup(&Options{ID: 1, Log: log}, 0); err != nil {
 			t.Fatal(err)
 		}
 		entries := []storage.LogEntry{
@@ -269,15 +304,16 @@ func TestMembershipChangeIsNotRepeated(t *testing.T) {
 	changes := 0
 	log := openLog(t, vfs.NewMem(), "log")
 	defer log.Close()
-	a := &applier{log: log, member: membership{index: 5}, change: func(*raftpb.ConfChangeV2) (*raftpb.ConfState, bool) {
-		changes++
-		return &raftpb.ConfState{Voters: []uint64{1}}, true
+	a := &applier{log: log, done: func(n applyNews, _ bool) {
+		if n.change != nil {
+			changes++
+		}
 	}}
 	for index, want := range map[uint64]int{4: 0, 5: 0, 6: 1} { // order: only 6 changes anything
 		changes = 0
 		e := changeEntry(t, index, raftpb.EntryConfChange, 9)
-		a.member.index = 5
-		if err := a.changeMembership(raftEntry(&e)); err != nil || changes != want || a.member.index != max(index, 5) {
+		a.member = membership{index: 5, conf: &raftpb.ConfState{Voters: []uint64{1}}}
+		if _, err := a.beginChange(raftEntry(&e)); err != nil || changes != want || a.member.index != max(index, 5) {
 			t.Errorf("entry %d: %v, %d changes, want %d; members as of %d", index, err, changes, want, a.member.index)
 		}
 	}
@@ -304,8 +340,10 @@ func TestKeeperKeepsABoundedTail(t *testing.T) {
 	var bytes uint64
 	k := &keeper{
 		log: log, machine: m, clock: clock.NewManual(time.Unix(1, 0)), appended: func() uint64 { return bytes },
-		tailEntries: 100, tailBytes: 8000, flushInterval: time.Hour, marks: []logMark{{}},
+		tailEntries: 100, tailBytes: 8000, flushInterval: time.Hour, marks: []logMark{{}}, retain: newRetention(),
+		installs: func() uint64 { return 0 },
 	}
+	k.retain.applied.Store(1 << 62)
 	random := rand.New(rand.NewPCG(1, 1))
 	shortest := uint64(1000)
 	for i := uint64(1); i <= 3000; i++ {
@@ -338,7 +376,7 @@ func TestKeeperKeepsABoundedTail(t *testing.T) {
 func TestKeeperFlushesWhatIsOld(t *testing.T) {
 	c := clock.NewManual(time.Unix(1, 0))
 	m := &fakeMachine{}
-	k := &keeper{machine: m, clock: c, flushInterval: 30 * time.Second}
+	k := &keeper{machine: m, clock: c, flushInterval: 30 * time.Second, installs: func() uint64 { return 0 }}
 	step := func(d time.Duration, want int) {
 		t.Helper()
 		c.Advance(d)

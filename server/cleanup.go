@@ -19,6 +19,9 @@ func (s *Server) cleanUp() {
 			return
 		case <-ticker.C():
 		}
+		if !s.available.leading.Load() { // one server does it for all
+			continue
+		}
 		if err := s.removeOverdue(); err != nil {
 			s.opts.Logger.Warn("cannot remove containers and TTL znodes", slog.Any("err", err))
 			return

@@ -36,6 +36,11 @@ type conn struct {
 	timeout atomic.Int64 // negotiated, a time.Duration
 	closing atomic.Bool  // the client has asked to close: what follows is dropped
 
+	special    special // owned by the reader
+	linearized bool    // a barrier was asked for after the input buffer was filled last; owned by the reader
+
+	epoch atomic.Uint64 // availability.word at the ConnectRequest; 0 before it
+
 	counts connCounts
 	req    records       // owned by the reader
 	now    time.Duration // when the requests in the input buffer came; owned by the reader
@@ -137,7 +142,7 @@ func (c *conn) step() error {
 		return err
 	}
 	if waits {
-		c.now, c.waited = c.server.elapsed(), 0
+		c.now, c.waited, c.linearized = c.server.elapsed(), 0, false
 		if live := c.live.Load(); live != nil {
 			live.Touch()
 		}

@@ -96,6 +96,11 @@ func (c *conn) admit(r *request, h handler) error {
 
 // handle has a request answered, now or later.
 func (c *conn) handle(r *request, h handler) error {
+	if c.special != 0 {
+		if answered, err := c.specially(r); answered || err != nil {
+			return err
+		}
+	}
 	if err := h(c, r); err != nil {
 		return err
 	}
@@ -143,6 +148,10 @@ func (c *conn) auth(r *request) error {
 	var p jute.AuthPacket
 	if err := c.decode(r, &p); err != nil {
 		return errors.Join(errShortRequest, err)
+	}
+	if p.Scheme == schemeOptions && c.option(string(p.Auth)) {
+		c.reply(r.xid, 0, jute.OK)
+		return nil
 	}
 	code := c.ids.Add(c.server.opts.Registry, c.remote.Addr(), p.Scheme, p.Auth)
 	if code == jute.OK {

@@ -17,6 +17,18 @@
 // Committed, which fires the watches, and then the connection's Applied, which appends the reply; the flusher goroutine
 // writes what has gathered.
 //
+// # A member of an ensemble
+//
+// SetState tells who leads. The attendant, one goroutine, follows it: when there is a leader it asks for a barrier, and
+// when that has passed the server serves. If the leader is lost, connections stay for LeaderGrace: reads go on as they
+// are, writes and barriers wait at the node. Then all connections are closed, and a server that may serves reads only.
+// The phase that follows from it is one atomic word, which a connection looks at once, at its ConnectRequest; so it
+// costs requests nothing. What is unusual about a connection (special) costs the others one comparison.
+//
+// Every server tracks all sessions of the state, and only the leader expires them; the others report whom they hear.
+// The end of a session that the leader proposes counts in its term alone. Local sessions, and those of the read-only
+// mode, are in a tracker of their own, which always expires.
+//
 // # Invariants
 //
 //   - Replies leave in the order of the requests: a request that is not a write waits until the connection's writes
@@ -25,7 +37,14 @@
 //     registered the watch: events are appended while the change is published, replies of reads while their View is
 //     open.
 //   - Lock order (docs/lock-order.md): the View (the machine's lock), then a connection's output lock; a connection's
-//     output lock is never held when a View is opened. The sessions' lock and the flusher's lock are leaves.
+//     output lock is never held when a View is opened. A handover's lock comes between the machine's and all others.
+//     The local sessions' lock comes before the tracker's. The sessions' lock, the flusher's lock and the
+//     availability's lock are leaves.
+//   - A connection belongs to one epoch of the phase. When the next one begins it is closed, even if its ConnectRequest
+//     is just being answered: enter looks at the epoch again after it has told it.
+//   - A session is bound to one connection of the ensemble: a reattach that is applied closes the one that was.
+//   - A connection that ends while its session is being made or upgraded takes nothing with it: the handover finds
+//     nobody.
 //   - The apply goroutine never waits for a client: what a client does not read is bounded, and beyond that the client
 //     is cut off. A reader waits for its own client only.
 //   - What a limit holds back waits on its own connection's goroutine, and is woken by what it waits for: a reply on
@@ -38,6 +57,8 @@
 //	input buffer, decoded records         the connection's reader goroutine
 //	output buffer, count of writes        the connection's output lock
 //	session to connection                 Server.sessions, its lock
+//	local sessions                        Server.locals, its lock
+//	phase and epoch                       Server.available: an atomic that the attendant and Restored write
 //	what is under way, large requests     atomics that every connection adds to: underWay, frameLimits
 //	the line of the throttle              whoever is first in it (throttle.turn)
 //	tokens of new sessions                bucket, its lock, a leaf

@@ -55,7 +55,19 @@ func (c *conn) handshake() error {
 // connect makes or takes over the session (ZooKeeperServer.processConnectRequest).
 func (c *conn) connect(req *jute.ConnectRequest) error {
 	s := c.server
+	p := c.enter()
+	if p == phaseDown {
+		s.metrics.notServing.Add(1)
+		s.bad.warn("turned a client away: this server has no leader, or has not caught up with it yet",
+			slog.String("peer", c.remote.String()))
+		return errClose
+	}
 	if !c.welcome(req.SessionID != 0) {
+		return errClose
+	}
+	if p == phaseReadOnly && !req.ReadOnly {
+		s.bad.warn("turned a client away: this server has no leader, and the client cannot do with reads",
+			slog.String("peer", c.remote.String()))
 		return errClose
 	}
 	if seen, last := req.LastZxidSeen, s.opts.Machine.LastZxid(); seen > last {
@@ -64,6 +76,15 @@ func (c *conn) connect(req *jute.ConnectRequest) error {
 		return errClose
 	}
 	timeout := min(max(time.Duration(req.TimeoutMillis)*time.Millisecond, s.opts.MinTimeout), s.opts.MaxTimeout)
+	if p == phaseReadOnly || s.opts.LocalSessions && (req.SessionID == 0 || s.locals.has(req.SessionID)) {
+		return c.connectLocal(req, timeout, p == phaseReadOnly)
+	}
+	return c.connectGlobal(req, timeout)
+}
+
+// connectGlobal makes or takes over a session of the group.
+func (c *conn) connectGlobal(req *jute.ConnectRequest, timeout time.Duration) error {
+	s := c.server
 	p := &storage.Proposal{Op: jute.OpCreateSession, Session: req.SessionID, Server: s.opts.ServerID}
 	txn := storage.SessionTxn{TimeoutMillis: int32(timeout.Milliseconds()), Owner: s.opts.ServerID}
 	if req.SessionID == 0 {
@@ -92,11 +113,15 @@ func (c *conn) connect(req *jute.ConnectRequest) error {
 		s.underWay.begin()
 	}
 	defer s.underWay.end()
-	w := &connecting{conn: c, hasReadOnly: req.HasReadOnly, done: make(chan error, 1)}
+	w := &connecting{handover: newHandover(c), hasReadOnly: req.HasReadOnly}
 	if err := s.opts.node.Propose(p, w); err != nil {
 		return err
 	}
-	return <-w.done
+	err := w.wait()
+	if errors.Is(err, errGone) {
+		c.session = 0 // nothing is bound
+	}
+	return err
 }
 
 // welcome reports whether the bucket has tokens for one more session.
@@ -119,33 +144,35 @@ func (c *conn) welcome(renewed bool) bool {
 
 // connecting waits for the session of a connection.
 type connecting struct {
-	conn        *conn
+	handover
 	hasReadOnly bool
-	done        chan error // one: what Applied or Dropped has to say
 }
 
-// Applied binds the session and answers the client; on the apply goroutine, so that no event can come in between.
+// Applied binds the session and answers the client; on the apply goroutine, so that no event can come in between. A
+// session whose connection has ended meanwhile stays alone until its timeout.
 func (w *connecting) Applied(r *storage.Result) {
-	c := w.conn
-	if r.NewSession == nil {
-		c.refuse(w.hasReadOnly)
-		w.done <- errClose
-		return
-	}
-	info := r.NewSession
-	c.timeout.Store(int64(info.TimeoutMillis) * int64(time.Millisecond))
-	c.watch.Init(c, info.ID)
-	c.server.bind(c)
-	c.counts.bound.Store(true)
-	c.counts.lastZxid.Store(int64(r.Zxid))
-	c.answerConnect(&jute.ConnectResponse{TimeoutMillis: info.TimeoutMillis, SessionID: info.ID, Passwd: info.Passwd[:],
-		HasReadOnly: w.hasReadOnly})
-	c.latency(jute.OpCreateSession, c.now, c.server.elapsed())
-	w.done <- nil
+	w.do(func(c *conn) error {
+		info := r.NewSession
+		if info == nil {
+			c.refuse(w.hasReadOnly)
+			return errClose
+		}
+		c.timeout.Store(int64(info.TimeoutMillis) * int64(time.Millisecond))
+		c.server.bind(c, c.server.tracker.Load())
+		c.welcomeSession(&jute.ConnectResponse{TimeoutMillis: info.TimeoutMillis, SessionID: info.ID,
+			Passwd: info.Passwd[:], HasReadOnly: w.hasReadOnly}, r.Zxid)
+		return nil
+	})
 }
 
-// Dropped closes the connection: the client tries again.
-func (w *connecting) Dropped(err error) { w.done <- err }
+// welcomeSession answers that c has the session that is bound to it. zxid is the last one then.
+func (c *conn) welcomeSession(resp *jute.ConnectResponse, zxid jute.Zxid) {
+	c.watch.Init(c, resp.SessionID)
+	c.counts.bound.Store(true)
+	c.counts.lastZxid.Store(int64(zxid))
+	c.answerConnect(resp)
+	c.latency(jute.OpCreateSession, c.now, c.server.elapsed())
+}
 
 // refuse answers that there is no such session, or not with this password.
 func (c *conn) refuse(hasReadOnly bool) {

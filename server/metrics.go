@@ -21,6 +21,8 @@ type metrics struct {
 	// (org.apache.zookeeper.server.NIOServerCnxnFactory.ConnectionExpirerThread).
 	sessionless  atomic.Int64
 	tokenDeficit stats.Summary // of newcomers, after each session that it lets in
+	notServing   atomic.Int64  // ConnectRequests while there was no leader
+	unavailable  stats.Summary // milliseconds without a leader that this server had caught up with
 }
 
 // reset is srst.
@@ -69,6 +71,9 @@ func (s *Server) setMetrics(m *fourletter.Metrics) {
 		m.SetCounter("throttled_ops", t.refused.Load())
 		m.SetHistogram("request_throttle_queue_time_ms", &t.queued)
 	}
+	m.SetCounter("cnxn_closed_without_zk_server_running", s.metrics.notServing.Load())
+	m.SetSummary("unavailable_time", &s.metrics.unavailable)
+	m.SetGauge("local_sessions", int64(s.locals.count()))
 	m.SetCounter("connection_request_count", s.metrics.connections.Load())
 	m.SetCounter("connection_rejected", s.metrics.rejected.Load())
 	m.SetCounter("connection_drop_count", s.metrics.drops.Load())
@@ -81,6 +86,9 @@ func (s *Server) setMetrics(m *fourletter.Metrics) {
 	m.SetSummary("node_deleted_watch_count", &fired.Deleted)
 	m.SetSummary("node_changed_watch_count", &fired.Changed)
 	m.SetSummary("node_children_watch_count", &fired.Children)
+	if s.opts.Ensemble != nil {
+		s.setMemberMetrics(m)
+	}
 	if s.opts.Status != nil {
 		status := s.opts.Status()
 		m.SetCounter("commit_count", int64(status.Commits.Count))

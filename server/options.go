@@ -49,6 +49,18 @@ type Options struct {
 	DirSizes                func() fourletter.DirSizes
 	OpenFiles, MaxOpenFiles func() int64
 	Status                  func() quorum.Status
+	Ensemble                *Ensemble // nil: this server is alone, and serves as soon as it is started
+	// LeaderGrace is how long a server that has lost its leader keeps its connections: reads go on, writes wait. 0 is
+	// two seconds or a tick, whichever is longer: then a read-only server of ZooKeeper begins, too, and most elections
+	// are over long before. What is read meanwhile is as old as what a follower of ZooKeeper shows that its leader does
+	// not reach, up to syncLimit ticks.
+	LeaderGrace       time.Duration
+	ReadOnlyMode      bool // readonlymode.enabled: without a leader, serve reads to clients that can do with them
+	LinearizableReads bool // every read waits for what was committed when it came; not in read-only mode
+	// LocalSessions is localSessionsEnabled: new sessions are known to this server alone, and
+	// LocalSessionsUpgrading localSessionsUpgradingEnabled: until they make an ephemeral.
+	LocalSessions          bool
+	LocalSessionsUpgrading bool
 
 	node Node // set by Start
 }
@@ -98,6 +110,12 @@ func (o *Options) setDefaults() {
 	}
 	if o.HandshakeTimeout == 0 {
 		o.HandshakeTimeout = 10 * time.Second
+	}
+	if o.Ensemble == nil { // as in ZooKeeper, both are for members
+		o.ReadOnlyMode, o.LocalSessions = false, false
+	}
+	if o.LeaderGrace == 0 {
+		o.LeaderGrace = max(2*time.Second, o.TickTime)
 	}
 	if o.ContainerCheck == 0 {
 		o.ContainerCheck = time.Minute

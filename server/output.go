@@ -47,6 +47,7 @@ type output struct {
 	queued      bool      // in the flusher's list
 	finish      bool      // close when all is written
 	closed      bool
+	gone        chan struct{} // closed with the connection; nil until somebody asks
 
 	attempt attempt // owned by whoever set writing
 }
@@ -219,12 +220,28 @@ func (o *output) closeLocked() {
 		return
 	}
 	o.closed = true
+	if o.gone != nil {
+		close(o.gone)
+	}
 	if o.buf != nil {
 		giveBuffer(o.buf)
 		o.buf = nil
 	}
 	_ = o.net.Close() // there is nobody left to tell
 	o.settled.Broadcast()
+}
+
+// ending returns a channel that is closed when the connection ends.
+func (o *output) ending() <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.gone == nil {
+		o.gone = make(chan struct{})
+		if o.closed {
+			close(o.gone)
+		}
+	}
+	return o.gone
 }
 
 // ended reports whether the connection has ended.

@@ -33,6 +33,9 @@ type Server struct {
 	newcomers   *bucket // nil if connection_throttle_tokens is 0
 	connections connections
 	sessions    sessions
+	locals      locals
+	available   availability
+	ledSince    atomic.Int64                     // elapsed time at which this server began to lead
 	tracker     atomic.Pointer[liveness.Tracker] // nil until Start
 
 	listeners struct {
@@ -56,16 +59,28 @@ func New(o Options) *Server {
 	s.newcomers = newBucket(o.Limits.Sessions, o.Random, s.elapsed())
 	s.connections.init(o.MaxConnectionsPerIP, o.MaxConnections)
 	s.sessions.init()
+	s.locals.init(s)
+	s.available.init()
 	s.flusher = newFlusher(func(c *conn) { s.spawn(c.out.drain) })
 	return s
 }
 
-// Start begins to track the sessions and to clean up. Committed has seen everything up to now.
+// Start begins to track the sessions and to clean up. A server that is alone serves from then on, and Committed has
+// seen everything up to now; a member of an ensemble serves when SetState has told it a leader and it has caught up.
 func (s *Server) Start(node Node) {
 	s.opts.node = node
+	alone := s.opts.Ensemble == nil
 	s.tracker.Store(liveness.Start(liveness.Options{Clock: s.opts.Clock, Tick: s.opts.TickTime, Expire: s.expire,
-		Logger: s.opts.Logger}))
+		Report: s.report, Reporting: !alone, Logger: s.opts.Logger}))
+	s.locals.start()
 	s.adoptSessions()
+	if alone {
+		s.available.leading.Store(true)
+		s.available.begin(phaseServing)
+		close(s.available.done)
+	} else {
+		go s.attend()
+	}
 	go s.flusher.run()
 	s.spawn(s.cleanUp)
 }
@@ -120,6 +135,9 @@ func (s *Server) pause(d time.Duration) {
 // accept begins to serve a connection, unless there are too many.
 func (s *Server) accept(nc net.Conn) {
 	c := &conn{server: s, remote: remoteAddr(nc)}
+	if s.opts.LinearizableReads {
+		c.special = specialLinearizable
+	}
 	if tcp, ok := nc.(*net.TCPConn); ok {
 		_ = tcp.SetKeepAlive(s.opts.KeepAlive) // an idle session is found out by its timeout anyway
 	}
@@ -202,11 +220,30 @@ func (s *Server) Shutdown(ctx context.Context) error {
 			c.out.close()
 		}
 	}
-	if t := s.tracker.Load(); t != nil {
-		t.Stop()
-		s.flusher.stop()
+	return errors.Join(err, s.halt(ctx))
+}
+
+// halt ends what Start began. The tracker may be waiting for the node, which without a leader may be for ever.
+func (s *Server) halt(ctx context.Context) error {
+	t := s.tracker.Load()
+	if t == nil {
+		return nil
 	}
-	return err
+	close(s.available.halt)
+	<-s.available.done
+	s.locals.stop()
+	s.flusher.stop()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		t.Stop()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("stop expiring sessions: %w", ctx.Err())
+	}
 }
 
 // elapsed is the time since the server was made.

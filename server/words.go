@@ -1,12 +1,16 @@
 package server
 
 import (
+	"cmp"
 	"io"
 	"iter"
+	"slices"
 	"time"
 
 	"zkd/jute"
+	"zkd/quorum/liveness"
 	"zkd/server/fourletter"
+	"zkd/storage"
 )
 
 // wordWriter gathers the pieces of an answer.
@@ -34,14 +38,19 @@ func (w *wordWriter) flush() error {
 	return err
 }
 
-// info is what the four-letter words show of the server.
+// info is what the four-letter words show of the server. One that does not serve looks at nothing: it may be because
+// the state is being replaced.
 func (s *Server) info() *fourletter.Info {
+	p := s.available.phase()
+	if p == phaseDown {
+		return &fourletter.Info{Environment: s.opts.Environment}
+	}
 	v := s.opts.Machine.View()
 	zxid, nodes := v.Zxid(), v.NodeCount()
 	v.Close()
-	return &fourletter.Info{
+	info := &fourletter.Info{
 		Serving:          true,
-		Mode:             "standalone",
+		ReadOnly:         p == phaseReadOnly,
 		Latency:          s.metrics.latency.Load(),
 		PacketsReceived:  s.metrics.received.Load(),
 		PacketsSent:      s.metrics.sent.Load(),
@@ -52,7 +61,7 @@ func (s *Server) info() *fourletter.Info {
 		Conf:             s.configuration,
 		Connections:      s.connectionSeq(),
 		Dirs:             s.opts.DirSizes,
-		Sessions:         s.sessionBuckets,
+		Sessions:         func() []fourletter.SessionBucket { return s.sessionBuckets(s.tracker.Load()) },
 		Clients:          s.connectionBuckets,
 		Ephemerals:       s.ephemerals(),
 		Watches:          s.watches,
@@ -67,12 +76,29 @@ func (s *Server) info() *fourletter.Info {
 		ResetConnections: s.resetConnections,
 		ResetServer:      s.metrics.reset,
 	}
+	s.describeRole(info, p)
+	return info
 }
+
+// configPath is the znode that holds the membership.
+const configPath = "/zookeeper/config"
 
 // configuration is what conf shows.
 func (s *Server) configuration() fourletter.Configuration {
 	conf := s.opts.Conf
 	conf.DirSizes = s.opts.DirSizes()
+	if conf.Member == nil {
+		return conf
+	}
+	member := *conf.Member
+	if s.available.phase() == phaseServing {
+		v := s.opts.Machine.View()
+		if n, ok := v.Get(configPath); ok {
+			member.Membership = string(n.Data())
+		}
+		v.Close()
+	}
+	conf.Member = &member
 	return conf
 }
 
@@ -110,13 +136,26 @@ func (c *conn) describe() fourletter.Connection {
 }
 
 // sessionBuckets is what dump shows of the expiry of sessions.
-func (s *Server) sessionBuckets() []fourletter.SessionBucket {
+func (s *Server) sessionBuckets(tracker *liveness.Tracker) []fourletter.SessionBucket {
 	now := s.opts.Clock.Now()
 	var buckets []fourletter.SessionBucket
-	for _, b := range s.tracker.Load().Buckets() {
+	for _, b := range tracker.Buckets() {
 		buckets = append(buckets, fourletter.SessionBucket{At: now.Add(b.In), Sessions: b.Sessions})
 	}
 	return buckets
+}
+
+// globalSessions is what dump shows of the sessions that the leader expires.
+func (s *Server) globalSessions() []fourletter.SessionTimeout {
+	var list []fourletter.SessionTimeout
+	v := s.opts.Machine.View()
+	v.Sessions(func(info storage.SessionInfo) {
+		timeout := time.Duration(info.TimeoutMillis) * time.Millisecond
+		list = append(list, fourletter.SessionTimeout{Session: info.ID, Timeout: timeout})
+	})
+	v.Close()
+	slices.SortFunc(list, func(a, b fourletter.SessionTimeout) int { return cmp.Compare(a.Session, b.Session) })
+	return list
 }
 
 // connectionBuckets is what dump shows of the connections: each with the bucket of its session, which is when it is
@@ -124,7 +163,7 @@ func (s *Server) sessionBuckets() []fourletter.SessionBucket {
 func (s *Server) connectionBuckets() []fourletter.ConnectionBucket {
 	now := s.opts.Clock.Now()
 	var buckets []fourletter.ConnectionBucket
-	for _, b := range s.tracker.Load().Buckets() {
+	for _, b := range slices.Concat(s.tracker.Load().Buckets(), s.locals.buckets()) {
 		var clients []fourletter.Client
 		for _, id := range b.Sessions {
 			if c := s.connectionOf(id); c != nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"zkd/jute"
+	"zkd/quorum"
 	"zkd/storage"
 )
 
@@ -38,17 +39,31 @@ func (c *conn) checked(r *request, record decodable) error {
 	return c.propose(r)
 }
 
-// reconfig is refused: members are fixed while there is one. ZooKeeper looks at reconfigEnabled before anything else,
-// and a standalone server has not implemented it.
+// reconfigurer is a Node of a group whose members can change.
+type reconfigurer interface {
+	// Reconfigure has the group brought to the membership that p, an OpReconfig, asks for, and tells w as Propose does.
+	Reconfigure(p *storage.Proposal, w quorum.Waiter) error
+}
+
+// reconfig has the members changed. ZooKeeper looks at reconfigEnabled before anything else, and a standalone server
+// has not implemented it.
 func (c *conn) reconfig(r *request) error {
 	if c.decode(r, &jute.ReconfigRequest{}) != nil {
 		return c.unreadable(r)
 	}
-	code := jute.ReconfigDisabled
-	if c.server.opts.ReconfigEnabled {
-		code = jute.Unimplemented
+	s := c.server
+	if !s.opts.ReconfigEnabled {
+		return c.submit(&request{xid: r.xid, op: jute.OpError}, jute.ReconfigDisabled)
 	}
-	return c.submit(&request{xid: r.xid, op: jute.OpError}, code)
+	node, ok := s.opts.node.(reconfigurer)
+	if !ok || s.opts.Ensemble == nil {
+		return c.submit(&request{xid: r.xid, op: jute.OpError}, jute.Unimplemented)
+	}
+	w, err := c.begin(r, jute.OK)
+	if err != nil {
+		return err
+	}
+	return c.begun(w, node.Reconfigure(&c.req.proposal, w))
 }
 
 // multi proposes a multi. One that cannot be read is a transaction, too, and takes a zxid; but not one that creates
@@ -128,21 +143,36 @@ func (c *conn) propose(r *request) error { return c.submit(r, jute.OK) }
 
 // submit proposes r. code is the answer of an OpError.
 func (c *conn) submit(r *request, code jute.Code) error {
-	s := c.server
-	if !c.out.beginWrite(c.now, &s.underWay) {
-		return errGone
-	}
-	p := &c.req.proposal
-	*p = storage.Proposal{
-		Op: r.op, Session: c.session, Xid: r.xid, Time: s.millis(), Flags: s.opts.Flags, Code: code,
-		Server: s.opts.ServerID, Identities: c.ids.Snapshot(), Body: r.body,
-	}
-	w := c.waiter()
-	if err := s.opts.node.Propose(p, w); err != nil {
-		w.Dropped(err)
+	w, err := c.begin(r, code)
+	if err != nil {
 		return err
 	}
-	return nil
+	return c.begun(w, c.server.opts.node.Propose(&c.req.proposal, w))
+}
+
+// begin counts r in as a write under way, and makes the proposal for it in c.req.
+func (c *conn) begin(r *request, code jute.Code) (quorum.Waiter, error) {
+	s := c.server
+	if !c.out.beginWrite(c.now, &s.underWay) {
+		return nil, errGone
+	}
+	flags := s.opts.Flags
+	if c.special&specialLocal != 0 {
+		flags |= storage.FlagLocalSession
+	}
+	c.req.proposal = storage.Proposal{
+		Op: r.op, Session: c.session, Xid: r.xid, Time: s.millis(), Flags: flags, Code: code,
+		Server: s.opts.ServerID, Identities: c.ids.Snapshot(), Body: r.body,
+	}
+	return c.waiter(), nil
+}
+
+// begun ends a write that the node has not taken.
+func (c *conn) begun(w quorum.Waiter, err error) error {
+	if err != nil {
+		w.Dropped(err)
+	}
+	return err
 }
 
 // Applied appends the reply to a write. The apply goroutine calls it, after the write's events.
@@ -212,6 +242,9 @@ func appendResult(b []byte, r *storage.Result) []byte {
 	if r.Code != jute.OK {
 		return b
 	}
+	if r.Op == jute.OpReconfig {
+		return appendConfig(b, r)
+	}
 	return appendBody(b, r.Op, r.Path, &r.Stat)
 }
 
@@ -245,21 +278,36 @@ func (c *conn) sync(r *request) error {
 	if c.decode(r, p) != nil {
 		return c.unreadable(r)
 	}
-	w := &barrier{done: make(chan error, 1)}
-	c.server.opts.node.Barrier(w)
-	if err := <-w.done; err != nil {
+	zxid, err := c.barrier()
+	if err != nil {
 		return err
 	}
 	c.out.mu.Lock()
-	b, mark := c.beginLocked(r.xid, w.zxid, jute.OK)
+	b, mark := c.beginLocked(r.xid, zxid, jute.OK)
 	c.endLocked((&jute.SyncResponse{Path: p.Path, Nulls: p.Nulls}).Append(b), mark)
 	c.out.mu.Unlock()
-	c.answered(r.xid, w.zxid)
+	c.answered(r.xid, zxid)
 	c.latency(r.op, c.now, c.server.elapsed())
 	return nil
 }
 
-// barrier waits for a sync.
+// barrier waits until this server has applied all that was committed at the call, or the connection ends. It returns
+// the last zxid then.
+func (c *conn) barrier() (jute.Zxid, error) {
+	w := newBarrier()
+	c.server.opts.node.Barrier(w)
+	select {
+	case err := <-w.done:
+		return w.zxid, err
+	case <-c.out.ending():
+		return 0, errGone
+	}
+}
+
+// newBarrier returns a waiter for one barrier.
+func newBarrier() *barrier { return &barrier{done: make(chan error, 1)} }
+
+// barrier waits for one. It is told once, and nobody needs to listen.
 type barrier struct {
 	zxid jute.Zxid
 	done chan error

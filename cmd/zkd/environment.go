@@ -17,7 +17,7 @@ import (
 // shownConfiguration is what the four-letter word conf shows.
 func (i *instance) shownConfiguration() fourletter.Configuration {
 	c := i.config
-	return fourletter.Configuration{
+	shown := fourletter.Configuration{
 		ClientPort: portOf(c.Client.Addr), SecureClientPort: -1,
 		DataDir:    filepath.Join(c.Storage.DataDir, "version-2"),
 		DataLogDir: filepath.Join(c.Storage.DataLogDir, "version-2"),
@@ -25,6 +25,23 @@ func (i *instance) shownConfiguration() fourletter.Configuration {
 		MinSessionTimeout: c.Session.MinTimeout, MaxSessionTimeout: c.Session.MaxTimeout,
 		ClientPortListenBacklog: c.Client.Backlog, ServerID: max(c.Ensemble.MyID, 0),
 	}
+	if c.Ensemble.Distributed {
+		shown.Member = memberConf(&c.Ensemble)
+	}
+	return shown
+}
+
+// electionAlg is what conf shows as the kind of election: ZooKeeper has no other.
+const electionAlg = 3
+
+// memberConf is what conf shows of a member of an ensemble; the server adds the members.
+func memberConf(e *conf.Ensemble) *fourletter.MemberConf {
+	m := &fourletter.MemberConf{InitLimit: e.InitLimit, SyncLimit: e.SyncLimit, ElectionAlg: electionAlg,
+		Observer: e.Observer}
+	if own, ok := e.Own(); ok {
+		m.QuorumPort, m.ElectionPort = int(own.Addresses[0].PeerPort), int(own.Addresses[0].ElectionPort)
+	}
+	return m
 }
 
 // portOf returns the port of host:port.

@@ -3,12 +3,9 @@ package main
 import (
 	"context"
 	cryptorand "crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
-	"net"
 	"strings"
 	"time"
 
@@ -36,18 +33,23 @@ type instance struct {
 	log     *storage.RaftLog
 	machine *storage.Machine
 	server  *server.Server
+	peers   *peers // nil if this server is alone
 	node    *quorum.Node
-	client  net.Listener
+	client  *movable
+	moves   chan string   // where the port for clients is to be; the last counts
+	done    chan struct{} // closed when run has returned
 }
 
 // serve runs a server until ctx ends or it fails.
 func serve(ctx context.Context, config *conf.Config, logger *slog.Logger) error {
-	i := &instance{config: config, logger: logger, fatal: make(chan error, 1)}
+	i := &instance{config: config, logger: logger, fatal: make(chan error, 1), moves: make(chan string, 1),
+		done: make(chan struct{})}
 	err := i.open(ctx)
 	if err == nil {
 		tuning, done := context.WithCancel(ctx)
 		defer done()
-		go tuneCollector(tuning, clock.Real()) // not before: a heap that grows from nothing would be collected all the time
+		// Not before: a heap that grows from nothing would be collected all the time.
+		go tuneCollector(tuning, clock.Real())
 		logger.Info("serving", slog.String("client", i.client.Addr().String()),
 			slog.String("data", config.Storage.DataDir), slog.String("zxid", fmt.Sprintf("%#x", i.machine.LastZxid())))
 		err = i.run(ctx)
@@ -57,16 +59,23 @@ func serve(ctx context.Context, config *conf.Config, logger *slog.Logger) error 
 
 // run serves until ctx ends or something fails.
 func (i *instance) run(ctx context.Context) error {
-	served := make(chan error, 1)
-	go func() { served <- i.server.Serve(i.client) }()
-	select {
-	case <-ctx.Done():
-		i.logger.Info("stopping")
-		return nil
-	case err := <-served:
-		return err
-	case err := <-i.fatal:
-		return fmt.Errorf("the server cannot go on: %w", err)
+	ended := make(chan served)
+	defer close(i.done)
+	i.serveClients(i.client, ended)
+	for {
+		select {
+		case <-ctx.Done():
+			i.logger.Info("stopping")
+			return nil
+		case end := <-ended:
+			if end.listener == i.client {
+				return end.err
+			}
+		case addr := <-i.moves:
+			i.moveClients(ctx, addr, ended)
+		case err := <-i.fatal:
+			return fmt.Errorf("the server cannot go on: %w", err)
+		}
 	}
 }
 
@@ -89,26 +98,49 @@ func (i *instance) open(ctx context.Context) error {
 		return err
 	}
 	i.server = server.New(options)
-	var seed [16]byte
-	if _, err := cryptorand.Read(seed[:]); err != nil {
-		return fmt.Errorf("draw the mark of this process: %w", err)
+	if i.node, err = i.startNode(ctx); err != nil {
+		return err
 	}
-	source := rand.NewPCG(binary.NativeEndian.Uint64(seed[:]), binary.NativeEndian.Uint64(seed[8:]))
-	node, err := quorum.Start(ctx, quorum.Options{
-		ID: i.serverID(), Log: i.log, Machine: i.machine, Clock: clock.Real(), Logger: i.logger, Observer: i.server,
-		Rand:    rand.New(source), //nolint:gosec // tells this process's entries from others', and is no secret
-		OnFatal: i.fail,
-	})
-	if err != nil {
-		return fmt.Errorf("start the raft node: %w", err)
+	i.server.Start(i.node)
+	if i.peers != nil {
+		i.peers.start(i.node)
 	}
-	i.node = node
-	i.server.Start(node)
 	// The port opens last: who can connect is served.
-	if i.client, err = listen(ctx, c.Client.Addr, c.Client.Backlog, i.logger); err != nil {
-		return fmt.Errorf("listen for clients (clientPort, clientPortAddress): %w", err)
+	i.client, err = i.listenClients(ctx, c.Client.Addr)
+	return err
+}
+
+// startNode starts the raft node: alone, or as a member of an ensemble.
+func (i *instance) startNode(ctx context.Context) (*quorum.Node, error) {
+	source, err := newSource()
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	o := quorum.Options{
+		ID: i.serverID(), Log: i.log, Machine: i.machine, Clock: clock.Real(), Logger: i.logger, Observer: i.server,
+		Rand: source, OnFatal: i.fail,
+	}
+	if i.config.Ensemble.Distributed {
+		if i.peers, err = openPeers(ctx, i.config, i.dir, i.machine, i.moves, i.logger); err != nil {
+			return nil, err
+		}
+		o.Observer = committed{i.server, i.peers}
+		o.OnState, o.OnReport, o.OnRestored = i.server.SetState, i.server.Heard, i.restored
+		if err := i.peers.join(ctx, &o, i.dir); err != nil {
+			return nil, err
+		}
+	}
+	node, err := quorum.Start(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("start the raft node: %w", err)
+	}
+	return node, nil
+}
+
+// restored is told that a snapshot has replaced the state.
+func (i *instance) restored() {
+	i.server.Restored()
+	i.peers.membersChanged()
 }
 
 // openStores locks the data directory and opens the raft log and the state.
@@ -132,10 +164,22 @@ func (i *instance) openStores() (err error) {
 	if err != nil {
 		return err
 	}
+	if err := i.settleInstall(); err != nil {
+		return err
+	}
 	i.machine, err = storage.OpenMachine(storage.MachineOptions{
 		Dir: i.dir.StateDir(), FS: vfs.Default, Logger: i.logger, OnFatal: i.fail,
 	})
 	return err
+}
+
+// settleInstall completes the install of a received state that a crash has interrupted, or removes what is left of one
+// that was not to be.
+func (i *instance) settleInstall() error {
+	if quorum.Installing(i.log) {
+		return i.dir.FinishInstall()
+	}
+	return i.dir.DiscardInstall()
 }
 
 // serverID is myid; a standalone server without one is 1, as in ZooKeeper's session ids.
@@ -162,7 +206,7 @@ func (i *instance) serverOptions() (server.Options, error) {
 	if unknown := words.Unknown(); len(unknown) > 0 {
 		i.logger.Warn("4lw.commands.whitelist names what is no command", slog.Any("words", unknown))
 	}
-	return server.Options{
+	o := server.Options{
 		ServerID: i.serverID(), Machine: i.machine, Clock: clock.Real(), Logger: i.logger, Registry: registry,
 		Random: cryptorand.Reader, Words: words, Flags: proposalFlags(c),
 		TickTime: c.Session.TickTime, MinTimeout: c.Session.MinTimeout, MaxTimeout: c.Session.MaxTimeout,
@@ -172,8 +216,15 @@ func (i *instance) serverOptions() (server.Options, error) {
 		ContainerMaxPerMinute: c.Tree.ContainerMaxPerMinute, ContainerMaxNeverUsed: c.Tree.ContainerMaxNeverUsed,
 		Conf: i.shownConfiguration(), Environment: environment(c), DirSizes: i.dirSizes,
 		OpenFiles: openFiles, MaxOpenFiles: maxOpenFiles,
-		Status: func() quorum.Status { return i.node.Status() },
-	}, nil
+		Status:            func() quorum.Status { return i.node.Status() },
+		LinearizableReads: c.Client.LinearizableReads,
+	}
+	if c.Ensemble.Distributed {
+		o.Ensemble = &server.Ensemble{Observer: c.Ensemble.Observer && !c.Tree.Reconfig, Members: i.members}
+		o.LeaderGrace, o.ReadOnlyMode = c.Ensemble.LeaderGrace, c.Client.ReadOnlyMode
+		o.LocalSessions, o.LocalSessionsUpgrading = c.Client.LocalSessions, c.Client.LocalSessionsUpgrading
+	}
+	return o, nil
 }
 
 // limits turns the configuration's limits into the server's.
@@ -206,6 +257,8 @@ func proposalFlags(c *conf.Config) (f storage.Flags) {
 		{c.Tree.EnforceQuota, storage.FlagEnforceQuota},
 		{c.Tree.SkipACL, storage.FlagSkipACL},
 		{!c.Auth.DigestEnabled, storage.FlagDigestDisabled},
+		{!c.Ensemble.StandaloneEnabled, storage.FlagSingleVoter},
+		{c.Ensemble.MultiAddress, storage.FlagMultiAddress},
 	} {
 		if flag.on {
 			f |= flag.flag
@@ -227,6 +280,9 @@ func (i *instance) close() error {
 		if i.client == nil {
 			errs = append(errs, i.server.Shutdown(ctx))
 		}
+	}
+	if i.peers != nil {
+		i.peers.close()
 	}
 	if i.machine != nil {
 		errs = append(errs, i.machine.Close())

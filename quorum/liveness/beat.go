@@ -8,12 +8,14 @@ import (
 	"zkd/quorum/clock"
 )
 
-// run is the tracker's goroutine: it wakes at each beat, notices pauses, and expires what is due.
+// run is the tracker's goroutine: it wakes at each beat, notices pauses, and expires what is due or reports what was
+// heard.
 func (t *Tracker) run(ticker clock.Ticker) {
 	defer ticker.Stop()
 	last := t.options.Clock.Now() // when this goroutine was last seen to run
 	grace := int64(0)             // tracker's time before which nobody expires
-	var expired []jute.SessionID
+	next := t.halfTick()          // when the next report is due, tracker's time
+	var expired, heard []jute.SessionID
 	for {
 		select {
 		case <-ticker.C():
@@ -23,16 +25,19 @@ func (t *Tracker) run(ticker clock.Ticker) {
 		if gap := t.options.Clock.Since(last); gap > 2*t.beat {
 			t.standStill(gap - t.beat)
 			grace = t.now() + int64(t.options.Tick)
+			next = min(next, t.now())
 		}
+		now := t.now()
+		if t.Expiring() {
+			if now >= grace {
+				expired = t.expire(expired[:0])
+			}
+		} else if now >= next {
+			next = now + t.halfTick()
+			heard = t.report(heard[:0])
+		}
+		// The calls may have blocked: that time is no pause of the process.
 		last = t.options.Clock.Now()
-		if t.now() < grace {
-			continue
-		}
-		expired = t.expire(expired[:0])
-		if len(expired) > 0 {
-			// Expire may have blocked: that time is no pause of the process.
-			last = t.options.Clock.Now()
-		}
 	}
 }
 
@@ -44,6 +49,8 @@ func (t *Tracker) standStill(pause time.Duration) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	now := t.now()
+	t.floor.Store(min(t.floor.Load(), now))
+	t.reported = min(t.reported, now)
 	for _, s := range t.mu.sessions { // order: each is looked at by itself
 		if heard := s.heard.Load(); heard > now {
 			s.heard.CompareAndSwap(heard, now) // if it fails it was heard again
@@ -74,6 +81,9 @@ func (t *Tracker) expire(buf []jute.SessionID) []jute.SessionID {
 func (t *Tracker) collect(buf []jute.SessionID) []jute.SessionID {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if !t.mu.expiring {
+		return buf
+	}
 	present := t.now() / int64(t.options.Tick)
 	for ; t.mu.next <= present; t.mu.next++ {
 		due := t.mu.next
@@ -87,6 +97,7 @@ func (t *Tracker) collect(buf []jute.SessionID) []jute.SessionID {
 				return buf
 			}
 			t.unlinkLocked(s)
+			t.handLocked(s)
 			buf = append(buf, s.id)
 		}
 	}

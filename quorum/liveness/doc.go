@@ -5,8 +5,20 @@
 // connection, its znodes or its password, nor how the end of a session is agreed on. It is told that a session exists
 // (Add), was heard (Touch) and is gone (Remove), and hands those that were silent for too long to Expire, once each.
 //
+// In a group every server has a tracker of all sessions, but only the leader's expires (Lead). The others report
+// (Follow): each half tick they hand the sessions whose clients they have heard since the last report to Report, which
+// brings them to the leader's TouchAll. So the leader's clock decides, and hears of a client half a tick late at most.
+//
+// What a lost report costs: a client pings at least every third of its timeout T, so what the leader knows of it is
+// never older than T/3 plus half a tick. If reports are lost silently for a time L, it may grow to T/3 + L + half a
+// tick, and a live session expires early only if that exceeds T: L > ⅔T - ½tick, at least 0.8 ticks as T is two ticks
+// or more. Loss that the sender notices (Report returns false) costs nothing once the way is back, as what was heard
+// meanwhile and in the tick before is reported then; and a server that does not reach its leader for longer than its
+// grace closes its connections, so that the clients report themselves elsewhere by coming back.
+//
 // Invariants:
 //
+//   - A tracker that does not lead expires nobody, and one that begins to lead gives every session its full timeout.
 //   - Never early. A session is not handed out before its timeout has passed since it was last heard, on the clock of
 //     the tracker; and when it is, the deadline ((heard + timeout) / tick + 1) × tick has passed.
 //   - A touch is one atomic store. The session stays in its bucket; only when the bucket is due is it looked at, and

@@ -20,7 +20,14 @@ type Options struct {
 	// called on the tracker's goroutine and may block: meanwhile nobody else expires. It must not call Stop. The slice
 	// is valid during the call.
 	Expire func([]jute.SessionID)
-	Logger *slog.Logger // default discards
+	// Report is handed the bound sessions that were heard since the last round, at most reportBatch at a time, each
+	// half tick while the tracker does not expire; nil: nothing is reported. false says that nobody took them: the next
+	// round has them again. It is called on the tracker's goroutine and should not block. The slice is valid during the
+	// call.
+	Report func([]jute.SessionID) bool
+	// Reporting begins without expiring, as after Follow.
+	Reporting bool
+	Logger    *slog.Logger // default discards
 }
 
 // beatsPerTick is how often in a tick the tracker looks at the clock: a pause of the process shorter than two beats may
@@ -30,8 +37,12 @@ const beatsPerTick = 8
 // beatMin bounds the beat for the tiny ticks of tests.
 const beatMin = time.Millisecond
 
-// expireBatch bounds how many sessions one call of Expire is handed.
-const expireBatch = 1024
+// expireBatch and reportBatch bound how many sessions one call of Expire or Report is handed: guesses. A report of that
+// many is a frame of 32 KiB.
+const (
+	expireBatch = 1024
+	reportBatch = 4096
+)
 
 // Tracker keeps the time of sessions. Its methods may be called by any goroutine.
 type Tracker struct {
@@ -45,11 +56,21 @@ type Tracker struct {
 	stopped sync.WaitGroup
 	ending  sync.Once
 
+	// The time up to which everything that was heard is reported, and whether the last round failed. Owned by the
+	// tracker's goroutine.
+	reported int64
+	lossy    bool
+
+	floor atomic.Int64 // tracker's time at which it began to expire: nobody counts as heard earlier
+
 	mu struct {
 		sync.RWMutex
 		sessions map[jute.SessionID]*Session
 		buckets  map[int64]*bucket // by deadline in ticks; none is empty
 		next     int64             // no bucket before this one exists
+		expiring bool
+		handed   []*Session // to Expire, and maybe not removed yet
+		bound    []*Session // those that are bound, or were heard since the last report when they were unbound
 	}
 }
 
@@ -67,6 +88,8 @@ type Session struct {
 	// was handed to Expire, or removed.
 	due        int64
 	prev, next *Session
+	slot       int32 // place in tracker.mu.bound, and one more; 0: not there
+	bindings   int32 // Bind calls without their Unbind
 }
 
 // Start begins to track. The tracker ends with Stop.
@@ -80,6 +103,7 @@ func Start(o Options) *Tracker {
 	}
 	t.mu.sessions = make(map[jute.SessionID]*Session)
 	t.mu.buckets = make(map[int64]*bucket)
+	t.mu.expiring = !o.Reporting
 	ticker := o.Clock.NewTicker(t.beat)
 	t.stopped.Go(func() { t.run(ticker) })
 	return t
@@ -95,6 +119,11 @@ func (t *Tracker) Stop() {
 func (t *Tracker) Add(id jute.SessionID, timeout time.Duration) *Session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.addLocked(id, timeout)
+}
+
+// addLocked is Add.
+func (t *Tracker) addLocked(id jute.SessionID, timeout time.Duration) *Session {
 	s := t.mu.sessions[id]
 	if s == nil {
 		s = &Session{tracker: t, id: id}
@@ -143,9 +172,26 @@ func (t *Tracker) Remove(id jute.SessionID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s := t.mu.sessions[id]; s != nil {
-		t.unlinkLocked(s)
-		delete(t.mu.sessions, id)
+		t.removeLocked(s)
 	}
+}
+
+// Retain forgets every session that keep does not want. keep is called under the tracker's lock.
+func (t *Tracker) Retain(keep func(jute.SessionID) bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id, s := range t.mu.sessions { // order: each is looked at by itself
+		if !keep(id) {
+			t.removeLocked(s)
+		}
+	}
+}
+
+// removeLocked forgets a session that is tracked.
+func (t *Tracker) removeLocked(s *Session) {
+	t.unlinkLocked(s)
+	t.unslotLocked(s)
+	delete(t.mu.sessions, s.id)
 }
 
 // Len returns the number of sessions tracked, those handed to Expire and not removed yet included.
@@ -188,7 +234,7 @@ func (t *Tracker) now() int64 { return int64(t.options.Clock.Since(t.began)) - t
 
 // deadline is the tick at which s expires if it stays silent, as ExpiryQueue.roundToNextInterval has it.
 func (t *Tracker) deadline(s *Session) int64 {
-	return (s.heard.Load()+s.timeout.Load())/int64(t.options.Tick) + 1
+	return (max(s.heard.Load(), t.floor.Load())+s.timeout.Load())/int64(t.options.Tick) + 1
 }
 
 // placeLocked puts s into the bucket of its deadline.

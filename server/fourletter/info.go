@@ -20,6 +20,8 @@ type Info struct {
 	Mode     string // standalone, leader, follower, observer or read-only
 	// PeerState is of a member of an ensemble, such as "leading - broadcast"; "" standalone. Only mntr shows it.
 	PeerState string
+	// ObserverMaster is the server that an observer follows, the leader; 0 elsewhere. Only mntr shows it.
+	ObserverMaster uint64
 	// What srvr and stat show, of this server since its last srst.
 	Latency          stats.Snapshot // of requests, milliseconds
 	PacketsReceived  int64
@@ -34,8 +36,12 @@ type Info struct {
 	Conf        func() Configuration
 	Connections iter.Seq[Connection]
 	Dirs        func() DirSizes
-	Sessions    func() []SessionBucket    // in order of time
-	Clients     func() []ConnectionBucket // in order of time
+	Sessions    func() []SessionBucket // in order of time; of the whole group if this is its leader
+	// GlobalSessions is shown in the place of Sessions by a server that does not expire them, in order of ids.
+	GlobalSessions func() []SessionTimeout
+	// LocalSessions are those that this server alone knows; nil if there can be none.
+	LocalSessions func() []SessionBucket
+	Clients       func() []ConnectionBucket // in order of time
 	// Ephemerals yields the sessions that own ephemerals, each with its paths; the slice is valid until the next one.
 	Ephemerals  iter.Seq2[jute.SessionID, []string]
 	Watches     *watch.Table
@@ -70,7 +76,7 @@ type Configuration struct {
 type MemberConf struct {
 	InitLimit, SyncLimit, ElectionAlg, ElectionPort, QuorumPort int
 	Observer                                                    bool
-	Membership                                                  string // the text of /zookeeper/config
+	Membership                                                  string // of /zookeeper/config; "" without a quorum
 }
 
 // DirSizes are the sizes of the two data directories.
@@ -102,6 +108,12 @@ type Connection struct {
 type SessionBucket struct {
 	At       time.Time
 	Sessions []jute.SessionID
+}
+
+// SessionTimeout is a session that another server expires.
+type SessionTimeout struct {
+	Session jute.SessionID
+	Timeout time.Duration
 }
 
 // ConnectionBucket is the connections that are cut at one moment unless they are heard of.

@@ -110,7 +110,13 @@ func (c *Commands) mntr(p *page, info *Info) {
 	if info.PeerState != "" {
 		p.str("zk_peer_state\t", info.PeerState, "\n")
 	}
+	if info.ObserverMaster != 0 {
+		p.line("zk_observer_master_id\t", int64(info.ObserverMaster))
+	}
 	for _, name := range order(gauges, m.gauges) {
+		if _, ok := m.gauges[name]; !ok && slices.Contains(memberGauges, name) {
+			continue
+		}
 		p.metric("", name, m.gauges[name])
 	}
 	p.sets(m.gaugeSets)

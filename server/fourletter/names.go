@@ -1,16 +1,25 @@
 package fourletter
 
-// The metrics of a standalone 3.9.5 server in the order in which mntr writes them: an order of Java's hash tables,
-// which holds for every server of that release (recorded from one).
+// The metrics of a 3.9.5 server in the order in which mntr writes them: an order of Java's hash tables, which holds for
+// every server of that release (recorded from a standalone one and from the leader, a follower and an observer of an
+// ensemble).
 
 // gauges come first; those in floatGauges have decimals.
 var gauges = []string{
-	"ephemerals_count", "num_alive_connections", "avg_latency", "outstanding_requests", "znode_count",
-	"global_sessions", "non_mtls_remote_conn_count", "last_client_response_size", "packets_sent",
-	"packets_received", "max_client_response_size", "connection_drop_probability", "watch_count",
+	"ephemerals_count", "num_alive_connections", "avg_latency", "min_proposal_size", "outstanding_requests",
+	"znode_count", "global_sessions", "non_mtls_remote_conn_count", "last_client_response_size", "packets_sent",
+	"packets_received", "max_proposal_size", "max_client_response_size", "synced_followers",
+	"connection_drop_probability", "watch_count", "synced_non_voting_followers", "synced_observers",
 	"auth_failed_count", "min_latency", "max_file_descriptor_count", "approximate_data_size",
-	"open_file_descriptor_count", "local_sessions", "uptime", "max_latency", "outstanding_tls_handshake",
-	"min_client_response_size", "non_mtls_local_conn_count",
+	"open_file_descriptor_count", "last_proposal_size", "pending_syncs", "leader_uptime", "local_sessions",
+	"uptime", "max_latency", "outstanding_tls_handshake", "learners", "min_client_response_size",
+	"non_mtls_local_conn_count", "quorum_size",
+}
+
+// memberGauges are the gauges that only a leader has, or a member of an ensemble: they are shown if they are set.
+var memberGauges = []string{
+	"min_proposal_size", "max_proposal_size", "last_proposal_size", "synced_followers",
+	"synced_non_voting_followers", "synced_observers", "pending_syncs", "leader_uptime", "learners", "quorum_size",
 }
 
 // counters follow.

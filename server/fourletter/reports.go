@@ -2,17 +2,52 @@ package fourletter
 
 import "zkd/jute"
 
-// dump: DumpCommand, ExpiryQueue.dump and DataTree.dumpEphemerals.
+// dump: DumpCommand, ExpiryQueue.dump and DataTree.dumpEphemerals; LeaderSessionTracker and LearnerSessionTracker in an
+// ensemble.
 func (c *Commands) dump(p *page, info *Info) {
+	p.str("SessionTracker dump:\n")
+	if info.LocalSessions != nil {
+		p.str("Local ")
+		sessionSets(p, info.LocalSessions)
+	}
+	switch {
+	case info.GlobalSessions != nil:
+		globalSessions(p, info.GlobalSessions())
+	case info.PeerState != "":
+		p.str("Global ")
+		fallthrough
+	default:
+		sessionSets(p, info.Sessions)
+	}
+	ephemerals(p, info)
+	clients(p, info)
+}
+
+// globalSessions writes the sessions that another server expires.
+func globalSessions(p *page, sessions []SessionTimeout) {
+	p.str("Global Sessions(")
+	p.num(int64(len(sessions)))
+	p.str("):\n")
+	for _, s := range sessions {
+		p.str("0x")
+		p.hex(int64(s.Session))
+		p.str("\t")
+		p.num(s.Timeout.Milliseconds())
+		p.str("ms\n")
+	}
+}
+
+// sessionSets writes the expiry queue of sessions.
+func sessionSets(p *page, of func() []SessionBucket) {
 	var sessions []SessionBucket
-	if info.Sessions != nil {
-		sessions = info.Sessions()
+	if of != nil {
+		sessions = of()
 	}
 	n := 0
 	for _, b := range sessions {
 		n += len(b.Sessions)
 	}
-	p.str("SessionTracker dump:\nSession ")
+	p.str("Session ")
 	sets(p, len(sessions), n)
 	for _, b := range sessions {
 		p.num(int64(len(b.Sessions)))
@@ -25,8 +60,6 @@ func (c *Commands) dump(p *page, info *Info) {
 			p.str("\n")
 		}
 	}
-	ephemerals(p, info)
-	clients(p, info)
 }
 
 // sets writes the size of an expiry queue.

@@ -117,7 +117,9 @@ func memberConf(p *page, m *MemberConf) {
 	p.line("electionPort=", int64(m.ElectionPort))
 	p.line("quorumPort=", int64(m.QuorumPort))
 	p.line("peerType=", peerType)
-	p.str("membership: \n", m.Membership)
+	if m.Membership != "" { // not in read-only mode
+		p.str("membership: \n", m.Membership)
+	}
 }
 
 // cons: ConsCommand and ServerCnxn.dumpConnectionInfo.

@@ -1,0 +1,109 @@
+package conf
+
+import "strings"
+
+// notWithRaft is why keys of hierarchical quorums are refused.
+const notWithRaft = "hierarchical quorums are not possible with raft, which counts each vote once; remove it"
+
+// quorumKeys are the rows for what concerns the members of an ensemble.
+var quorumKeys = []key{
+	{name: "myid", kind: kindNumber, def: "", min: 0, max: maxInt, mark: must, effect: works,
+		doc: "Id of this server among the server lines. ZooKeeper has it only as the content of the file " +
+			"`dataDir/myid`, which must agree.",
+		set: func(c *Config, v value) { c.Ensemble.MyID = v.num }},
+	{name: "server.N", kind: kindMember, mark: must, effect: works, runtime: true,
+		doc: "Member N of the ensemble, from 1. Members talk to each other over the peer port alone; the election " +
+			"port must be there and differ, as in ZooKeeper, and nothing listens on it. One line with " +
+			"standaloneEnabled=true is a standalone server.",
+		set: func(*Config, value) {}},
+	{name: "group.N", kind: kindText, mark: should, effect: refused,
+		doc: "Ids of the members of group N with colons between them, for hierarchical quorums.",
+		set: func(*Config, value) {}},
+	{name: "weight.N", kind: kindNumber, min: 0, max: maxInt, mark: should, effect: refused,
+		doc: "Weight of the vote of member N, for hierarchical quorums.",
+		set: func(*Config, value) {}},
+	{name: "initLimit", kind: kindNumber, min: 0, max: maxInt, mark: must, effect: works,
+		doc: "Ticks of tickTime after which a member that takes over the state of another gives up on a stream " +
+			"without headway and asks anew. Required in an ensemble. Elections do not depend on it.",
+		set: func(c *Config, v value) { c.Ensemble.InitLimit = int(v.num) }},
+	{name: "syncLimit", kind: kindNumber, min: 0, max: maxInt, mark: must, effect: works,
+		doc: "Ticks of tickTime after which a connection between members that shows no sign of life is cut and made " +
+			"anew. Required in an ensemble. Elections do not depend on it: see zkd.electionTimeout.",
+		set: func(c *Config, v value) { c.Ensemble.SyncLimit = int(v.num) }},
+	{name: "standaloneEnabled", kind: kindBoolean, def: "true", mark: must, effect: works,
+		doc: "A single server line runs a standalone server; false runs an ensemble of one, which can grow.",
+		set: func(c *Config, v value) { c.Ensemble.StandaloneEnabled = v.flag }},
+	{name: "reconfigEnabled", kind: kindBoolean, def: "false", mark: must, effect: works,
+		doc: "Allow the request reconfig, and keep the server lines in a file of their own that follows it. A " +
+			"standalone server answers the request with an error either way.",
+		set: func(c *Config, v value) { c.Tree.Reconfig = v.flag }},
+	{name: "dynamicConfigFile", kind: kindPath, mark: must, effect: works,
+		doc: "File with the server lines, which zoo.cfg must then not have. Hexadecimal digits behind the last dot " +
+			"of its name are the version of the configuration. A reconfiguration writes a new one and names it here.",
+		set: func(c *Config, v value) { c.Ensemble.DynamicConfigFile = v.text }},
+	{name: "peerType", kind: kindText, def: "participant", mark: must, effect: works,
+		doc: "`participant` or `observer`, in any case. The server line wins.",
+		set: func(c *Config, v value) { c.Ensemble.Observer = strings.EqualFold(v.text, "observer") }},
+	{name: "electionAlg", kind: kindNumber, def: "3", min: 3, max: 3, mark: must, effect: works,
+		doc: "Only 3 is possible; the election is raft's.", set: func(*Config, value) {}},
+	{name: "syncEnabled", kind: kindBoolean, def: "true", mark: should, effect: ignored,
+		doc: "`false` has ZooKeeper's observers keep nothing on disk; those of zkd always do.",
+		why: "an observer always keeps its log and its state on disk",
+		set: func(c *Config, v value) { c.Storage.SyncEnabled = v.flag }},
+	{name: "quorumListenOnAllIPs", kind: kindBoolean, def: "false", mark: should, effect: works,
+		doc: "The peer port listens on all addresses, not on those of this server's line alone.",
+		set: func(c *Config, v value) { c.Ensemble.ListenOnAllIPs = v.flag }},
+	{name: "multiAddress.enabled", property: "zookeeper.multiAddress.enabled", kind: kindBoolean, def: "false",
+		mark: should, effect: works,
+		doc: "A server line may hold several addresses with `|` between them; they are tried in turn.",
+		set: func(c *Config, v value) { c.Ensemble.MultiAddress = v.flag }},
+	{name: "multiAddress.reachabilityCheckEnabled", property: "zookeeper.multiAddress.reachabilityCheckEnabled",
+		kind: kindBoolean, def: "true", mark: should, effect: ignored, doc: "Ask which address of a member answers.",
+		why: "the addresses of a member are tried in turn, which is the question",
+		set: func(c *Config, v value) { c.Ensemble.ReachabilityCheck = v.flag }},
+	{name: "multiAddress.reachabilityCheckTimeoutMs", property: "zookeeper.multiAddress.reachabilityCheckTimeoutMs",
+		kind: kindMillis, def: "1000", min: 0, max: maxInt, mark: should, effect: ignored,
+		doc: "How long that question may take; cnxTimeout says so in zkd.",
+		why: "cnxTimeout says how long to try an address",
+		set: func(c *Config, v value) { c.Ensemble.ReachabilityTimeout = v.span }},
+	{name: "cnxTimeout", property: "zookeeper.cnxTimeout", kind: kindMillis, def: "5000", min: 1, max: maxInt,
+		mark: should, effect: works, doc: "How long to try one address of another member, TLS handshake included.",
+		set: func(c *Config, v value) { c.Ensemble.ConnectTimeout = v.span }},
+	{name: "tcpKeepAlive", property: "zookeeper.tcpKeepAlive", kind: kindBoolean, def: "false", mark: should,
+		effect: works,
+		doc:    "TCP keep-alive on connections between members.",
+		set:    func(c *Config, v value) { c.Ensemble.KeepAlive = v.flag }},
+	{name: "leaderServes", property: "zookeeper.leaderServes", kind: kindYesNo, def: "yes", mark: should, effect: later,
+		doc: "`no`: the leader of an ensemble has no client port.",
+		set: func(c *Config, v value) { c.Client.LeaderServes = v.flag }},
+	{name: "readonlymode.enabled", property: "readonlymode.enabled", kind: kindBoolean, def: "false", mark: must,
+		effect: works,
+		doc: "A member without a quorum serves reads to clients that allow it. For a standalone server it only has " +
+			"isro answered.",
+		set: func(c *Config, v value) { c.Client.ReadOnlyMode = v.flag }},
+}
+
+// ownKeys are the rows that ZooKeeper has not. Their names begin with `zkd.`, which their variables leave out.
+var ownKeys = []key{
+	{name: "zkd.linearizableReads", kind: kindBoolean, def: "false", mark: must, effect: works,
+		doc: "Every read waits until this server has seen all that was committed before it, for the price of a " +
+			"message to the leader and back. Without it reads are those of ZooKeeper: of this server, in the order " +
+			"of the session.",
+		set: func(c *Config, v value) { c.Client.LinearizableReads = v.flag }},
+	{name: "zkd.join", kind: kindBoolean, def: "false", mark: must, effect: works,
+		doc: "The first start of this server founds nothing: it waits for the state of a running ensemble, which " +
+			"reconfig adds it to. Set it for a new member of a running ensemble, and for one that lost its data. It " +
+			"counts only while dataDir holds no state.",
+		set: func(c *Config, v value) { c.Ensemble.Join = v.flag }},
+	{name: "zkd.electionTimeout", kind: kindMillis, def: "1000", min: 300, max: 60_000, mark: must, effect: works,
+		doc: "Silence of the leader after which a member asks for an election, in steps of 100. Each draws a time " +
+			"between this and twice this. A connection to the leader that breaks asks at once.",
+		set: func(c *Config, v value) { c.Ensemble.ElectionTimeout = v.span }},
+	{name: "zkd.leaderGrace", kind: kindMillis, def: "2000", min: 0, max: 60_000, mark: must, effect: works,
+		doc: "How long a server that knows of no leader keeps its clients: reads go on, writes wait. After that it " +
+			"turns clients away, or serves reads with readonlymode.enabled.",
+		set: func(c *Config, v value) { c.Ensemble.LeaderGrace = v.span }},
+	{name: "zkd.snapshotRate", kind: kindSize, def: "67108864", min: 0, max: maxLong, mark: must, effect: works,
+		doc: "Most bytes a second with which this server ships its state to one that is too far behind; 0 is no limit.",
+		set: func(c *Config, v value) { c.Ensemble.SnapshotRate = v.num }},
+}

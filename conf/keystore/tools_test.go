@@ -1,0 +1,139 @@
+package keystore
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"zkd/conf"
+)
+
+// tool runs commands of one program in a folder; each is a line with blanks between its words.
+func tool(t *testing.T, program, dir, lines string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skipf("short: the stores of %s are not read", program)
+	}
+	path, err := exec.LookPath(program)
+	if err != nil {
+		t.Skipf("no %s in PATH: its stores are not read", program)
+	}
+	for line := range strings.Lines(lines) {
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		command := exec.CommandContext(t.Context(), path, strings.Fields(line)...)
+		command.Dir = dir
+		if output, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("%s %s: %v\n%s", program, line, err, output)
+		}
+	}
+}
+
+// TestKeytool reads what Java's keytool makes: an authority, a server with a certificate of it and the chain, in JKS
+// and in PKCS12, a trust store of each, and one that both is in.
+func TestKeytool(t *testing.T) {
+	dir := t.TempDir()
+	tool(t, "keytool", dir, `
+-genkeypair -alias ca -keyalg RSA -dname CN=ca -ext bc:c -keystore ca.p12 -storepass secret1 -validity 3650
+-exportcert -alias ca -keystore ca.p12 -storepass secret1 -file ca.crt -rfc
+-genkeypair -alias s -keyalg EC -dname CN=server -keystore server.jks -storetype JKS -storepass secret1 -keypass secret1
+-certreq -alias s -keystore server.jks -storepass secret1 -file server.csr
+-gencert -alias ca -keystore ca.p12 -storepass secret1 -infile server.csr -outfile server.crt -ext san=ip:127.0.0.1
+-importcert -alias ca -keystore server.jks -storepass secret1 -file ca.crt -noprompt
+-importcert -alias s -keystore server.jks -storepass secret1 -file server.crt -noprompt
+-importkeystore -srckeystore server.jks -srcstorepass secret1 -srcalias s -destkeystore server.p12 -storepass secret1
+-importkeystore -srckeystore server.p12 -srcstorepass secret1 -destkeystore named.jks -deststorepass secret1
+-importcert -alias ca -keystore trust.jks -storetype JKS -storepass secret2 -file ca.crt -noprompt
+-importcert -alias ca -keystore trust.p12 -storepass secret2 -file ca.crt -noprompt
+`)
+	o := Options{Prefix: "ssl.quorum.", ReadFile: os.ReadFile, Now: time.Now}
+	for _, c := range []struct{ key, trust, password string }{
+		{"server.jks", "trust.jks", "secret2"}, {"server.p12", "trust.p12", "secret2"},
+		{"named.jks", "server.jks", "secret1"}, {"server.p12", "ca.crt", ""},
+	} {
+		o.End = conf.TLSEnd{
+			ClientAuth: "need", HostnameVerification: true, ClientHostnameVerification: true,
+			KeyStore:   conf.Store{Location: filepath.Join(dir, c.key), Password: "secret1"},
+			TrustStore: conf.Store{Location: filepath.Join(dir, c.trust), Password: c.password},
+		}
+		if c.trust == "ca.crt" {
+			o.End.TrustStore.Type = "PEM"
+		}
+		set := open(t, o)
+		errServer, errClient := shake(t, set.Server(), set.Client("127.0.0.1"))
+		if errServer != nil || errClient != nil {
+			t.Errorf("%s, %s: server %v, client %v", c.key, c.trust, errServer, errClient)
+		}
+		if chain := set.loaded.Load().certificates[0].Certificate; len(chain) != 2 {
+			t.Errorf("%s: a chain of %d certificates, want 2", c.key, len(chain))
+		}
+		o.End.KeyStore.Password = "secret3"
+		_, err := Open(o)
+		expect(t, c.key, err, "the password is wrong, or the file is damaged; correct ssl.quorum.keyStore.password")
+	}
+}
+
+// TestOpenSSL reads what openssl makes: keys of each kind, encrypted and not, in PEM and in PKCS12.
+func TestOpenSSL(t *testing.T) {
+	dir := t.TempDir()
+	const subject = " -days 30 -addext subjectAltName=IP:127.0.0.1 -subj /CN="
+	tool(t, "openssl", dir, `
+req -x509 -newkey rsa:2048 -nodes -keyout rsa.key -out rsa.crt`+subject+`rsa
+req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout ec.key -out ec.crt`+subject+`ec
+req -x509 -newkey ed25519 -nodes -keyout ed.key -out ed.crt`+subject+`ed
+pkcs8 -topk8 -in rsa.key -out rsa.enc -passout pass:secret1
+pkcs8 -topk8 -in ec.key -out ec.enc -v2 aes-128-cbc -passout pass:secret1
+rsa -in rsa.key -traditional -out rsa.old
+ec -in ec.key -out ec.old
+rsa -in rsa.key -traditional -aes128 -out rsa.oldenc -passout pass:secret1
+pkcs8 -topk8 -in rsa.key -out rsa.v1 -v1 PBE-SHA1-3DES -passout pass:secret1
+pkcs12 -export -inkey rsa.key -in rsa.crt -out rsa.p12 -passout pass:secret1
+`)
+	o := Options{Prefix: "ssl.quorum.", ReadFile: os.ReadFile, Now: time.Now}
+	for _, c := range []struct{ key, cert, says string }{
+		{"rsa.key", "rsa.crt", ""}, {"ec.key", "ec.crt", ""}, {"ed.key", "ed.crt", ""}, {"rsa.enc", "rsa.crt", ""},
+		{"ec.enc", "ec.crt", ""}, {"rsa.old", "rsa.crt", ""}, {"ec.old", "ec.crt", ""}, {"rsa.p12", "rsa.crt", ""},
+		{"rsa.oldenc", "rsa.crt", "its key is encrypted in an old way; encrypt it anew with openssl pkcs8 -topk8"},
+		{"rsa.v1", "rsa.crt", "its key cannot be read; encrypt it anew with openssl pkcs8 -topk8 -v2 aes-256-cbc"},
+	} {
+		key := filepath.Join(dir, c.key)
+		if filepath.Ext(key) != ".p12" {
+			key = join(t, filepath.Join(dir, "both.pem"), key, filepath.Join(dir, c.cert))
+		}
+		o.End = conf.TLSEnd{
+			ClientAuth: "need", HostnameVerification: true,
+			KeyStore:   conf.Store{Location: key, Password: "secret1"},
+			TrustStore: conf.Store{Location: filepath.Join(dir, c.cert), Type: "PEM"},
+		}
+		set, err := Open(o)
+		expect(t, c.key, err, c.says)
+		if err != nil {
+			continue
+		}
+		errServer, errClient := shake(t, set.Server(), set.Client("127.0.0.1"))
+		if errServer != nil || errClient != nil {
+			t.Errorf("%s: server %v, client %v", c.key, errServer, errClient)
+		}
+	}
+}
+
+// join writes files behind one another into one and returns its name.
+func join(t *testing.T, name string, parts ...string) string {
+	t.Helper()
+	var all []byte
+	for _, part := range parts {
+		content, err := os.ReadFile(part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, content...)
+	}
+	if err := os.WriteFile(name, all, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}

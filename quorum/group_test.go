@@ -1,0 +1,287 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func TestGroupAgrees(t *testing.T) {
+	for _, size := range []int{2, 3, 5} {
+		g := newTestGroup(t, size, 1, nil)
+		g.leader()
+		for seq := range uint32(20) {
+			for _, id := range g.up() {
+				mustWrite(t, g.members[id].node, applied{uint32(id), seq})
+			}
+		}
+		checkOrder(t, g.agree(20*(size+1)), nil, 20*(size+1))
+	}
+}
+
+// TestFailover kills the leader and expects another one long before an election timeout.
+func TestFailover(t *testing.T) {
+	g := newTestGroup(t, 3, 0, func(o *Options) { o.TickInterval = 100 * time.Millisecond })
+	lead := g.leader()
+	mustWrite(t, g.follower().node, applied{1, 0})
+	f := g.follower()
+	began := time.Now()
+	g.kill(lead.id)
+	mustWrite(t, f.node, applied{1, 1})
+	took := time.Since(began)
+	t.Logf("a write %v after the leader's end", took)
+	if took > 900*time.Millisecond {
+		t.Errorf("took as long as an election timeout")
+	}
+	g.start(lead.id)
+	g.agree(2)
+}
+
+func TestCleanStopOfTheLeader(t *testing.T) {
+	g := newTestGroup(t, 3, 0, func(o *Options) { o.TickInterval = 100 * time.Millisecond })
+	for round := range uint32(3) {
+		lead := g.leader()
+		f := g.follower()
+		mustWrite(t, f.node, applied{1, 2 * round})
+		began := time.Now()
+		g.stop(lead.id)
+		t.Logf("stop took %v", time.Since(began))
+		mustWrite(t, f.node, applied{1, 2*round + 1})
+		t.Logf("a write %v after", time.Since(began))
+		g.start(lead.id)
+	}
+	checkOrder(t, g.agree(6), nil, 6)
+}
+
+// groupLoad runs clients on members: each writes 0, 1, 2 … and stops at its first write whose outcome it does not know.
+type groupLoad struct {
+	g     *testGroup
+	acks  *ledger
+	all   sync.WaitGroup
+	halt  chan struct{}
+	count atomic.Uint32 // clients so far
+}
+
+func newGroupLoad(g *testGroup) *groupLoad {
+	return &groupLoad{g: g, acks: &ledger{acked: map[uint32]uint32{}}, halt: make(chan struct{})}
+}
+
+// client begins a client of a member with a few writes under way at a time. It ends with the load, or when a write of
+// it is dropped.
+func (l *groupLoad) client(n *Node, window int) {
+	id := l.count.Add(1)
+	l.all.Go(func() {
+		room, dropped := make(chan struct{}, window), make(chan struct{}, window)
+		for seq := uint32(0); ; seq++ {
+			select {
+			case room <- struct{}{}:
+			case <-l.halt:
+				return
+			case <-dropped:
+				return
+			}
+			select {
+			case <-dropped:
+				return
+			default:
+			}
+			w := &loadWaiter{ledgerWaiter{l.acks, applied{id, seq}, room}, dropped}
+			if err := n.Propose(proposal(w.mark, 20), w); err != nil {
+				return
+			}
+		}
+	})
+}
+
+// loadWaiter is a ledgerWaiter that ends its client when a write is dropped.
+type loadWaiter struct {
+	ledgerWaiter
+	dropped chan struct{}
+}
+
+// Dropped implements Waiter.
+func (w *loadWaiter) Dropped(error) { w.dropped <- struct{}{} }
+
+// stop ends the clients and checks what was applied: each client's writes in order, without a gap, once, and all that
+// was acknowledged.
+func (l *groupLoad) stop() []applied {
+	l.g.t.Helper()
+	close(l.halt)
+	l.all.Wait()
+	for _, id := range l.g.up() {
+		barrier(l.g.t, l.g.members[id].node)
+	}
+	list := l.g.agree(0)
+	checkOrder(l.g.t, list, l.acks.snapshot(), -1)
+	return list
+}
+
+// TestForwardingKeepsOrder loses, doubles and overtakes the frames of forwarding, under load on all members.
+func TestForwardingKeepsOrder(t *testing.T) {
+	g := newTestGroup(t, 3, 1, func(o *Options) { o.MaxEntryBytes = 300 })
+	g.leader()
+	g.net.mu.Lock()
+	g.net.chaos = func(r *rand.Rand) (n int, late bool) {
+		switch r.IntN(10) {
+		case 0:
+			return 0, false
+		case 1:
+			return 2, false
+		case 2:
+			return 1, true
+		}
+		return 1, false
+	}
+	g.net.mu.Unlock()
+	load := newGroupLoad(g)
+	for _, id := range g.up() {
+		for range 4 {
+			load.client(g.members[id].node, 5)
+		}
+	}
+	eventually(t, "much is written", func() bool { return len(g.members[4].machine.list()) > 3000 })
+	list := load.stop()
+	g.net.mu.Lock()
+	t.Logf("%d writes, frames %v", len(list), g.net.sent)
+	g.net.mu.Unlock()
+	if got := uint32(len(load.acks.snapshot())); got != load.count.Load() {
+		t.Errorf("%d of %d clients were answered", got, load.count.Load())
+	}
+}
+
+// TestLeadersComeAndGo hands the leadership over, kills leaders and cuts them off under load. Nothing acknowledged is
+// lost, nothing is applied twice or out of order, and no write of a member that stays alive is dropped.
+func TestLeadersComeAndGo(t *testing.T) {
+	g := newTestGroup(t, 5, 1, nil)
+	g.leader()
+	load := newGroupLoad(g)
+	for _, id := range g.up() {
+		for range 3 {
+			load.client(g.members[id].node, 4)
+		}
+	}
+	grow := func() {
+		t.Helper()
+		before := len(g.members[6].machine.list())
+		eventually(t, "writes go on", func() bool { return len(g.members[6].machine.list()) > before+200 })
+	}
+	random := rand.New(rand.NewPCG(5, 6))
+	for range 12 {
+		grow()
+		lead := g.leader()
+		switch random.IntN(3) {
+		case 0:
+			ctx, cancel := context.WithTimeout(context.Background(), testDeadline)
+			if err := lead.node.TransferLeadership(ctx); err != nil && !errors.Is(err, ErrTransferFailed) {
+				t.Error(err)
+			}
+			cancel()
+		case 1:
+			g.kill(lead.id)
+			grow()
+			g.start(lead.id)
+			load.client(lead.node, 4)
+		case 2:
+			g.net.isolate(lead.id, true)
+			grow()
+			g.net.isolate(lead.id, false)
+		}
+	}
+	grow()
+	t.Logf("%d writes of %d clients", len(load.stop()), load.count.Load())
+}
+
+// TestOneWayCuts takes away one direction between the leader and others.
+func TestOneWayCuts(t *testing.T) {
+	for _, fromLeader := range []bool{true, false} {
+		g := newTestGroup(t, 3, 0, nil)
+		lead := g.leader()
+		load := newGroupLoad(g)
+		f := g.follower()
+		load.client(f.node, 4)
+		cut := func(on bool) {
+			for _, id := range g.up() {
+				if fromLeader {
+					g.net.block(lead.id, id, on)
+				} else {
+					g.net.block(id, lead.id, on)
+				}
+			}
+		}
+		cut(true)
+		other := g.leader(lead.id)
+		w := newWaiter(t)
+		lead.node.Barrier(w)
+		mustWrite(t, other.node, applied{100, 0})
+		eventually(t, "the old leader steps down", func() bool { return lead.states.last().Role != RoleLeader })
+		cut(false)
+		g.leader()
+		w.wait()
+		load.stop()
+	}
+}
+
+// TestReadIndexOnFollowers reads on each member what was acknowledged on another.
+func TestReadIndexOnFollowers(t *testing.T) {
+	g := newTestGroup(t, 3, 1, nil)
+	g.leader()
+	for seq := range uint32(50) {
+		writer, reader := g.members[1+uint64(seq)%4], g.members[1+uint64(seq/4)%4]
+		mustWrite(t, writer.node, applied{1, seq})
+		if a := barrier(t, reader.node); a.err != nil || int(a.zxid) < int(seq)+1 {
+			t.Fatalf("barrier on member %d after write %d: %+v", reader.id, seq, a)
+		}
+	}
+}
+
+// TestLearnerOfASingleVoterReadsItsOwnWrites starts a voter whose commit index on disk is old, and asks it from a
+// learner at once.
+func TestLearnerOfASingleVoter(t *testing.T) {
+	g := newTestGroup(t, 1, 1, nil)
+	for round := range uint32(5) {
+		mustWrite(t, g.members[2].node, applied{1, 2 * round})
+		mustWrite(t, g.members[1].node, applied{1, 2*round + 1})
+		g.kill(1)
+		w := newWaiter(t)
+		g.members[2].node.Barrier(w)
+		g.start(1)
+		if a := w.wait(); a.err != nil || int(a.zxid) != 2*int(round)+2 {
+			t.Fatalf("round %d: barrier %+v", round, a)
+		}
+	}
+	if s := g.members[2].states.last(); s.Role != RoleLearner {
+		t.Errorf("member 2 is %v", s)
+	}
+}
+
+// TestStopWhileNobodyLeads stops a member whose writes wait for a leader that does not come.
+func TestStopWhileNobodyLeads(t *testing.T) {
+	g := newTestGroup(t, 3, 0, nil)
+	lead := g.leader()
+	for _, id := range g.up() {
+		if id != lead.id {
+			g.kill(id)
+		}
+	}
+	m := g.members[lead.id]
+	w := newWaiter(t)
+	if err := m.node.Propose(proposal(applied{1, 0}, 0), w); err != nil {
+		t.Fatal(err)
+	}
+	b := newWaiter(t)
+	m.node.Barrier(b)
+	ctx, cancel := context.WithTimeout(context.Background(), testDeadline)
+	defer cancel()
+	if err := m.node.Stop(ctx); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	for _, w := range []*waiter{w, b} {
+		if got := w.wait(); !errors.Is(got.err, ErrLeadershipLost) && !errors.Is(got.err, ErrStopped) {
+			t.Errorf("a waiter is told %v", got.err)
+		}
+	}
+}

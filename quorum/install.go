@@ -1,0 +1,233 @@
+package quorum
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+
+	"zkd/storage"
+	"zkd/storage/invariants"
+)
+
+// A snapshot is installed in three steps, by three goroutines, none of which waits for another: the append goroutine
+// writes durably that it is under way, the apply goroutine puts the state in its place, and the append goroutine begins
+// the log behind it, in the same write that says that nothing is under way any more. After a crash before the first
+// write there is the old state. After it, the start completes the rest.
+
+// installingKey is the name among the log's blobs of what is installed. Its presence is what storage.DataDir's
+// FinishInstall is called on.
+const installingKey = "installing"
+
+// install is a snapshot on its way into log and state.
+type install struct {
+	member membership // its index is the snapshot's
+	term   uint64     // of that entry
+	hard   []byte     // raft's hard state behind it; not in the blob
+	dir    string     // where the state waits; not in the blob
+	done   func(error)
+}
+
+// encode returns the blob: the version byte, the term (8 bytes, big-endian), then the membership as it is stored.
+func (in *install) encode() ([]byte, error) {
+	blob, err := in.member.encode()
+	if err != nil {
+		return nil, err
+	}
+	b := binary.BigEndian.AppendUint64([]byte{stateVersion}, in.term)
+	return append(b, blob...), nil
+}
+
+// decodeInstall reads what encode wrote.
+func decodeInstall(b []byte) (*install, error) {
+	if len(b) < 9 || b[0] != stateVersion {
+		return nil, fmt.Errorf("install %x in the raft log is not of format %d: run a newer zkd", b, stateVersion)
+	}
+	member, err := decodeMembership(b[9:])
+	return &install{member: member, term: binary.BigEndian.Uint64(b[1:])}, err
+}
+
+// begin writes durably that the install is under way.
+func (in *install) begin(log *storage.RaftLog) error {
+	blob, err := in.encode()
+	if err != nil {
+		return err
+	}
+	return log.SetMeta(installingKey, blob)
+}
+
+// end begins the log behind the snapshot and clears the mark, in one write.
+func (in *install) end(log *storage.RaftLog) error {
+	blob, err := in.member.encode()
+	if err != nil {
+		return err
+	}
+	return log.Install(in.member.index, in.term, in.hard, map[string][]byte{membershipKey: blob, installingKey: nil})
+}
+
+// beginInstall begins an install and hands it to the apply goroutine.
+func (a *appender) beginInstall(in *install) error {
+	a.installs.Add(1)
+	if err := in.begin(a.log); err != nil {
+		return fmt.Errorf("begin to install a snapshot: %w", err)
+	}
+	a.restore(in)
+	return nil
+}
+
+// endInstall completes it.
+func (a *appender) endInstall(in *install) error {
+	if err := in.end(a.log); err != nil {
+		return fmt.Errorf("install a snapshot: %w", err)
+	}
+	a.dirty = false
+	a.installs.Add(1)
+	in.done(nil)
+	return nil
+}
+
+// restore puts the state of an install in its place. Entries before it were applied, or never will be.
+func (a *applier) restore(in *install) error {
+	if err := a.machine.Restore(in.dir); err != nil {
+		return fmt.Errorf("install a snapshot: %w", err)
+	}
+	if applied := a.machine.AppliedIndex(); applied != in.member.index {
+		return fmt.Errorf("install a snapshot of entry %d: the state in it has applied entry %d", in.member.index,
+			applied)
+	}
+	a.member = in.member
+	if a.renewed != nil {
+		a.renewed()
+	}
+	a.restored(in)
+	return nil
+}
+
+// finishInstall completes an install that a crash has interrupted, on the log's side: DataDir.FinishInstall has put the
+// state in its place before it was opened.
+func finishInstall(log *storage.RaftLog, applied uint64) error {
+	blob, ok := log.Meta(installingKey)
+	if !ok {
+		return nil
+	}
+	in, err := decodeInstall(blob)
+	if err != nil {
+		return err
+	}
+	if applied != in.member.index {
+		return fmt.Errorf("a snapshot of entry %d was being installed, and the state has applied entry %d: "+
+			"restore a backup of both", in.member.index, applied)
+	}
+	term, vote := in.term, uint64(0)
+	if stored, ok := log.HardState(); ok {
+		hard, err := decodeHardState(stored)
+		if err != nil {
+			return err
+		}
+		if hard.GetTerm() >= term {
+			term, vote = hard.GetTerm(), hard.GetVote()
+		}
+	}
+	in.hard = appendHardState(nil, term, vote, in.member.index)
+	if err := in.end(log); err != nil {
+		return fmt.Errorf("finish the install of a snapshot: %w", err)
+	}
+	return nil
+}
+
+// staged is a snapshot that has come from the leader: the message for raft, and the directory that holds its state.
+type staged struct {
+	message *raftpb.Message
+	dir     string
+	done    func(error) // told once: it is installed, or was not wanted and is removed
+}
+
+// errSnapshot means a header that no member of this group sends.
+var errSnapshot = errors.New("header of a snapshot is malformed")
+
+// Staged takes a checkpoint that another member has shipped: header is what its Shipper was given, and dir holds the
+// checkpoint, complete and synced. It returns when the checkpoint is installed, or was not wanted any more and dir is
+// removed: until then, dir must be left alone.
+func (n *Node) Staged(from uint64, header []byte, dir string) error {
+	done := make(chan error, 1) // told once
+	if err := n.stage(from, header, dir, func(err error) { done <- err }); err != nil {
+		return err
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-n.halt:
+		return ErrStopped
+	}
+}
+
+// stage is Staged for who does not wait: done is told, on any goroutine, unless the node stops before or stage fails.
+func (n *Node) stage(from uint64, header []byte, dir string, done func(error)) error {
+	m := &raftpb.Message{}
+	if err := proto.Unmarshal(header, m); err != nil {
+		return fmt.Errorf("decode the header of a snapshot: %w", err)
+	}
+	meta := m.GetSnapshot().GetMetadata()
+	if m.GetType() != raftpb.MsgSnap || m.GetFrom() != from || m.GetTo() != n.options.ID || m.GetTerm() == 0 ||
+		meta.GetIndex() == 0 || meta.GetTerm() == 0 || len(meta.GetConfState().GetVoters()) == 0 {
+		return fmt.Errorf("%w: %v from member %d", errSnapshot, m, from)
+	}
+	if !n.inbox.put(arrival{from: from, what: &staged{message: m, dir: dir, done: done}}) {
+		return ErrStopped
+	}
+	return nil
+}
+
+// receiveSnapshot shows raft a snapshot, and removes it if raft does not want it: it is older than what is here, or of
+// an earlier leader.
+func (l *loop) receiveSnapshot(s *staged) {
+	l.handOut()
+	if !l.screen(s.message) {
+		l.staged = s
+		l.stepRaft(s.message)
+		l.handOut()
+		if l.staged == nil {
+			return
+		}
+		l.staged = nil
+	}
+	l.logger.Info("a snapshot is not wanted", slog.Uint64("peer", s.message.GetFrom()),
+		slog.Uint64("index", s.message.GetSnapshot().GetMetadata().GetIndex()))
+	l.toShip.put(shipWork{remove: s.dir, done: s.done})
+}
+
+// install hands a snapshot that raft has accepted to the append goroutine. What was forwarded may be in it: nobody will
+// know.
+func (l *loop) install(m *raftpb.Message) {
+	s, meta := l.staged, m.GetSnapshot().GetMetadata()
+	if s == nil || s.message.GetSnapshot().GetMetadata().GetIndex() != meta.GetIndex() {
+		invariants.Violated("raft has another snapshot", slog.Uint64("index", meta.GetIndex()))
+	}
+	l.staged = nil
+	l.logger.Info("installing a snapshot", slog.Uint64("peer", s.message.GetFrom()),
+		slog.Uint64("index", meta.GetIndex()))
+	if m.Term == nil {
+		term, vote, commit := l.voteTerm, l.vote, meta.GetIndex()
+		m.Term, m.Vote, m.Commit = &term, &vote, &commit
+	}
+	in := &install{
+		member: membership{index: meta.GetIndex(), conf: meta.GetConfState()}, term: meta.GetTerm(), dir: s.dir,
+		hard: appendHardState(nil, m.GetTerm(), m.GetVote(), m.GetCommit()), done: s.done,
+	}
+	l.giveUp(ErrLeadershipLost)
+	l.history = nil
+	l.setMember(in.member)
+	l.knowMembers()
+	l.rejoin.empty = false
+	l.handToAppend(m, in)
+}
+
+// Installing tells whether an install of a snapshot was begun in this log and has not ended: then the state that was
+// staged must take its place (storage.DataDir.FinishInstall) before the machine is opened.
+func Installing(log *storage.RaftLog) bool {
+	_, ok := log.Meta(installingKey)
+	return ok
+}

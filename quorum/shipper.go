@@ -1,0 +1,124 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// shipWork is one thing for the ship goroutine.
+type shipWork struct {
+	make   string      // a checkpoint is to be made in this directory
+	ship   *shipment   // or this is to be sent
+	remove string      // or this directory is to be removed
+	done   func(error) // told when it is; may be nil
+	cancel bool        // or all shipments are to end
+}
+
+// shipment is one checkpoint on its way to one member.
+type shipment struct {
+	to     uint64
+	header []byte // the marshalled MsgSnap
+	dir    string
+	index  uint64
+}
+
+// shipper makes checkpoints and sends them: the ship goroutine, and one for each member that gets one. None of it waits
+// for another part of the node.
+type shipper struct {
+	machine Machine
+	shipper Shipper // nil: nothing is ever sent
+	fs      vfs.FS
+	dir     string
+	logger  *slog.Logger
+	work    *mailbox[shipWork] // from the loop
+	tell    func(what any)     // the loop
+	spawn   func(func() error) // begins a goroutine of the node
+	taken   []shipWork         // from work, and not done; owned by the ship goroutine
+}
+
+// clean removes what earlier processes have left of checkpoints.
+func (s *shipper) clean() error {
+	if s.dir == "" {
+		return nil
+	}
+	if err := s.fs.MkdirAll(s.dir, 0o750); err != nil {
+		return fmt.Errorf("make the directory of checkpoints: %w", err)
+	}
+	names, err := s.fs.List(s.dir)
+	if err != nil {
+		return fmt.Errorf("list the directory of checkpoints: %w", err)
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(name, "checkpoint-") {
+			continue
+		}
+		if err := s.fs.RemoveAll(s.fs.PathJoin(s.dir, name)); err != nil {
+			return fmt.Errorf("remove an old checkpoint: %w", err)
+		}
+	}
+	return nil
+}
+
+// run is the ship goroutine. All that is sent ends when this member stops leading.
+func (s *shipper) run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		leading, cancel := context.WithCancel(ctx)
+		s.serve(ctx, leading)
+		cancel()
+	}
+	return nil
+}
+
+// serve does what comes until all shipments are to end, or ctx does.
+func (s *shipper) serve(ctx, leading context.Context) {
+	for {
+		for len(s.taken) == 0 {
+			select {
+			case <-s.work.signal:
+			case <-ctx.Done():
+				return
+			}
+			s.taken = s.work.take(nil)
+		}
+		w := s.taken[0]
+		s.taken = s.taken[1:]
+		switch {
+		case w.cancel:
+			return
+		case w.ship != nil:
+			s.spawn(func() error { s.send(leading, w.ship); return nil })
+		default:
+			s.do(ctx, &w)
+		}
+	}
+}
+
+// do makes or removes a checkpoint.
+func (s *shipper) do(ctx context.Context, w *shipWork) {
+	switch {
+	case w.make != "":
+		made := checkpointMade{dir: w.make}
+		made.index, made.term, made.err = s.machine.Checkpoint(ctx, w.make)
+		s.tell(made)
+	case w.remove != "":
+		err := s.fs.RemoveAll(w.remove)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			s.logger.Warn("cannot remove a checkpoint", slog.String("path", w.remove), slog.Any("err", err))
+		}
+		if w.done != nil {
+			w.done(nil)
+		}
+	}
+}
+
+// send sends a checkpoint to a member.
+func (s *shipper) send(ctx context.Context, job *shipment) {
+	err := s.shipper.Ship(ctx, job.to, job.header, job.dir)
+	s.tell(shipped{shipment: job, err: err})
+}

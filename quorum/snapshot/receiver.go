@@ -1,0 +1,187 @@
+package snapshot
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"zkd/quorum/clock"
+)
+
+// ReceiverOptions says what a Receiver consists of. FS, Dir, Staged and Clock are needed; the rest has defaults.
+type ReceiverOptions struct {
+	FS  vfs.FS
+	Dir string // the staging directory; the receiver is its only user until Staged is called
+	// Staged takes a snapshot: dir lies complete and on disk. It is called on the stream's goroutine, and may block. An
+	// error is told to the sender, and ends its attempt for good; what is staged stays.
+	Staged func(from uint64, header []byte, dir string) error
+	Clock  clock.Clock
+	Logger *slog.Logger
+	// Silence is how long the sender may say nothing.
+	Silence time.Duration
+}
+
+// Receiver takes snapshots, one at a time.
+type Receiver struct {
+	opts ReceiverOptions
+
+	mu      sync.Mutex
+	current *reception // guarded by mu; nil: none
+	taken   snapshotID // guarded by mu; the last one that the node has taken
+}
+
+// reception is a stream that has the staging directory.
+type reception struct {
+	from  uint64
+	conn  net.Conn
+	ended chan struct{}
+}
+
+// NewReceiver returns a receiver. What an earlier process has left in the staging directory is used if the same
+// snapshot comes, and discarded if another one does.
+func NewReceiver(opts ReceiverOptions) (*Receiver, error) {
+	if opts.FS == nil || opts.Dir == "" || opts.Staged == nil || opts.Clock == nil {
+		return nil, errors.New("snapshot receiver options: FS, Dir, Staged and Clock must be given")
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Silence <= 0 {
+		opts.Silence = defaultSilence
+	}
+	return &Receiver{opts: opts}, nil
+}
+
+// drainMessagesMax is how many messages of a sender that was refused are read before the connection is closed: as much
+// as can be under way, so that it sees the refusal and not a reset.
+const drainMessagesMax = 256
+
+// Receive takes a snapshot off a stream that the server from has opened, and returns when the stream is at its end,
+// closed. Closing conn ends it early.
+func (r *Receiver) Receive(from uint64, conn net.Conn) {
+	s := newStream(conn, r.opts.Clock, r.opts.Silence)
+	defer s.end()
+	s.beat()
+	err := r.receive(from, s)
+	if err == nil {
+		return
+	}
+	r.opts.Logger.Warn("snapshot is not received", slog.Uint64("peer", from), slog.Any("err", err))
+	refused := (*refusal)(nil)
+	if !errors.As(err, &refused) {
+		return // the stream broke: nobody listens
+	}
+	text := refused.text[:min(len(refused.text), textBytesMax)]
+	if s.write(msgError, append([]byte{refused.code}, text...)) != nil {
+		return
+	}
+	for range drainMessagesMax {
+		if _, _, err := s.read(chunkBytes + dataHeadBytes); err != nil {
+			return
+		}
+	}
+}
+
+// final is an error that another attempt would meet again.
+func final(err error) error { return &refusal{codeFinal, err.Error()} }
+
+// receive takes the manifest, and the staging directory if it is free. A refusal is to be told to the sender.
+func (r *Receiver) receive(from uint64, s *stream) error {
+	kind, body, err := s.read(manifestBytesMax)
+	if err != nil {
+		return err
+	}
+	if kind != msgManifest {
+		return final(fmt.Errorf("%w: kind %d, want the manifest", errProtocol, kind))
+	}
+	m, err := parseManifest(bytes.Clone(body))
+	if err != nil {
+		return final(err)
+	}
+	mine, err := r.enter(from, s.conn)
+	if err != nil {
+		return err
+	}
+	defer r.leave(mine)
+	if r.hasTaken(m.id) { // the answer to an earlier stream was lost
+		return s.write(msgDone, nil)
+	}
+	began := r.opts.Clock.Now()
+	st := &staging{fs: r.opts.FS, dir: r.opts.Dir, manifest: m, buf: make([]byte, chunkBytes)}
+	if err := st.fill(s); err != nil {
+		return err
+	}
+	r.opts.Logger.Info("snapshot is complete", slog.Uint64("peer", from), slog.Int64("bytes", m.bytes),
+		slog.Int64("received", st.received), slog.Duration("took", r.opts.Clock.Since(began)))
+	if err := r.opts.Staged(from, m.header, r.opts.Dir); err != nil {
+		return final(fmt.Errorf("the node refuses the snapshot: %w", err))
+	}
+	r.mu.Lock()
+	r.taken = m.id
+	r.mu.Unlock()
+	return s.write(msgDone, nil)
+}
+
+// hasTaken says whether the snapshot is the last one that the node has taken.
+func (r *Receiver) hasTaken(id snapshotID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.taken == id
+}
+
+// enter takes the staging directory. A stream of the same sender that has it is closed and waited for.
+func (r *Receiver) enter(from uint64, conn net.Conn) (*reception, error) {
+	for {
+		r.mu.Lock()
+		old := r.current
+		if old == nil {
+			mine := &reception{from: from, conn: conn, ended: make(chan struct{})}
+			r.current = mine
+			r.mu.Unlock()
+			return mine, nil
+		}
+		r.mu.Unlock()
+		if old.from != from {
+			return nil, &refusal{codeLater, fmt.Sprintf("a snapshot of server %d is being received", old.from)}
+		}
+		_ = old.conn.Close() // given up
+		<-old.ended
+	}
+}
+
+// leave gives the staging directory back.
+func (r *Receiver) leave(mine *reception) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.current = nil
+	close(mine.ended)
+}
+
+// Complete says whether dir holds all of a snapshot: the mark, and each file with the size that the manifest gives. The
+// hashes were compared before the mark was written. An error is one of the file system.
+func Complete(fs vfs.FS, dir string) (bool, error) {
+	m, err := staged(fs, dir)
+	if m == nil || err != nil {
+		return false, err
+	}
+	mark, err := readFile(fs, fs.PathJoin(dir, completeName), len(m.id)+1)
+	if mark == nil || err != nil {
+		return false, err
+	}
+	if !bytes.Equal(mark, m.id[:]) {
+		return false, nil
+	}
+	for _, f := range m.files {
+		size, err := sizeOf(fs, fs.PathJoin(dir, f.name))
+		if err != nil || size != f.size {
+			return false, err
+		}
+	}
+	return true, nil
+}

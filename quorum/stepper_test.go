@@ -1,0 +1,309 @@
+package quorum
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/cryptotest"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
+
+	"zkd/quorum/clock"
+	"zkd/storage"
+)
+
+// stepGroup is a group of members without goroutines, with all that is on its way between them.
+type stepGroup struct {
+	t       *testing.T
+	random  *rand.Rand
+	disk    *fakeDisk
+	members []*stepMember
+	frames  []stepFrame
+	trace   []string
+	away    uint64 // a member that stands still; 0: none
+
+	crashes  int
+	unsynced int // percent of what is not synced that survives a crash
+
+	restored, finished int // installs of snapshots, and those that a start has finished
+}
+
+// stepFrame is a frame on its way.
+type stepFrame struct {
+	from, to uint64
+	frame
+}
+
+// stepMember is one member of a stepGroup; its fields survive a crash, but for the stepper.
+type stepMember struct {
+	id      uint64
+	g       *stepGroup
+	fs      *vfs.MemFS
+	machine *fakeMachine
+	stepper *Stepper
+}
+
+// Send implements Transport.
+func (m *stepMember) Send(to uint64, kind uint8, encode func([]byte) []byte) bool {
+	m.g.frames = append(m.g.frames, stepFrame{m.id, to, frame{kind, encode(nil)}})
+	return true
+}
+
+// Ship implements Shipper.
+func (m *stepMember) Ship(_ context.Context, to uint64, header []byte, dir string) error {
+	state, ok := m.g.disk.get(dir)
+	if !ok {
+		return errInjected
+	}
+	staging := fmt.Sprintf("staged-%d-%d", to, state.index)
+	m.g.disk.put(staging, state)
+	return m.g.members[to-1].stepper.Staged(m.id, header, staging, func(error) {})
+}
+
+// start opens the member on what it has.
+func (m *stepMember) start() {
+	m.g.t.Helper()
+	log := openLog(m.g.t, m.fs, "log")
+	if blob, ok := log.Meta(installingKey); ok { // what DataDir.FinishInstall does
+		in, err := decodeInstall(blob)
+		if err != nil {
+			m.g.t.Fatal(err)
+		}
+		if m.machine.state.index < in.member.index {
+			m.g.finished++
+			if err := m.machine.Restore(fmt.Sprintf("staged-%d-%d", m.id, in.member.index)); err != nil {
+				m.g.t.Fatal(err)
+			}
+		}
+	}
+	o := testOptions(log, m.machine)
+	o.OnRestored = func() { m.g.restored++ }
+	o.ID, o.Transport, o.Shipper, o.FS, o.CheckpointDir = m.id, m, m, m.fs, fmt.Sprintf("checkpoints-%d", m.id)
+	o.Members = []Member{{ID: 1}, {ID: 2}, {ID: 3}}
+	o.Clock = clock.NewManual(time.Unix(1, 0))
+	o.Rand = rand.New(rand.NewPCG(m.g.random.Uint64(), 1))
+	o.TailEntries, o.TailBytes, o.LagBytes, o.MaxEntryBytes = 4, 200, 400, 200
+	o.OnState = func(s State) { m.g.trace = append(m.g.trace, fmt.Sprintf("%d: %+v", m.id, s)) }
+	var err error
+	if m.stepper, err = NewStepper(o); err != nil {
+		m.g.t.Fatal(err)
+	}
+}
+
+// crash ends the member and loses what it has not synced; the others hear of it.
+func (m *stepMember) crash() {
+	m.g.crashes++
+	m.stepper.End()
+	left := m.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: m.g.unsynced, RNG: rand.New(rand.NewPCG(1, 1))})
+	if err := m.stepper.node.options.Log.Close(); err != nil {
+		m.g.t.Fatal(err)
+	}
+	m.fs, m.machine = left, m.machine.crashed()
+	m.start()
+	for _, other := range m.g.members {
+		if other != m {
+			other.stepper.Node().Lost(m.id)
+			other.stepper.Node().Connected(m.id)
+			m.stepper.Node().Connected(other.id)
+		}
+	}
+}
+
+// step does one thing at random.
+func (g *stepGroup) step() {
+	m := g.members[g.random.IntN(len(g.members))]
+	if m.id == g.away {
+		return
+	}
+	var err error
+	switch n := g.random.IntN(100); {
+	case n < 40:
+		g.deliver()
+	case n < 60:
+		_, err = m.stepper.Turn()
+	case n < 75:
+		_, err = m.stepper.Append()
+	case n < 90:
+		_, err = m.stepper.Apply()
+	case n < 93:
+		if g.random.IntN(4) == 0 {
+			err = m.machine.Flush(context.Background())
+		}
+		if err == nil {
+			_, err = m.stepper.Keep()
+		}
+	case n < 96:
+		m.stepper.Ship(context.Background())
+	default:
+		err = m.stepper.Tick()
+	}
+	if err != nil {
+		g.t.Fatalf("member %d: %v", m.id, err)
+	}
+}
+
+// deliver delivers a frame, mostly in order, or loses or doubles it.
+func (g *stepGroup) deliver() {
+	if len(g.frames) == 0 {
+		return
+	}
+	i := 0
+	if g.random.IntN(10) == 0 {
+		i = g.random.IntN(len(g.frames))
+	}
+	f := g.frames[i]
+	fate := g.random.IntN(50)
+	if fate != 1 {
+		g.frames = append(g.frames[:i], g.frames[i+1:]...)
+	}
+	if s := g.members[f.to-1].stepper; fate != 0 && f.to != g.away && s.CanReceive(f.from) {
+		s.Node().Receive(f.from, f.kind, f.body)
+	}
+}
+
+// settle gives everybody turns without faults until nothing is left to do.
+func (g *stepGroup) settle(ticks int) {
+	for range ticks {
+		for _, m := range g.members {
+			if err := m.stepper.Tick(); err != nil {
+				g.t.Fatal(err)
+			}
+		}
+		for busy := true; busy; {
+			busy = false
+			for _, f := range g.frames {
+				g.members[f.to-1].stepper.Node().Receive(f.from, f.kind, f.body)
+				busy = true
+			}
+			g.frames = g.frames[:0]
+			for _, m := range g.members {
+				for _, part := range []func() (bool, error){m.stepper.Turn, m.stepper.Append, m.stepper.Apply} {
+					worked, err := part()
+					if err != nil {
+						g.t.Fatalf("member %d: %v", m.id, err)
+					}
+					busy = busy || worked
+				}
+				busy = m.stepper.Ship(context.Background()) || busy
+			}
+		}
+	}
+}
+
+// runStepGroup runs a group of three under a seed and returns what happened. Each client's writes must have come out in
+// order, once, without a gap up to where it stopped, and nothing that was acknowledged may be missing.
+func runStepGroup(t *testing.T, seed uint64, steps, unsynced int) []string {
+	g := &stepGroup{t: t, unsynced: unsynced, random: rand.New(rand.NewPCG(seed, 1)), disk: newFakeDisk()}
+	for id := uint64(1); id <= 3; id++ {
+		m := &stepMember{id: id, g: g, fs: vfs.NewCrashableMem(), machine: &fakeMachine{keep: true, disk: g.disk}}
+		g.members = append(g.members, m)
+		m.start()
+	}
+	for _, m := range g.members {
+		for _, other := range g.members {
+			if other != m {
+				m.stepper.Node().Connected(other.id)
+			}
+		}
+	}
+	acks := &ledger{acked: map[uint32]uint32{}}
+	clients := map[uint64]*stepClient{}
+	for n := range steps {
+		g.step()
+		m := g.members[g.random.IntN(3)]
+		if g.random.IntN(8) == 0 {
+			c := clients[m.id]
+			if c == nil || c.ended {
+				c = &stepClient{id: uint32(n), acks: acks}
+				clients[m.id] = c
+			}
+			c.write(m)
+		}
+		if g.random.IntN(3000) == 0 {
+			m.crash()
+		}
+		if g.random.IntN(2000) == 0 {
+			g.away = uint64(g.random.IntN(4))
+		}
+	}
+	g.away = 0
+	g.settle(200)
+	lead := g.members[0].stepper.Node().Status().Leader
+	for _, m := range g.members {
+		checkOrder(t, m.machine.list(), acks.snapshot(), -1)
+		if diff := cmp.Diff(g.members[0].machine.list(), m.machine.list(), cmp.AllowUnexported(applied{})); diff != "" {
+			t.Fatalf("seed %d: members 1 and %d differ:\n%s", seed, m.id, diff)
+		}
+		if s := m.stepper.Node().Status(); s.Leader != lead || lead == 0 {
+			t.Fatalf("seed %d: after the faults: %+v", seed, s)
+		}
+	}
+	list := g.members[0].machine.list()
+	t.Logf("seed %d: %d writes, %d crashes, %d installs and %d finished, term %d", seed, len(list), g.crashes,
+		g.restored,
+		g.finished, g.members[0].stepper.Node().Status().Term)
+	g.trace = append(g.trace, fmt.Sprint(list))
+	for _, m := range g.members {
+		m.stepper.End()
+		if err := m.stepper.node.options.Log.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	return g.trace
+}
+
+// stepClient writes 0, 1, 2 … until a write of it is dropped.
+type stepClient struct {
+	id, seq uint32
+	acks    *ledger
+	ended   bool
+}
+
+// write proposes the next write.
+func (c *stepClient) write(m *stepMember) {
+	w := &stepWaiter{c, c.seq}
+	if err := m.stepper.Node().Propose(proposal(applied{c.id, c.seq}, 30), w); err != nil {
+		c.ended = true
+		return
+	}
+	c.seq++
+}
+
+// stepWaiter waits for one write of a stepClient.
+type stepWaiter struct {
+	c   *stepClient
+	seq uint32
+}
+
+// Applied implements Waiter.
+func (w *stepWaiter) Applied(*storage.Result) { w.c.acks.acked[w.c.id] = w.seq + 1 }
+
+// Dropped implements Waiter.
+func (w *stepWaiter) Dropped(error) { w.c.ended = true }
+
+// TestStepperUnderFaults loses, doubles and reorders frames and crashes members, part by part.
+func TestStepperUnderFaults(t *testing.T) {
+	seeds, steps := uint64(30), 20_000
+	if testing.Short() {
+		seeds = 5
+	}
+	for seed := range seeds {
+		cryptotest.SetGlobalRandom(t, seed)
+		runStepGroup(t, seed, steps, 50)
+	}
+}
+
+// TestStepperRepeats runs one seed twice.
+func TestStepperRepeats(t *testing.T) {
+	var traces [2][]string
+	for n := range traces {
+		cryptotest.SetGlobalRandom(t, 7)
+		traces[n] = runStepGroup(t, 7, 10_000, 0)
+	}
+	if diff := cmp.Diff(traces[0], traces[1]); diff != "" {
+		t.Errorf("the second run differs:\n%s", diff)
+	}
+}

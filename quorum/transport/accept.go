@@ -1,0 +1,234 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"time"
+)
+
+// Bounds on accepted connections. Guesses: an ensemble has a handful of servers, on as many hosts or on one.
+const (
+	handshakesMax        = 64 // at once, of all hosts
+	handshakesPerHostMax = 16 // at once, of one host
+	streamsPerPeerMax    = 4  // snapshot streams; a broken one may not be noticed before its successor comes
+	acceptPause          = 100 * time.Millisecond
+)
+
+// accept takes connections of one listener until the transport is closed.
+func (t *Transport) accept(l net.Listener) {
+	for {
+		raw, err := l.Accept()
+		switch {
+		case err == nil:
+			t.admit(raw)
+		case t.isClosed():
+			return
+		case errors.Is(err, net.ErrClosed):
+			t.opts.Logger.Error("the port for servers was closed", slog.Any("err", err))
+			return
+		default: // out of file descriptors, say
+			t.warn.warn("peer cannot be accepted", slog.Any("err", err))
+			pause(t.opts.Clock, acceptPause, t.done, nil)
+		}
+	}
+}
+
+// isClosed says whether Close was called.
+func (t *Transport) isClosed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.closed
+}
+
+// admit shakes hands with a new connection, unless too many do.
+func (t *Transport) admit(raw net.Conn) {
+	host := raw.RemoteAddr().String()
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed || t.shaking >= handshakesMax || t.handshakes[host] >= handshakesPerHostMax {
+		_ = raw.Close() // refused
+		t.warn.warn("too many connections in handshake", slog.String("remote", host), slog.Int("all", t.shaking))
+		return
+	}
+	t.shaking++
+	t.handshakes[host]++
+	t.goLocked(func() { t.receive(raw, host) })
+}
+
+// leave ends what admit counted.
+func (t *Transport) leave(host string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.shaking--
+	if t.handshakes[host]--; t.handshakes[host] == 0 {
+		delete(t.handshakes, host)
+	}
+}
+
+// guest is an accepted connection whose caller is known.
+type guest struct {
+	peer    *peer
+	link    *link
+	stream  *stream // for messages; nil for a snapshot
+	purpose purpose
+}
+
+// receive serves an accepted connection to its end.
+func (t *Transport) receive(raw net.Conn, host string) {
+	g, err := t.greet(raw)
+	t.leave(host)
+	if err != nil {
+		if g != nil {
+			g.leave()
+		}
+		_ = raw.Close() // given up; twice does no harm
+		if !t.isClosed() && !errors.Is(err, errAsked) {
+			t.warn.warn("connection of a peer refused",
+				slog.String("remote", raw.RemoteAddr().String()), slog.Any("err", err))
+		}
+		return
+	}
+	defer g.leave()
+	if g.purpose == forSnapshot {
+		t.opts.Streams(g.peer.id, &ownedConn{Conn: g.link.conn, link: g.link, peer: g.peer})
+		return
+	}
+	g.peer.wake()
+	g.peer.read(g.stream)
+}
+
+// greet shakes hands. A guest is returned with some errors, and is then to leave.
+func (t *Transport) greet(raw net.Conn) (*guest, error) {
+	ctx, cancel := t.within(context.Background(), t.done, t.opts.DialTimeout)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = raw.Close() }) // what waits for it sees the error
+	conn, err := t.secure(ctx, raw)
+	if err != nil {
+		return nil, cause(ctx, err)
+	}
+	h, err := readHello(conn)
+	if err != nil {
+		return nil, cause(ctx, err)
+	}
+	a := answer{cluster: t.opts.ClusterID(), id: t.opts.ID, mark: t.mark, name: t.opts.Name}
+	l := &link{raw: raw, conn: conn, address: raw.RemoteAddr().String(), mark: h.mark, name: h.name}
+	g, refusal := t.welcome(h, l)
+	if refusal != nil {
+		a.code, a.text = refusal.Code, refusal.Text
+	} else {
+		a.version = min(h.newest, versionNewest)
+	}
+	_, err = conn.Write(a.encode())
+	if h.purpose == forCluster {
+		return nil, errAsked
+	}
+	if refusal != nil {
+		return nil, fmt.Errorf("server %d (%q) was refused: %s", h.from, h.name, refusal.Text)
+	}
+	if err == nil && !stop() {
+		err = context.Cause(ctx)
+	}
+	return g, err
+}
+
+// secure does TLS as the options say.
+func (t *Transport) secure(ctx context.Context, raw net.Conn) (net.Conn, error) {
+	if t.opts.TLSServer == nil {
+		return raw, nil
+	}
+	first := make([]byte, 1)
+	if _, err := io.ReadFull(raw, first); err != nil {
+		return nil, fmt.Errorf("wait for the first byte: %w", err)
+	}
+	conn := &prefixedConn{Conn: raw, prefix: first}
+	const tlsHandshake = 0x16 // TLS 1.3 (RFC 8446, section 5.1): the content type of a ClientHello
+	if first[0] != tlsHandshake {
+		if t.opts.PortUnification {
+			return conn, nil
+		}
+		return nil, fmt.Errorf("no TLS: the connection began with %#x: set sslQuorum=true there, "+
+			"or portUnification=true here", first[0])
+	}
+	secure := tls.Server(conn, t.opts.TLSServer)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		return nil, fmt.Errorf("TLS: %w: do both trust the other's certificate?", err)
+	}
+	return secure, nil
+}
+
+// prefixedConn is a connection of which some bytes were read already.
+type prefixedConn struct {
+	net.Conn
+	prefix []byte // owned by the reader
+}
+
+// Read returns the bytes that were read already, then the others.
+func (c *prefixedConn) Read(b []byte) (int, error) {
+	if len(c.prefix) == 0 {
+		return c.Conn.Read(b)
+	}
+	n := copy(b, c.prefix)
+	c.prefix = c.prefix[n:]
+	return n, nil
+}
+
+// welcome judges a hello, and makes its connection one of the peer's if all is well.
+func (t *Transport) welcome(h *hello, l *link) (*guest, *RefusalError) {
+	if refusal := t.judge(h); refusal != nil {
+		return nil, refusal
+	}
+	p := (*t.peers.Load())[h.from]
+	if p == nil && t.opts.Stranger != nil {
+		t.opts.Stranger(h.from)
+	}
+	if p == nil || !p.hold(l.raw) {
+		return nil, &RefusalError{Code: NotMember, Text: fmt.Sprintf("server %d knows no server %d", t.opts.ID, h.from)}
+	}
+	g := &guest{peer: p, link: l, purpose: h.purpose}
+	var refusal *RefusalError
+	if h.purpose == forMessages {
+		g.stream, refusal = p.take(l)
+	} else {
+		refusal = p.enter()
+	}
+	if refusal != nil {
+		p.forget(l.raw)
+		return nil, refusal
+	}
+	return g, nil
+}
+
+// judge refuses a hello for what it says.
+func (t *Transport) judge(h *hello) *RefusalError {
+	id, cluster := t.opts.ID, t.opts.ClusterID()
+	switch {
+	case h.oldest > versionNewest || h.newest < versionOldest:
+		return &RefusalError{Code: BadVersion, Text: fmt.Sprintf(
+			"server %d (%s) speaks versions %d to %d, not %d to %d",
+			id, t.opts.Name, versionOldest, versionNewest, h.oldest, h.newest)}
+	case h.mark == t.mark:
+		return &RefusalError{Code: Itself,
+			Text: fmt.Sprintf("an address of server %d leads to server %d itself", h.to, id)}
+	case h.from == id:
+		return &RefusalError{Code: SameID, Text: fmt.Sprintf("this is server %d too", id)}
+	case h.to != id:
+		return &RefusalError{Code: WrongServer, Text: fmt.Sprintf("this is server %d, not %d", id, h.to)}
+	case clustersDiffer(h.cluster, cluster):
+		return &RefusalError{Code: OtherCluster,
+			Text: fmt.Sprintf("server %d is of cluster %x, not %x", id, cluster, h.cluster)}
+	case h.purpose == forCluster && t.opts.Knows != nil && t.opts.Knows(h.from):
+		return &RefusalError{Code: Known, Text: fmt.Sprintf("server %d knows server %d", id, h.from)}
+	case h.purpose != forMessages && (h.purpose != forSnapshot || t.opts.Streams == nil):
+		return &RefusalError{Code: NoStreams,
+			Text: fmt.Sprintf("server %d takes no stream of purpose %d", id, h.purpose)}
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"syscall"
+)
+
+// connect tries the peer's addresses, the one that was good last before the others.
+func (p *peer) connect(ctx context.Context, what purpose) (*link, error) {
+	p.mu.Lock()
+	addresses, good := p.addresses, p.good
+	p.mu.Unlock()
+	if i := slices.Index(addresses, good); i > 0 {
+		addresses = slices.Concat(addresses[i:], addresses[:i])
+	}
+	errs := []error{}
+	for _, address := range addresses {
+		l, err := p.dial(ctx, address, what)
+		if err == nil {
+			p.mu.Lock()
+			p.good = address
+			p.mu.Unlock()
+			return l, nil
+		}
+		errs = append(errs, err)
+		if ctx.Err() != nil || p.isEnded() {
+			break
+		}
+	}
+	if len(errs) == 0 {
+		return nil, errors.New("no address is known")
+	}
+	return nil, errors.Join(errs...)
+}
+
+// dial connects to one address and shakes hands. The peer holds the connection.
+func (p *peer) dial(ctx context.Context, address string, what purpose) (*link, error) {
+	t := p.transport
+	ctx, cancel := t.within(ctx, p.done, t.opts.DialTimeout)
+	defer cancel()
+	raw, err := t.opts.Dial(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", address, cause(ctx, err))
+	}
+	if !p.hold(raw) {
+		_ = raw.Close() // unused
+		return nil, fmt.Errorf("connect to %s: %w", address, errClosed)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = raw.Close() }) // what waits for it sees the error
+	l, err := p.introduce(ctx, raw, address, what)
+	if err == nil && !stop() {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		_ = p.release(raw) // given up
+		return nil, fmt.Errorf("shake hands with %s: %w", address, cause(ctx, err))
+	}
+	return l, nil
+}
+
+// cause returns why ctx ended, if it has, and err otherwise.
+func cause(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// introduce shakes hands on a connection that was made.
+func (p *peer) introduce(ctx context.Context, raw net.Conn, address string, what purpose) (*link, error) {
+	t := p.transport
+	conn := raw
+	if t.opts.TLSClient != nil {
+		secure := tls.Client(raw, t.clientConfig(address))
+		if err := secure.HandshakeContext(ctx); err != nil {
+			return nil, fmt.Errorf("TLS: %w: does the peer use TLS, and do both trust the other's certificate?", err)
+		}
+		conn = secure
+	}
+	h := hello{
+		oldest: versionOldest, newest: versionNewest,
+		cluster: t.opts.ClusterID(), from: t.opts.ID, to: p.id, mark: t.mark, purpose: what, name: t.opts.Name,
+	}
+	if _, err := conn.Write(h.encode()); err != nil {
+		return nil, err
+	}
+	a, err := readAnswer(conn)
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+		return nil, fmt.Errorf("%w: it hung up without an answer: it is no zkd server's port for servers, "+
+			"or one that wants TLS, or has too many connections", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := p.judge(a, h.cluster); err != nil {
+		return nil, err
+	}
+	return &link{raw: raw, conn: conn, address: address, mark: a.mark, name: a.name}, nil
+}
+
+// judge refuses an answer that says no, or is of another server than the one meant.
+func (p *peer) judge(a *answer, cluster [16]byte) error {
+	t := p.transport
+	switch {
+	case a.code != Accepted:
+		return &RefusalError{Code: a.code, Text: a.text, cluster: a.cluster}
+	case a.version < versionOldest || a.version > versionNewest:
+		return &RefusalError{Code: BadVersion, Text: fmt.Sprintf("it wants to speak version %d", a.version)}
+	case a.mark == t.mark:
+		return &RefusalError{Code: Itself, Text: "this server has answered itself"}
+	case a.id != p.id:
+		return &RefusalError{Code: WrongServer, Text: fmt.Sprintf("it is server %d, not %d", a.id, p.id)}
+	case clustersDiffer(a.cluster, cluster):
+		return &RefusalError{Code: OtherCluster, Text: fmt.Sprintf("its cluster is %x, ours %x", a.cluster, cluster)}
+	}
+	return nil
+}
+
+// clustersDiffer says whether both ids are known and not the same.
+func clustersDiffer(a, b [16]byte) bool { return a != b && a != [16]byte{} && b != [16]byte{} }
+
+// clientConfig is the TLS configuration of a connection to address. The dialed host is the one that the certificate
+// must be for, if the configuration names none.
+func (t *Transport) clientConfig(address string) *tls.Config {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = address
+	}
+	config := t.opts.TLSClient(host)
+	if config.ServerName != "" {
+		return config
+	}
+	config = config.Clone()
+	config.ServerName = host
+	return config
+}

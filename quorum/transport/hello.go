@@ -1,0 +1,270 @@
+package transport
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+)
+
+// The handshake; docs/formats/peer.md draws it. The head of a hello and of an answer never change; later versions add
+// fields to the end of the bodies.
+const (
+	versionOldest uint16 = 1
+	versionNewest uint16 = 1
+
+	helloHeadBytes  = 14
+	answerHeadBytes = 12
+	// handshakeBytesMax bounds what follows a head. Version 1 needs at most 302 and 802 bytes.
+	handshakeBytesMax = 1024
+	textBytesMax      = 512
+	nameBytesMax      = 255
+	sumBytes          = 4
+)
+
+// magic begins every connection. Its first byte begins no TLS record, no text, and nothing that ZooKeeper sends.
+var magic = [8]byte{0xF5, 'z', 'k', 'd', 'p', 'e', 'e', 'r'}
+
+// castagnoli is the polynomial of all checksums.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// purpose is what a connection is for.
+type purpose uint8
+
+const (
+	forMessages purpose = 1
+	forSnapshot purpose = 2
+	// forCluster asks for nothing but the answer, which is always a refusal.
+	forCluster purpose = 3
+)
+
+// hello is what the dialing side says.
+type hello struct {
+	oldest, newest uint16 // versions that it speaks
+	cluster        [16]byte
+	from, to       uint64
+	mark           uint64
+	purpose        purpose
+	name           string
+}
+
+// encode returns the hello's bytes.
+func (h *hello) encode() []byte {
+	b := bytes.Clone(magic[:])
+	b = binary.BigEndian.AppendUint16(b, h.oldest)
+	b = binary.BigEndian.AppendUint16(b, h.newest)
+	b = append(b, 0, 0)
+	b = append(b, h.cluster[:]...)
+	b = binary.BigEndian.AppendUint64(b, h.from)
+	b = binary.BigEndian.AppendUint64(b, h.to)
+	b = binary.BigEndian.AppendUint64(b, h.mark)
+	b = append(b, byte(h.purpose))
+	b = appendText8(b, h.name)
+	return seal(b, helloHeadBytes)
+}
+
+// readHello reads a hello. An error is a *foreignError if the other side does not speak this protocol.
+func readHello(r io.Reader) (*hello, error) {
+	var head [helloHeadBytes]byte
+	body, err := readSealed(r, head[:])
+	if err != nil {
+		return nil, err
+	}
+	h := &hello{
+		oldest: binary.BigEndian.Uint16(head[8:]),
+		newest: binary.BigEndian.Uint16(head[10:]),
+	}
+	f := fields{rest: body}
+	f.cluster(&h.cluster)
+	h.from, h.to, h.mark = f.uint64(), f.uint64(), f.uint64()
+	h.purpose = purpose(f.uint8())
+	h.name = f.text(int(f.uint8()))
+	return h, f.err("hello")
+}
+
+// answer is what the accepting side says. After a refusal it closes the connection.
+type answer struct {
+	version uint16 // that both will speak; 0 with a refusal
+	code    Code
+	cluster [16]byte
+	id      uint64
+	mark    uint64
+	name    string
+	text    string // for people
+}
+
+// encode returns the answer's bytes.
+func (a *answer) encode() []byte {
+	b := bytes.Clone(magic[:])
+	b = binary.BigEndian.AppendUint16(b, a.version)
+	b = append(b, 0, 0)
+	b = append(b, byte(a.code))
+	b = append(b, a.cluster[:]...)
+	b = binary.BigEndian.AppendUint64(b, a.id)
+	b = binary.BigEndian.AppendUint64(b, a.mark)
+	b = appendText8(b, a.name)
+	text := a.text[:min(len(a.text), textBytesMax)]
+	b = binary.BigEndian.AppendUint16(b, uint16(len(text)))
+	b = append(b, text...)
+	return seal(b, answerHeadBytes)
+}
+
+// readAnswer reads an answer. An error is a *foreignError if the other side does not speak this protocol.
+func readAnswer(r io.Reader) (*answer, error) {
+	var head [answerHeadBytes]byte
+	body, err := readSealed(r, head[:])
+	if err != nil {
+		return nil, err
+	}
+	a := &answer{version: binary.BigEndian.Uint16(head[8:])}
+	f := fields{rest: body}
+	a.code = Code(f.uint8())
+	f.cluster(&a.cluster)
+	a.id, a.mark = f.uint64(), f.uint64()
+	a.name = f.text(int(f.uint8()))
+	a.text = f.text(int(f.uint16()))
+	return a, f.err("answer")
+}
+
+// appendText8 adds a text with its length in one byte; what is beyond 255 bytes is cut off.
+func appendText8(b []byte, text string) []byte {
+	text = text[:min(len(text), nameBytesMax)]
+	return append(append(b, byte(len(text))), text...)
+}
+
+// seal puts the number of bytes behind the head at the head's end, and adds the checksum of all.
+func seal(b []byte, headBytes int) []byte {
+	binary.BigEndian.PutUint16(b[headBytes-2:], uint16(len(b)-headBytes+sumBytes))
+	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+// readSealed fills head and returns the body without its checksum. The magic is compared as soon as it has come.
+func readSealed(r io.Reader, head []byte) ([]byte, error) {
+	if n, err := io.ReadFull(r, head[:len(magic)]); err != nil {
+		if n > 0 && !bytes.HasPrefix(magic[:], head[:n]) {
+			return nil, &foreignError{head: bytes.Clone(head[:n])}
+		}
+		return nil, fmt.Errorf("read the handshake, %d bytes came: %w", n, err)
+	}
+	if !bytes.Equal(head[:len(magic)], magic[:]) {
+		return nil, &foreignError{head: bytes.Clone(head[:len(magic)])}
+	}
+	if _, err := io.ReadFull(r, head[len(magic):]); err != nil {
+		return nil, fmt.Errorf("read the head of the handshake: %w", noEOF(err))
+	}
+	length := int(binary.BigEndian.Uint16(head[len(head)-2:]))
+	if length < sumBytes || length > handshakeBytesMax {
+		return nil, fmt.Errorf("handshake of %d bytes, want %d to %d", length, sumBytes, handshakeBytesMax)
+	}
+	body := make([]byte, length)
+	if _, err := io.ReadFull(r, body); err != nil {
+		return nil, fmt.Errorf("read the handshake: %w", noEOF(err))
+	}
+	body, sum := body[:length-sumBytes], binary.BigEndian.Uint32(body[length-sumBytes:])
+	got := crc32.Update(crc32.Checksum(head, castagnoli), castagnoli, body)
+	if got != sum {
+		return nil, fmt.Errorf("handshake has checksum %08x, want %08x: it was damaged on the way", got, sum)
+	}
+	return body, nil
+}
+
+// noEOF turns the end of a connection in the middle of something into an error that says so.
+func noEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// fields reads fields one after the other; once one is missing all are zero.
+type fields struct {
+	rest  []byte
+	short bool
+}
+
+func (f *fields) take(n int) []byte {
+	if n > len(f.rest) {
+		f.short, f.rest = true, nil
+		return nil
+	}
+	taken := f.rest[:n]
+	f.rest = f.rest[n:]
+	return taken
+}
+
+func (f *fields) cluster(to *[16]byte) { copy(to[:], f.take(len(to))) }
+func (f *fields) text(n int) string    { return string(f.take(n)) }
+
+func (f *fields) uint8() uint8 {
+	if b := f.take(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+func (f *fields) uint16() uint16 {
+	if b := f.take(2); b != nil {
+		return binary.BigEndian.Uint16(b)
+	}
+	return 0
+}
+
+func (f *fields) uint64() uint64 {
+	if b := f.take(8); b != nil {
+		return binary.BigEndian.Uint64(b)
+	}
+	return 0
+}
+
+// err tells whether a field was missing.
+func (f *fields) err(what string) error {
+	if f.short {
+		return fmt.Errorf("the %s is too short for its fields", what)
+	}
+	return nil
+}
+
+// foreignError says that the other side speaks another protocol.
+type foreignError struct{ head []byte }
+
+// Error names the protocol, where its first bytes give it away.
+func (e *foreignError) Error() string {
+	return fmt.Sprintf("no zkd peer: the connection began with % x: %s", e.head, foreign(e.head))
+}
+
+// foreign guesses from its first bytes, at most 8, what the other side speaks, and says what to do.
+func foreign(head []byte) string {
+	has := func(prefix string) bool { return bytes.HasPrefix(head, []byte(prefix)) }
+	switch {
+	case has("\x00\x00\x00\x0b"), has("\x00\x00\x00\x10"): // LearnerHandler: QuorumPacket FOLLOWERINFO, OBSERVERINFO
+		return "a server of Apache ZooKeeper, which cannot be in one ensemble with zkd: import its data instead"
+	case has("\xff\xff\xff\xff\xff\xff\x00"): // QuorumCnxManager.PROTOCOL_VERSION_V1, _V2
+		return "the election protocol of Apache ZooKeeper, which cannot be in one ensemble with zkd"
+	case has("\xa0\xdb\xca\xfe\xca\xfe\x12\x34"): // QuorumAuth.QUORUM_AUTH_MAGIC_NUMBER
+		return "SASL between servers of Apache ZooKeeper, which cannot be in one ensemble with zkd"
+	case has("\x16\x03"):
+		return "TLS, which this server does not use between servers: set sslQuorum=true on all"
+	case has("\x15\x03"):
+		return "a TLS alert: the other server wants TLS: set sslQuorum=true on all"
+	case has("\x00\x00\x00") && len(head) == 8 && bytes.Equal(head[4:], []byte{0, 0, 0, 0}):
+		return "a ZooKeeper client: it should connect to the client port"
+	case has("GET ") || has("POST ") || has("HEAD "):
+		return "HTTP: this is the port between servers"
+	case len(head) >= 4 && isWord(head[:4]):
+		return "text, perhaps a four-letter word: those belong to the client port"
+	default:
+		return "unknown bytes"
+	}
+}
+
+// isWord says whether b is lower-case letters.
+func isWord(b []byte) bool {
+	for _, c := range b {
+		if c < 'a' || c > 'z' {
+			return false
+		}
+	}
+	return true
+}

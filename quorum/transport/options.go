@@ -1,0 +1,115 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"time"
+
+	"zkd/quorum/clock"
+)
+
+// Handler is told what arrives and which peers can be reached. Calls for different peers come at once.
+type Handler interface {
+	// Receive takes one frame of a peer. Frames of one peer come one after the other, in the order in which it sent
+	// them. body is valid during the call, which may block: then that peer waits, and no other.
+	Receive(from uint64, kind uint8, body []byte)
+	// Connected says that the outgoing stream to peer is up: Send works from now on. It must not block.
+	Connected(peer uint64)
+	// Lost says that the outgoing or the incoming stream of peer broke, once for each: frames may be lost. It is not
+	// called when the peer is removed nor at Close. For an incoming stream it comes after the last frame of it and
+	// before the first frame of its successor. It must not block.
+	Lost(peer uint64)
+}
+
+// Peer says where another server is.
+type Peer struct {
+	// Addresses are host:port, tried in turn; names are looked up at each attempt.
+	Addresses []string
+}
+
+// Options says what a Transport consists of. ID, Dial, Clock and Rand are needed; the rest has defaults.
+type Options struct {
+	ID uint64 // this server, not 0
+	// Name and version of this program, for the other side's log; at most 255 bytes count.
+	Name string
+	// ClusterID returns the id of the cluster, zero while it is not known; any goroutine, at each handshake. nil: zero.
+	ClusterID func() [16]byte
+	// Listeners accept the other servers. The transport closes them. None: nobody can connect.
+	Listeners []net.Listener
+	// Dial makes a connection, as net.Dialer.DialContext.
+	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
+	Clock  clock.Clock
+	Rand   *rand.Rand // the mark of this process and the jitter; the transport is its only user
+	Logger *slog.Logger
+	// Streams takes a snapshot stream that the server from has opened, on a goroutine of its own. The connection is
+	// closed when it returns, and before by Close or the removal of the peer. nil: such streams are refused.
+	Streams func(from uint64, conn net.Conn)
+
+	// Knows tells whether a server with that id was met as a member; any goroutine, for AskCluster of another server.
+	// nil: none was.
+	Knows func(id uint64) bool
+	// Stranger is told that a server that is no peer has called, and was refused; any goroutine. It must not block.
+	// nil: nobody is told.
+	Stranger func(id uint64)
+
+	// TLSServer, if not nil, is for accepted connections: plain ones are refused, unless PortUnification is set. It
+	// should ask for a certificate of the client.
+	TLSServer *tls.Config
+	// TLSClient, if not nil, returns the configuration of one connection that is made to host, a name or an IP address.
+	// Without a ServerName that host is verified.
+	TLSClient func(host string) *tls.Config
+	// PortUnification accepts connections with and without TLS; needs TLSServer.
+	PortUnification bool
+
+	// QueueBytesMax bounds what waits to be sent to one peer. A frame that is larger alone is taken when none waits.
+	QueueBytesMax int
+	// IdleTimeout is how long an incoming stream may be silent, and a write make no progress, before the stream is
+	// given up; noticed up to a tenth late. Keep-alive frames are sent every fifth of it.
+	IdleTimeout time.Duration
+	// DialTimeout bounds an attempt to connect to one address, and any handshake.
+	DialTimeout time.Duration
+}
+
+// Defaults of Options.
+const (
+	defaultQueueBytesMax = 32 << 20         // a guess: 32 raft messages of full size
+	defaultIdleTimeout   = 10 * time.Second // a guess: many times a long pause of a garbage collector or a disk
+	defaultDialTimeout   = 5 * time.Second  // ZooKeeper's zookeeper.cnxTimeout
+)
+
+// Back-off between attempts to connect: doubled from the least to the most, each time with a jitter of up to half. The
+// most is a guess: what an election may cost. A peer that connects to us is dialed at once.
+const (
+	backoffLeast = 20 * time.Millisecond
+	backoffMost  = 2 * time.Second
+)
+
+// check fills in defaults and tells what is missing.
+func (o *Options) check() error {
+	if o.ID == 0 || o.Dial == nil || o.Clock == nil || o.Rand == nil {
+		return errors.New("transport options: ID, Dial, Clock and Rand must be given")
+	}
+	if o.PortUnification && o.TLSServer == nil {
+		return errors.New("transport options: PortUnification needs TLSServer: give the key and trust stores")
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.ClusterID == nil {
+		o.ClusterID = func() [16]byte { return [16]byte{} }
+	}
+	if o.QueueBytesMax <= 0 {
+		o.QueueBytesMax = defaultQueueBytesMax
+	}
+	if o.IdleTimeout <= 0 {
+		o.IdleTimeout = defaultIdleTimeout
+	}
+	if o.DialTimeout <= 0 {
+		o.DialTimeout = defaultDialTimeout
+	}
+	return nil
+}

@@ -1,0 +1,256 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// peer is another server: the queue and the stream to it, and the stream from it.
+type peer struct {
+	transport *Transport
+	id        uint64
+	queue     *queue
+	// turn holds a value while a reader hands on frames of the peer: the next one waits. It belongs to the id, so that
+	// the order holds when a peer is removed and comes back.
+	turn  chan struct{}
+	done  chan struct{} // closed by end
+	nudge chan struct{} // one value: the peer has connected, so dialing it is worth while
+
+	bytesIn, bytesOut, framesIn, framesOut atomic.Int64
+
+	mu        sync.Mutex
+	ended     bool                  // guarded by mu
+	addresses []string              // guarded by mu; the slice never changes
+	outgoing  *stream               // guarded by mu; nil: none
+	incoming  *stream               // guarded by mu; the newest; nil: none
+	held      map[net.Conn]struct{} // guarded by mu; all connections, to be closed by end
+	streams   int                   // guarded by mu; accepted snapshot streams
+	lastErr   error                 // guarded by mu
+	lastErrAt time.Time             // guarded by mu
+	good      string                // guarded by mu; address that was connected last
+
+	told   string    // kind of failure that was logged last, "" after a success; owned by run
+	toldAt time.Time // owned by run
+}
+
+// newPeer returns a peer that does nothing until run.
+func newPeer(t *Transport, id uint64, addresses []string, turn chan struct{}) *peer {
+	return &peer{
+		transport: t,
+		id:        id,
+		queue:     newQueue(t.opts.QueueBytesMax),
+		turn:      turn,
+		done:      make(chan struct{}),
+		nudge:     make(chan struct{}, 1),
+		addresses: slices.Clone(addresses),
+		held:      map[net.Conn]struct{}{},
+	}
+}
+
+// move gives the peer other addresses.
+func (p *peer) move(addresses []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if slices.Equal(p.addresses, addresses) {
+		return
+	}
+	p.addresses = slices.Clone(addresses)
+	if p.outgoing != nil && !slices.Contains(addresses, p.outgoing.address) {
+		p.outgoing.end(errMoved)
+	}
+	p.wake()
+}
+
+// wake makes run dial at once, if it waits.
+func (p *peer) wake() {
+	select {
+	case p.nudge <- struct{}{}:
+	default: // it will
+	}
+}
+
+// end closes all connections of the peer for good.
+func (p *peer) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended {
+		return
+	}
+	p.ended = true
+	close(p.done)
+	for conn := range p.held { // the order does not matter: all are closed
+		_ = conn.Close() // of a connection that is given up
+	}
+}
+
+// hold takes note of a connection, so that end closes it; false if it is too late.
+func (p *peer) hold(conn net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.ended {
+		p.held[conn] = struct{}{}
+	}
+	return !p.ended
+}
+
+// release closes a connection and forgets it.
+func (p *peer) release(conn net.Conn) error {
+	p.mu.Lock()
+	delete(p.held, conn)
+	p.mu.Unlock()
+	return conn.Close()
+}
+
+// run keeps the outgoing stream up until the peer ends.
+func (p *peer) run() {
+	clock := p.transport.opts.Clock
+	wait := backoffLeast
+	for !p.isEnded() {
+		l, err := p.connect(context.Background(), forMessages)
+		if err == nil {
+			began := clock.Now()
+			err = p.serve(l)
+			if clock.Since(began) > backoffMost {
+				wait = backoffLeast
+			}
+		} else {
+			p.tell(err)
+		}
+		p.note(err)
+		pause(clock, p.transport.jitter(wait), p.done, p.nudge)
+		wait = min(2*wait, backoffMost)
+	}
+}
+
+// isEnded says whether end was called.
+func (p *peer) isEnded() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// note keeps an error for Status.
+func (p *peer) note(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lastErr, p.lastErrAt = err, p.transport.opts.Clock.Now()
+}
+
+// tellInterval is how often a failure to connect that goes on is logged.
+const tellInterval = time.Minute
+
+// tell logs that the peer cannot be reached: when that begins, when the reason is another, and now and then.
+func (p *peer) tell(err error) {
+	if p.isEnded() {
+		return
+	}
+	kind := failureKind(err)
+	clock := p.transport.opts.Clock
+	if kind == p.told && clock.Since(p.toldAt) < tellInterval {
+		return
+	}
+	p.told, p.toldAt = kind, clock.Now()
+	p.transport.opts.Logger.Warn("peer cannot be reached", slog.Uint64("peer", p.id), slog.Any("err", err))
+}
+
+// failureKind tells failures apart that need different remedies.
+func failureKind(err error) string {
+	if refused := (*RefusalError)(nil); errors.As(err, &refused) {
+		return "refused: " + refused.Code.remedy()
+	}
+	if foreign := (*foreignError)(nil); errors.As(err, &foreign) {
+		return "foreign"
+	}
+	return "unreachable"
+}
+
+// serve writes what is queued until the stream breaks, and returns why.
+func (p *peer) serve(l *link) error {
+	s := newStream(p.transport, l, &p.bytesOut)
+	logger := p.transport.opts.Logger
+	p.queue.open() // before Status shows the stream
+	p.setOutgoing(s)
+	p.told = ""
+	logger.Info("stream to peer is up", slog.Uint64("peer", p.id), slog.String("address", l.address),
+		slog.String("program", l.name))
+	watched := make(chan struct{})
+	if !p.transport.goFunc(func() { defer close(watched); p.watch(s) }) {
+		close(watched)
+		s.end(errClosed)
+	}
+	p.transport.handler.Connected(p.id)
+	lost := p.write(s)
+	<-watched
+	p.queue.shut(lost)
+	p.setOutgoing(nil)
+	_ = p.release(l.raw) // closed already
+	if !p.isEnded() {
+		logger.Warn("stream to peer broke", slog.Uint64("peer", p.id), slog.Any("err", s.err))
+		p.transport.handler.Lost(p.id)
+	}
+	return s.err
+}
+
+// setOutgoing says which outgoing stream there is. One to an address that was taken away meanwhile ends at once.
+func (p *peer) setOutgoing(s *stream) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.outgoing = s
+	if s != nil && !slices.Contains(p.addresses, s.address) {
+		s.end(errMoved)
+	}
+}
+
+// watch ends s when the peer closes it, or says something, which it must not.
+func (p *peer) watch(s *stream) {
+	var b [1]byte
+	n, err := s.conn.Read(b[:])
+	if n > 0 {
+		err = errors.New("the peer has written to a stream that it should read")
+	}
+	s.end(err)
+}
+
+// write writes what is queued until s ends, and returns how many frames were taken but not written.
+func (p *peer) write(s *stream) (lost int) {
+	var spare []byte
+	idle := 0
+	for {
+		buf, frames := p.queue.take(spare)
+		if len(buf) == 0 {
+			spare = buf
+			select {
+			case <-p.queue.wake:
+				continue
+			case <-s.ended:
+				return 0
+			}
+		}
+		if err := s.write(buf); err != nil {
+			s.end(err)
+			return frames
+		}
+		p.framesOut.Add(int64(frames))
+		spare, idle = giveBack(buf, idle)
+	}
+}
+
+// giveBack returns the buffer for the next use: none if it is large and was not needed for a while.
+func giveBack(buf []byte, idle int) (spare []byte, idleNow int) {
+	if cap(buf) <= largeBufferBytes || len(buf) > cap(buf)/4 {
+		return buf, 0
+	}
+	if idle+1 < idleUses {
+		return buf, idle + 1
+	}
+	return nil, 0
+}

@@ -1,0 +1,64 @@
+package transport
+
+import "fmt"
+
+// Code is what the accepting side answers; docs/formats/peer.md lists them. The numbers are on the wire.
+type Code uint8
+
+// The codes of an answer.
+const (
+	Accepted Code = iota
+	// OtherCluster: both know their cluster, and they differ.
+	OtherCluster
+	// WrongServer: the address leads to another server than the one meant.
+	WrongServer
+	// SameID: the caller claims the id of the server that it calls.
+	SameID
+	// Itself: the caller has called itself.
+	Itself
+	// AlreadyConnected: another process with the caller's id is connected.
+	AlreadyConnected
+	// NotMember: the caller is none of the servers that the accepting one knows.
+	NotMember
+	// BadVersion: there is no version that both speak.
+	BadVersion
+	// NoStreams: the accepting server takes no stream of this purpose, or has too many.
+	NoStreams
+	// Known: the caller asks for the cluster only, and is known as a member.
+	Known
+)
+
+// remedies says for each refusal what an operator does about it, on the side that is refused.
+var remedies = [...]string{
+	Accepted:         "",
+	OtherCluster:     "correct the address, or empty the data directory of the server that has joined by mistake",
+	WrongServer:      "correct the server lines or the myid files: address and id do not belong together",
+	SameID:           "two servers have one id: correct the myid file of one",
+	Itself:           "the server line of that peer has an address of this server: correct it",
+	AlreadyConnected: "two servers have one id: correct the myid file of one; after a restart it passes by itself",
+	NotMember:        "add this server to the configuration of that one, or by reconfig",
+	BadVersion:       "upgrade the older server, by way of a version that both understand",
+	NoStreams:        "it is tried again later",
+	Known:            "nothing is wrong",
+}
+
+// remedy says what an operator does about the refusal.
+func (c Code) remedy() string {
+	if int(c) < len(remedies) {
+		return remedies[c]
+	}
+	return "the peer is a newer zkd: see its log"
+}
+
+// RefusalError says that a peer, or this server on reading its answer, refused a connection that was made.
+type RefusalError struct {
+	Code Code
+	Text string // what the refusing side says
+
+	cluster [16]byte // of the refusing side
+}
+
+// Error gives the refusing side's words and the remedy.
+func (e *RefusalError) Error() string {
+	return fmt.Sprintf("the peer refused: %q: %s", e.Text, e.Code.remedy())
+}

@@ -1,0 +1,158 @@
+package transport
+
+import (
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"zkd/quorum/clock"
+)
+
+// advanceUntil moves the clock, a minder's step at a time, until a condition holds; it returns how far.
+func advanceUntil(t *testing.T, manual *clock.Manual, what string, ok func() bool) time.Duration {
+	t.Helper()
+	began := manual.Now()
+	eventually(t, what, func() bool {
+		if ok() {
+			return true
+		}
+		manual.Advance(100 * time.Millisecond)
+		return false
+	})
+	return manual.Since(began)
+}
+
+func TestKeepAlivesHoldSilentStreams(t *testing.T) {
+	manual := clock.NewManual(time.Unix(1e6, 0))
+	a, b := pair(t, func(o *Options) { o.Clock = manual })
+	for range 30 {
+		before, back := a.of(2), b.of(1)
+		advanceUntil(t, manual, "keep-alives come", func() bool {
+			return a.of(2).BytesIn > before.BytesIn && b.of(1).BytesIn > back.BytesIn
+		})
+	}
+	s := a.of(2)
+	if a.heard.losses(2) != 0 || b.heard.losses(1) != 0 || s.FramesIn != 0 || s.FramesOut != 0 || a.heard.count() != 0 {
+		t.Errorf("losses %d and %d, status %+v", a.heard.losses(2), b.heard.losses(1), s)
+	}
+}
+
+func TestSilentPeerIsGivenUp(t *testing.T) {
+	manual := clock.NewManual(time.Unix(1e6, 0))
+	m := newMember(t, 1, func(o *Options) { o.Clock = manual })
+	m.SetPeers(map[uint64]Peer{2: {}})
+	m.Start(m.heard)
+	answered, conn := call(t, m, good())
+	if answered.code != Accepted {
+		t.Fatalf("answer %+v", answered)
+	}
+	eventually(t, "the stream is up", func() bool { return m.of(2).In })
+	took := advanceUntil(t, manual, "the stream is given up", func() bool { return m.heard.losses(2) == 1 })
+	if took < defaultIdleTimeout {
+		t.Errorf("given up after %v", took)
+	}
+	if n, err := conn.Read(make([]byte, 1)); n != 0 || err == nil {
+		t.Error("the connection is open")
+	}
+	m.logs("stream from peer broke", "nothing was heard")
+}
+
+// muteMark is the mark of muteListener's process.
+const muteMark = 4
+
+// muteListener is a server that answers handshakes as server 2 and then does not read.
+func muteListener(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	var conns []net.Conn
+	go func() {
+		defer close(ended)
+		for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
+			conns = append(conns, conn)
+			a := answer{version: 1, id: 2, mark: muteMark}
+			_, _ = readHello(conn)
+			_, _ = conn.Write(a.encode())
+		}
+	}()
+	t.Cleanup(func() {
+		_ = l.Close()
+		<-ended
+		for _, c := range conns {
+			_ = c.Close()
+		}
+	})
+	return l.Addr().String()
+}
+
+func TestWriterStuckOnAFrozenPeerGivesUp(t *testing.T) {
+	manual := clock.NewManual(time.Unix(1e6, 0))
+	address := muteListener(t)
+	a := newMember(t, 1, func(o *Options) { o.Clock = manual })
+	a.SetPeers(map[uint64]Peer{2: {Addresses: []string{address}}})
+	a.Start(a.heard)
+	eventually(t, "the stream is up", func() bool { return a.of(2).Out })
+	large := body(strings.Repeat("x", 1<<20))
+	for a.Send(2, 1, large) {
+		// until the buffers of both sides and the queue are full
+	}
+	eventually(t, "the writer is stuck", func() bool {
+		p := (*a.peers.Load())[2]
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.outgoing.waiting.Load() != 0
+	})
+	took := advanceUntil(t, manual, "the stream is given up", func() bool { return a.heard.losses(2) == 1 })
+	if took < defaultIdleTimeout {
+		t.Errorf("given up after %v", took)
+	}
+	a.logs("stream to peer broke", "does not read")
+	if s := a.of(2); s.QueueBytes != 0 || s.Drops == 0 {
+		t.Errorf("%d bytes wait, %d drops", s.QueueBytes, s.Drops)
+	}
+}
+
+func TestSilentPeerIsDialedAnew(t *testing.T) {
+	manual := clock.NewManual(time.Unix(1e6, 0))
+	address := muteListener(t)
+	a := newMember(t, 1, func(o *Options) { o.Clock = manual })
+	a.SetPeers(map[uint64]Peer{2: {Addresses: []string{address}}})
+	a.Start(a.heard)
+	eventually(t, "the stream is up", func() bool { return a.of(2).Out })
+	h := good()
+	h.mark = muteMark
+	call(t, a, h)
+	advanceUntil(t, manual, "both streams are given up", func() bool { return a.heard.losses(2) == 2 })
+	advanceUntil(t, manual, "it is dialed anew", func() bool { return a.heard.ups(2) == 2 })
+}
+
+func TestRestartedPeerReplacesItsSilentPredecessor(t *testing.T) {
+	manual := clock.NewManual(time.Unix(1e6, 0))
+	address := muteListener(t)
+	a := newMember(t, 1, func(o *Options) { o.Clock = manual })
+	a.SetPeers(map[uint64]Peer{2: {Addresses: []string{address}}})
+	a.Start(a.heard)
+	eventually(t, "the stream is up", func() bool { return a.of(2).Out })
+	h := good()
+	h.mark = muteMark
+	call(t, a, h)
+	eventually(t, "the reader waits", func() bool {
+		p := (*a.peers.Load())[2]
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.incoming.waiting.Load() != 0
+	})
+	h.mark = muteMark + 1
+	if answered, _ := call(t, a, h); answered.code != AlreadyConnected {
+		t.Fatalf("at once: %+v", answered)
+	}
+	manual.Advance(defaultIdleTimeout / 2)
+	if answered, _ := call(t, a, h); answered.code != Accepted {
+		t.Fatalf("after half the idle timeout: %+v", answered)
+	}
+	eventually(t, "the streams of the predecessor end", func() bool { return a.heard.losses(2) == 2 })
+}

@@ -1,0 +1,234 @@
+package server
+
+import (
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"zkd/quorum"
+	"zkd/quorum/clock"
+)
+
+// phase is what this server does for clients.
+type phase uint64
+
+// The phases. A server that loses its leader serves on for LeaderGrace: reads as before, while writes wait.
+const (
+	phaseDown     phase = iota // connections are closed at their ConnectRequest
+	phaseReadOnly              // reads only, for sessions that nobody else knows
+	phaseServing
+)
+
+// phaseBits is the part of availability.word that is the phase; above it is the epoch.
+const phaseBits = 2
+
+// availability is the phase, and what it follows from.
+type availability struct {
+	// word is the phase and, above it, the epoch: how often all connections were closed. It is written under mu.
+	word    atomic.Uint64
+	leading atomic.Bool // this server leads its group
+
+	mu    sync.Mutex
+	state quorum.State // the latest; guarded by mu
+
+	wake chan struct{} // one token: state has changed
+	halt chan struct{} // closed by Shutdown, at its end
+	done chan struct{} // closed when halt was obeyed
+}
+
+// init begins in the first epoch, with nobody served.
+func (a *availability) init() {
+	a.word.Store(1 << phaseBits)
+	a.wake, a.halt, a.done = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
+}
+
+// phase is the present phase.
+func (a *availability) phase() phase { return phase(a.word.Load() & (1<<phaseBits - 1)) }
+
+// begin begins an epoch. It returns its word.
+func (a *availability) begin(p phase) uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	word := (a.word.Load()>>phaseBits+1)<<phaseBits | uint64(p)
+	a.word.Store(word)
+	return word
+}
+
+// latest is the state that was told last.
+func (a *availability) latest() quorum.State {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.state
+}
+
+// SetState tells who leads the group. It does not block; a server without Options.Ensemble ignores it.
+func (s *Server) SetState(state quorum.State) {
+	if s.opts.Ensemble == nil {
+		return
+	}
+	a := &s.available
+	a.leading.Store(state.Role == quorum.RoleLeader)
+	a.mu.Lock()
+	a.state = state
+	a.mu.Unlock()
+	select {
+	case a.wake <- struct{}{}:
+	default: // it has a token already
+	}
+}
+
+// Restored says that a snapshot has replaced the state: what connections have seen and watch is of the past. They are
+// closed, and their clients come back and set their watches again, which tells them what they have missed. The
+// tracker takes the sessions anew. It is called on the apply goroutine and does not wait.
+func (s *Server) Restored() {
+	s.opts.Logger.Info("a snapshot has replaced the state: connections are closed, for clients to come back")
+	s.beginEpoch(s.available.phase())
+	s.listeners.Lock() // so that Shutdown, which comes before the machine is closed, waits for it
+	defer s.listeners.Unlock()
+	if !s.listeners.down && s.tracker.Load() != nil {
+		s.spawn(s.adoptSessions)
+	}
+}
+
+// enter is the phase in which c begins, at its ConnectRequest. When the next epoch begins, c is closed.
+func (c *conn) enter() phase {
+	a := &c.server.available
+	for {
+		word := a.word.Load()
+		c.epoch.Store(word)
+		if a.word.Load() == word { // else the one who closes may have looked at c before the store
+			return phase(word & (1<<phaseBits - 1))
+		}
+	}
+}
+
+// beginEpoch changes the phase, and closes the connections that began before.
+func (s *Server) beginEpoch(p phase) {
+	word := s.available.begin(p)
+	for _, c := range s.connections.all() {
+		if epoch := c.epoch.Load(); epoch != 0 && epoch>>phaseBits < word>>phaseBits {
+			c.out.close()
+		}
+	}
+}
+
+// barrierRetry is how long a barrier that was dropped is not asked for again, unless the leader changes. A guess: a
+// heartbeat of the leader.
+const barrierRetry = 100 * time.Millisecond
+
+// attendant brings the phase and the tracker in step with the state of the group. Owned by its goroutine.
+type attendant struct {
+	server  *Server
+	state   quorum.State // as last attended to
+	current bool         // a barrier of this leader has passed
+	since   time.Duration
+	passed  chan error // of the barrier that is asked for, else nil
+	grace   clock.Timer
+	retry   clock.Timer
+}
+
+// attend runs until halt.
+func (s *Server) attend() {
+	a := &attendant{server: s, since: s.elapsed(), grace: s.opts.Clock.NewTimer(s.opts.LeaderGrace),
+		retry: s.opts.Clock.NewTimer(barrierRetry)}
+	a.retry.Stop()
+	defer close(s.available.done)
+	defer a.grace.Stop()
+	defer a.retry.Stop()
+	for {
+		select {
+		case <-s.available.halt:
+			return
+		case <-s.available.wake:
+			a.stateChanged(s.available.latest())
+		case err := <-a.passed:
+			a.barrierDone(err)
+		case <-a.retry.C():
+			a.ask()
+		case <-a.grace.C():
+			a.giveUp()
+		}
+	}
+}
+
+// stateChanged attends to a new state. Another leader, or the same one in another term, may have committed what this
+// server has not applied: it is current only when a barrier has passed.
+func (a *attendant) stateChanged(state quorum.State) {
+	before := a.state
+	a.state = state
+	a.lead(before)
+	if a.removed(state) {
+		return
+	}
+	if state.Leader == before.Leader && state.Term == before.Term && before.Role != quorum.RoleRemoved {
+		return
+	}
+	if a.current {
+		a.current, a.since = false, a.server.elapsed()
+		a.grace.Reset(a.server.opts.LeaderGrace)
+	}
+	a.passed = nil
+	a.retry.Stop()
+	a.ask()
+}
+
+// lead has the tracker expire sessions if this server leads, from now on if it has just begun to.
+func (a *attendant) lead(before quorum.State) {
+	tracker := a.server.tracker.Load()
+	leads, led := a.state.Role == quorum.RoleLeader, before.Role == quorum.RoleLeader
+	switch {
+	case leads && (!led || a.state.Term != before.Term):
+		a.server.ledSince.Store(int64(a.server.elapsed()))
+		tracker.Lead()
+	case led && !leads:
+		tracker.Follow()
+	}
+}
+
+// ask asks for a barrier, if there is a leader to ask.
+func (a *attendant) ask() {
+	if a.state.Leader == 0 {
+		return
+	}
+	w := newBarrier()
+	a.passed = w.done
+	a.server.opts.node.Barrier(w)
+}
+
+// barrierDone begins to serve, or tries again.
+func (a *attendant) barrierDone(err error) {
+	a.passed = nil
+	if err != nil {
+		a.retry.Reset(barrierRetry)
+		return
+	}
+	s := a.server
+	a.current = true
+	a.grace.Stop()
+	s.metrics.unavailable.Add((s.elapsed() - a.since).Milliseconds())
+	was := s.available.phase()
+	if was == phaseServing {
+		return
+	}
+	s.opts.Logger.Info("serving clients", slog.Uint64("leader", a.state.Leader), slog.Uint64("term", a.state.Term),
+		slog.String("role", string(a.state.Role)), slog.Duration("took", s.elapsed()-a.since))
+	s.beginEpoch(phaseServing)
+	if was == phaseReadOnly {
+		s.locals.endReadOnly()
+	}
+}
+
+// giveUp stops serving when the grace is over.
+func (a *attendant) giveUp() {
+	s := a.server
+	p := phaseDown
+	if s.opts.ReadOnlyMode {
+		p = phaseReadOnly
+	}
+	s.opts.Logger.Warn("no leader: clients that need writes are turned away until there is one",
+		slog.Duration("took", s.elapsed()-a.since), slog.Bool("read_only", p == phaseReadOnly))
+	if s.available.phase() != p {
+		s.beginEpoch(p)
+	}
+}

@@ -1,0 +1,46 @@
+package server
+
+import "sync"
+
+// handover is a proposal whose outcome changes its connection, while the connection's reader waits. Should the
+// connection end before, the reader goes, and the outcome finds nobody.
+type handover struct {
+	conn *conn
+	done chan error // one: what became of it
+
+	mu        sync.Mutex // held while the connection is changed, under machine.mu or not; above all leaves
+	abandoned bool       // guarded by mu
+}
+
+// newHandover returns one for c.
+func newHandover(c *conn) handover { return handover{conn: c, done: make(chan error, 1)} }
+
+// wait waits for the outcome, or for the end of the connection: then it returns errGone.
+func (h *handover) wait() error {
+	select {
+	case err := <-h.done:
+		return err
+	case <-h.conn.out.ending():
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.abandoned = true
+	select {
+	case err := <-h.done: // it has just been changed
+		return err
+	default:
+		return errGone
+	}
+}
+
+// do has f change the connection, unless nobody waits any more. The apply goroutine calls it.
+func (h *handover) do(f func(c *conn) error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.abandoned {
+		h.done <- f(h.conn)
+	}
+}
+
+// Dropped ends the connection: the client tries again.
+func (h *handover) Dropped(err error) { h.done <- err }

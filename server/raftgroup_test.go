@@ -1,0 +1,250 @@
+package server
+
+import (
+	"context"
+	"errors"
+	mathrand "math/rand/v2"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"zkd/jute"
+	"zkd/quorum"
+	"zkd/quorum/clock"
+)
+
+// wire carries frames between raft members in one process, in order, until a member is cut off.
+type wire struct {
+	mu    sync.Mutex
+	nodes map[uint64]*quorum.Node
+	links map[[2]uint64]chan func()
+	cut   map[uint64]bool
+	all   sync.WaitGroup
+}
+
+// side is one member's transport.
+type side struct {
+	*wire
+	from uint64
+}
+
+// Send implements quorum.Transport.
+func (s side) Send(to uint64, kind uint8, encode func([]byte) []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	node := s.nodes[to]
+	if node == nil || s.cut[s.from] || s.cut[to] {
+		return false
+	}
+	key := [2]uint64{s.from, to}
+	if s.links[key] == nil {
+		link := make(chan func(), 4096)
+		s.links[key] = link
+		s.all.Go(func() {
+			for f := range link {
+				f()
+			}
+		})
+	}
+	body := encode(nil)
+	select {
+	case s.links[key] <- func() { node.Receive(s.from, kind, body) }:
+		return true
+	default:
+		return false
+	}
+}
+
+// set cuts a member off or brings it back, and tells the others.
+func (w *wire) set(id uint64, cut bool) {
+	w.mu.Lock()
+	w.cut[id] = cut
+	nodes := map[uint64]*quorum.Node{}
+	for i, n := range w.nodes {
+		nodes[i] = n
+	}
+	w.mu.Unlock()
+	for i, n := range nodes {
+		if i == id {
+			continue
+		}
+		if cut {
+			n.Lost(id)
+			nodes[id].Lost(i)
+		} else {
+			n.Connected(id)
+			nodes[id].Connected(i)
+		}
+	}
+}
+
+// close ends the links.
+func (w *wire) close() {
+	w.mu.Lock()
+	w.nodes = nil
+	for _, l := range w.links {
+		close(l)
+	}
+	w.mu.Unlock()
+	w.all.Wait()
+}
+
+// startRaft starts three servers over raft.
+func startRaft(t *testing.T, set func(id uint64, o *Options)) ([]*rig, *wire) {
+	t.Helper()
+	w := &wire{nodes: map[uint64]*quorum.Node{}, links: map[[2]uint64]chan func(){}, cut: map[uint64]bool{}}
+	var rigs []*rig
+	for id := uint64(1); id <= 3; id++ {
+		r := &rig{t: t, served: make(chan error, 1)}
+		r.openStores(vfs.NewMem())
+		r.options = testOptions(t, r.machine)
+		r.options.ServerID, r.options.Ensemble = id, &Ensemble{}
+		r.options.Status = func() quorum.Status { return r.node.Status() }
+		if set != nil {
+			set(id, &r.options)
+		}
+		r.server = New(r.options)
+		var err error
+		r.node, err = quorum.Start(context.Background(), quorum.Options{
+			ID: id, Log: r.log, Machine: r.machine, Clock: clock.Real(), Logger: discard, Observer: r.server,
+			Rand:    mathrand.New(mathrand.NewPCG(mathrand.Uint64(), 1)),
+			Members: []quorum.Member{{ID: 1}, {ID: 2}, {ID: 3}}, Transport: side{w, id},
+			OnState: r.server.SetState, OnReport: r.server.Heard, OnRestored: r.server.Restored,
+			OnFatal:      func(err error) { t.Errorf("server %d: %v", id, err) },
+			TickInterval: 10 * time.Millisecond,
+		})
+		if err != nil {
+			t.Fatalf("start the node: %v", err)
+		}
+		rigs = append(rigs, r)
+		w.mu.Lock()
+		w.nodes[id] = r.node
+		w.mu.Unlock()
+		r.server.Start(r.node)
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.addr = l.Addr().String()
+		go func() { r.served <- r.server.Serve(l) }()
+	}
+	for id := uint64(1); id <= 3; id++ {
+		w.set(id, false)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), testDeadline)
+		defer cancel()
+		for _, r := range rigs {
+			if err := r.server.Shutdown(ctx); err != nil {
+				t.Errorf("shutdown: %v", err)
+			}
+			<-r.served
+		}
+		for _, r := range rigs {
+			if err := r.node.Stop(ctx); err != nil {
+				t.Errorf("stop: %v", err)
+			}
+		}
+		w.close()
+		for _, r := range rigs {
+			if err := errors.Join(r.machine.Close(), r.log.Close()); err != nil {
+				t.Errorf("close: %v", err)
+			}
+		}
+	})
+	return rigs, w
+}
+
+// leaderOf waits for one leader that all of these know.
+func leaderOf(t *testing.T, rigs ...*rig) (leader *rig, others []*rig) {
+	t.Helper()
+	eventually(t, "all serve", func() bool {
+		leader, others = nil, nil
+		for _, r := range rigs {
+			s := r.server.available.latest()
+			if r.server.available.phase() != phaseServing || s.Leader == 0 {
+				return false
+			}
+			if s.Role == quorum.RoleLeader {
+				leader = r
+			} else {
+				others = append(others, r)
+			}
+		}
+		return leader != nil
+	})
+	return leader, others
+}
+
+func TestRaftGroup(t *testing.T) {
+	rigs, w := startRaft(t, func(_ uint64, o *Options) {
+		o.LeaderGrace, o.ReadOnlyMode = 300*time.Millisecond, true
+	})
+	leader, others := leaderOf(t, rigs...)
+	a, b := others[0].connect(t), others[1].connect(t)
+	a.mustCreate("/n", "1", jute.ModePersistent)
+	b.must(jute.OpAuth, linearizable("linearizable"), jute.OK)
+	for i := range 50 {
+		v := string(rune('A' + i))
+		a.must(jute.OpSetData, setTo("/n", v), jute.OK)
+		if got := b.must(jute.OpGetData, look("/n"), jute.OK); got.data(t) != v {
+			t.Fatalf("read %q after %q was written", got.data(t), v)
+		}
+	}
+	a.must(jute.OpSync, &jute.PathRequest{Path: "/"}, jute.OK)
+	onLeader := leader.connect(t)
+	began := time.Now()
+	w.set(leader.options.ServerID, true)
+	a.must(jute.OpSetData, setTo("/n", "after"), jute.OK) // on the same connection
+	t.Logf("a write over the election took %v", time.Since(began))
+	if got := b.must(jute.OpGetData, look("/n"), jute.OK); got.data(t) != "after" {
+		t.Errorf("data %q", got.data(t))
+	}
+	onLeader.wantClosed()
+	eventually(t, "read-only", func() bool { return leader.server.available.phase() == phaseReadOnly })
+	ro := leader.connectReadOnly(t)
+	ro.must(jute.OpGetData, look("/n"), jute.OK)
+	moved := others[0].reattach(t, onLeader)
+	if moved.welcome.SessionID != onLeader.welcome.SessionID {
+		t.Errorf("moved as %+v", moved.welcome)
+	}
+	w.set(leader.options.ServerID, false)
+	ro.wantClosed()
+	leaderOf(t, rigs...)
+	back := leader.reattach(t, onLeader)
+	moved.wantClosed()
+	if got := back.must(jute.OpGetData, look("/n"), jute.OK); got.data(t) != "after" {
+		t.Errorf("data %q", got.data(t))
+	}
+}
+
+func TestRaftGroupExpiry(t *testing.T) {
+	rigs, w := startRaft(t, func(_ uint64, o *Options) { quick(o); o.TickTime = 200 * time.Millisecond })
+	_, others := leaderOf(t, rigs...)
+	alive, silent := others[0].connectTimeout(t, time.Second), others[1].connectTimeout(t, time.Second)
+	silent.mustCreate("/e", "", jute.ModeEphemeral)
+	alive.must(jute.OpSync, &jute.PathRequest{Path: "/"}, jute.OK)
+	began := time.Now()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for range 40 {
+		<-tick.C
+		alive.wantSilence()
+		if !others[0].exists("/e") {
+			break
+		}
+	}
+	if others[0].exists("/e") {
+		t.Fatal("the silent one lives")
+	}
+	t.Logf("expired after %v", time.Since(began))
+	silent.wantClosed()
+	_ = w
+	for range 20 {
+		<-tick.C
+		alive.wantSilence()
+	}
+}

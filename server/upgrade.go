@@ -1,0 +1,87 @@
+package server
+
+import (
+	"time"
+
+	"zkd/jute"
+	"zkd/storage"
+)
+
+// ownsEphemeral has a local session become one of the group before a write of it makes an ephemeral
+// (org.apache.zookeeper.server.quorum.QuorumZooKeeperServer.checkUpgradeSession). If that is not enabled, a create is
+// refused here, and a multi where it is applied, as the state does not know the session.
+func (c *conn) ownsEphemeral(r *request) (answered bool, err error) {
+	switch {
+	case !c.makesEphemeral(r):
+		return false, nil
+	case c.server.opts.LocalSessionsUpgrading:
+		return false, c.upgrade()
+	case r.op == jute.OpMulti:
+		return false, nil
+	}
+	return true, c.submit(&request{xid: r.xid, op: jute.OpError}, jute.EphemeralOnLocalSession)
+}
+
+// makesEphemeral reports whether a write that can be read creates an ephemeral.
+func (c *conn) makesEphemeral(r *request) bool {
+	switch r.op {
+	case jute.OpCreate, jute.OpCreate2:
+		return c.decode(r, &c.req.create) == nil && c.req.create.Flags.Ephemeral()
+	case jute.OpMulti:
+		var d jute.Decoder
+		d.Reset(r.body)
+		for ops := jute.NewMultiDecoder(&d); ops.Next(); {
+			record := c.multiRecord(ops.Header().Type)
+			if record == nil {
+				return false
+			}
+			record.Decode(&d)
+			if q := &c.req.create; record == decodable(q) && d.Err() == nil && q.Flags.Ephemeral() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// upgrade makes the session of c, a local one, known to the group: same id, password and timeout. It waits until that
+// is applied here.
+func (c *conn) upgrade() error {
+	s := c.server
+	passwd, ok := s.locals.passwd(c.session)
+	if !ok {
+		return errClose // it has just expired
+	}
+	timeout := time.Duration(c.timeout.Load())
+	txn := storage.SessionTxn{TimeoutMillis: int32(timeout.Milliseconds()), Passwd: passwd, Owner: s.opts.ServerID}
+	p := &storage.Proposal{Op: jute.OpCreateSession, Session: c.session, Server: s.opts.ServerID, Time: s.millis(),
+		Flags: s.opts.Flags, Body: txn.Append(nil)}
+	s.underWay.begin()
+	defer s.underWay.end()
+	w := &upgrading{newHandover(c)}
+	if err := s.opts.node.Propose(p, w); err != nil {
+		return err
+	}
+	if err := w.wait(); err != nil {
+		return err
+	}
+	c.special &^= specialLocal
+	return nil
+}
+
+// upgrading waits for a session to be known to the group.
+type upgrading struct{ handover }
+
+// Applied has the tracker of the group's sessions listen to the connection.
+func (w *upgrading) Applied(r *storage.Result) {
+	w.do(func(c *conn) error {
+		if r.NewSession == nil {
+			return errClose
+		}
+		tracker := c.server.tracker.Load()
+		before := c.live.Swap(tracker.Bind(c.session, time.Duration(r.NewSession.TimeoutMillis)*time.Millisecond))
+		before.Unbind()
+		c.server.locals.remove(c.session)
+		return nil
+	})
+}
