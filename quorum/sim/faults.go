@@ -1,0 +1,269 @@
+package sim
+
+import (
+	"slices"
+	"time"
+)
+
+// fault is one kind of fault, and how often it happens against others.
+type fault struct {
+	name   string
+	weight int
+	do     func(*world)
+}
+
+// The names of the two faults that exclude each other.
+const (
+	loseDisk      = "lose a disk"
+	changeMembers = "change the members"
+)
+
+// allFaults are the kinds of faults.
+func allFaults() []fault {
+	return []fault{
+		{"crash", 10, (*world).crashOne},
+		{"crash several", 4, (*world).crashSeveral},
+		{"crash all", 3, (*world).crashAll},
+		{"partition", 6, (*world).partition},
+		{"one way", 6, (*world).oneWay},
+		{"isolate the leader", 5, (*world).isolateLeader},
+		{"break a connection", 10, (*world).breakConnection},
+		{"slow disk", 5, (*world).slowDisk},
+		{"slow apply", 5, (*world).slowApply},
+		{"pause", 6, (*world).pause},
+		{"clock", 3, (*world).jumpClock},
+		{"cut off ships", 4, (*world).cutOffShips},
+		{"move the leader", 4, (*world).moveLeader},
+		{changeMembers, 8, (*world).reconfigure},
+		{loseDisk, 3, (*world).wipe},
+	}
+}
+
+// drawFaults draws which faults a run has: all, or some of them. Either members change, or disks are lost: a member
+// without a disk that hears of its earlier self from one that is then removed keeps out until it is started again.
+func (w *world) drawFaults(members bool) []fault {
+	all := slices.DeleteFunc(allFaults(), func(f fault) bool {
+		return members && f.name == loseDisk || !members && f.name == changeMembers
+	})
+	if w.chance(40) {
+		return all
+	}
+	keep := 1 + w.rng.IntN(4)
+	for len(all) > keep {
+		i := w.rng.IntN(len(all))
+		all = slices.Delete(all, i, i+1)
+	}
+	return all
+}
+
+// plague has faults happen until the healing.
+func (w *world) plague() {
+	w.after(w.between(w.profile.faultGap/4, 2*w.profile.faultGap), func() {
+		if w.healing {
+			return
+		}
+		sum := 0
+		for i := range w.profile.faults {
+			sum += w.profile.faults[i].weight
+		}
+		n := w.rng.IntN(sum)
+		for i := range w.profile.faults {
+			if n -= w.profile.faults[i].weight; n < 0 {
+				w.trace.note(w.now, "fault", uint64(i))
+				w.trace.textf(w.now, "FAULT: %s", w.profile.faults[i].name)
+				w.profile.faults[i].do(w)
+				break
+			}
+		}
+		w.plague()
+	})
+}
+
+// later does something unless the faults have stopped by then.
+func (w *world) later(d time.Duration, do func()) {
+	w.after(d, func() {
+		if !w.healing {
+			do()
+		}
+	})
+}
+
+// upMembers are the members that are up.
+func (w *world) upMembers() []*member {
+	var up []*member
+	for _, m := range w.members {
+		if m.up {
+			up = append(up, m)
+		}
+	}
+	return up
+}
+
+// leader is a member that takes itself for the leader, or nil.
+func (w *world) leader() *member {
+	for _, m := range w.members {
+		if m.up && m.state.Leader == m.id {
+			return m
+		}
+	}
+	return nil
+}
+
+// crashOne crashes a member, often the leader, and starts it again after a while.
+func (w *world) crashOne() {
+	up := w.upMembers()
+	if len(up) == 0 {
+		return
+	}
+	m := draw(w, up)
+	if leader := w.leader(); leader != nil && w.chance(40) {
+		m = leader
+	}
+	m.crash(w.chance(60))
+	w.later(w.between(10*time.Millisecond, 2*time.Second), m.start)
+}
+
+// crashSeveral crashes about half of the members at once.
+func (w *world) crashSeveral() {
+	for _, m := range w.upMembers() {
+		if w.chance(50) {
+			m.crash(w.chance(60))
+			w.later(w.between(10*time.Millisecond, 2*time.Second), m.start)
+		}
+	}
+}
+
+// crashAll cuts the power of all members.
+func (w *world) crashAll() {
+	pause := w.upTo(500 * time.Millisecond)
+	for _, m := range w.upMembers() {
+		m.crash(true)
+		w.later(pause+w.upTo(500*time.Millisecond), m.start)
+	}
+}
+
+// block stops all frames between two sets of members, for a while, in one direction or both.
+func (w *world) block(from, to func(*member) bool, both bool) {
+	var blocked [][2]uint64
+	for _, a := range w.members {
+		for _, b := range w.members {
+			if a != b && from(a) && to(b) {
+				blocked = append(blocked, [2]uint64{a.id, b.id})
+				if both {
+					blocked = append(blocked, [2]uint64{b.id, a.id})
+				}
+			}
+		}
+	}
+	for _, l := range blocked {
+		w.net.block(l[0], l[1], true)
+	}
+	w.later(w.between(100*time.Millisecond, 2*time.Second), func() {
+		for _, l := range blocked {
+			w.net.block(l[0], l[1], false)
+		}
+	})
+}
+
+// partition parts the members in two.
+func (w *world) partition() {
+	side := make(map[*member]bool, len(w.members)) // never iterated
+	for _, m := range w.members {
+		side[m] = w.chance(50)
+	}
+	w.block(func(m *member) bool { return side[m] }, func(m *member) bool { return !side[m] }, true)
+}
+
+// oneWay keeps the frames of one member from one or all others, or those of others from it.
+func (w *world) oneWay() {
+	m, other := draw(w, w.members), draw(w, w.members)
+	all := w.chance(50)
+	this := func(o *member) bool { return o == m }
+	that := func(o *member) bool { return o != m && (all || o == other) }
+	if w.chance(50) {
+		this, that = that, this
+	}
+	w.block(this, that, false)
+}
+
+// isolateLeader cuts the leader off from all others.
+func (w *world) isolateLeader() {
+	if m := w.leader(); m != nil {
+		w.block(func(o *member) bool { return o == m }, func(o *member) bool { return o != m }, w.chance(60))
+	}
+}
+
+// breakConnection breaks one connection; it comes up again soon.
+func (w *world) breakConnection() {
+	w.net.cut(draw(w, w.net.pairs), 10*time.Millisecond)
+}
+
+// slowDisk makes a member's disk slow for a while.
+func (w *world) slowDisk() {
+	m := draw(w, w.members)
+	m.slowDisk = w.between(10*time.Millisecond, 400*time.Millisecond)
+	w.later(w.upTo(2*time.Second), func() { m.slowDisk = 0 })
+}
+
+// slowApply makes a member apply slowly for a while.
+func (w *world) slowApply() {
+	m := draw(w, w.members)
+	m.slowApply = w.between(10*time.Millisecond, 300*time.Millisecond)
+	w.later(w.upTo(2*time.Second), func() { m.slowApply = 0 })
+}
+
+// pause stops a member for a while, as a collector of garbage, or a stopped process, does.
+func (w *world) pause() {
+	m := draw(w, w.members)
+	if m.pausedUntil <= w.now { // a pause that grew would change the order of what waits for its end
+		m.pausedUntil = w.now + w.between(20*time.Millisecond, 1500*time.Millisecond)
+	}
+}
+
+// jumpClock makes the clock by which a member dates its proposals jump.
+func (w *world) jumpClock() {
+	draw(w, w.members).skew = w.upTo(40*time.Second) - 20*time.Second
+}
+
+// cutOffShips has checkpoints for a member break off for a while.
+func (w *world) cutOffShips() {
+	m := draw(w, w.members)
+	m.shipping = w.rng.IntN(8 << 10)
+	w.later(w.upTo(2*time.Second), func() { m.shipping = -1 })
+}
+
+// heal ends all faults, for good.
+func (w *world) heal() {
+	w.healing = true
+	w.trace.note(w.now, "heal")
+	w.trace.textf(w.now, "HEALING")
+	for _, a := range w.members {
+		a.slowDisk, a.slowApply, a.shipping = 0, 0, -1
+		for _, b := range w.members {
+			if a != b && (w.cfg.Plant != PlantNoHeal || a.id != 1) {
+				w.net.block(a.id, b.id, false)
+			} else if a != b {
+				w.net.block(a.id, b.id, true)
+			}
+		}
+	}
+	for _, m := range w.members {
+		if m.everUp && !m.retired && !w.group.has(m.id) {
+			m.retire()
+		}
+		if !m.up && m.everUp {
+			w.after(w.upTo(100*time.Millisecond), m.start)
+		}
+	}
+}
+
+// healed tells whether the ensemble is well again: one leader, all members as far as it is, and every client has
+// written and read since.
+func (w *world) healed() bool {
+	for _, c := range w.clients {
+		if c.last != wishGranted {
+			return false
+		}
+	}
+	return w.whyNotHealed() == ""
+}

@@ -1,0 +1,347 @@
+package sim
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+
+	"zkd/jute"
+	"zkd/storage"
+)
+
+// ledger is what the members have agreed on, as the first of them that applied each entry has shown. All others are
+// compared with it.
+type ledger struct {
+	w       *world
+	entries []entry // without a gap; entries[0] is the first that was ever applied
+	known   jute.Zxid
+	writes  map[writeKey]*op // proposed by clients
+	streams []*conn          // connections that have proposed, in order
+	changes map[string][]change
+	reads   []observation
+	leaders map[uint64]uint64 // by term
+	// ephemerals are the paths that sessions own, by a model that knows no more than requests and their codes.
+	ephemerals map[string]jute.SessionID
+}
+
+// entry is one applied entry.
+type entry struct {
+	index, term uint64
+	data        []byte
+	results     []uint64 // their hashes
+	digest      uint64
+	zxid        jute.Zxid
+	ended       bool // its results, digest and zxid are known
+}
+
+// writeKey names a write of a client: no two have the same.
+type writeKey struct {
+	session jute.SessionID
+	xid     jute.Xid
+}
+
+// change is one change that watches may wait for.
+type change struct {
+	zxid jute.Zxid
+	kind jute.EventType
+}
+
+// newLedger returns an empty ledger.
+func newLedger(w *world) *ledger {
+	return &ledger{
+		w: w, writes: map[writeKey]*op{}, changes: map[string][]change{}, leaders: map[uint64]uint64{},
+		ephemerals: map[string]jute.SessionID{},
+	}
+}
+
+// leads notes a leader: there is one in a term.
+func (l *ledger) leads(m *member, term uint64) {
+	if other, ok := l.leaders[term]; ok && other != m.id {
+		l.w.fail("members %d and %d lead in term %d", other, m.id, term)
+	}
+	l.leaders[term] = m.id
+}
+
+// proposed notes that a client's write was given to a node.
+func (l *ledger) proposed(o *op) {
+	key := writeKey{o.session, o.xid}
+	if l.writes[key] != nil {
+		l.w.fail("%v: the client gives the number twice", o)
+	}
+	l.writes[key] = o
+	if len(o.k.ops) == 0 {
+		l.streams = append(l.streams, o.k)
+	}
+	o.k.ops = append(o.k.ops, o)
+}
+
+// refused notes that a write was not taken.
+func (l *ledger) refused(o *op) {
+	if o.index != 0 {
+		l.w.fail("%v was refused and is in the log at %d", o, o.index)
+	}
+}
+
+// at returns the entry with an index, or nil.
+func (l *ledger) at(index uint64) *entry {
+	if len(l.entries) == 0 || index < l.entries[0].index || index > l.entries[len(l.entries)-1].index {
+		return nil
+	}
+	return &l.entries[index-l.entries[0].index]
+}
+
+// begin notes that a member applies an entry: the same as every other did.
+func (l *ledger) begin(m *member, index, term uint64, data []byte) *entry {
+	if e := l.at(index); e != nil {
+		if e.term != term || string(e.data) != string(data) {
+			l.w.fail("member %d applies at index %d an entry of term %d, %d bytes; it was one of term %d, %d bytes: "+
+				"what was committed is lost", m.id, index, term, len(data), e.term, len(e.data))
+		}
+		return e
+	}
+	if n := len(l.entries); n > 0 && index != l.entries[n-1].index+1 {
+		l.w.fail("member %d applies index %d, and nobody has applied those after %d", m.id, index, l.entries[n-1].index)
+	}
+	l.entries = append(l.entries, entry{index: index, term: term, data: slices.Clone(data)})
+	return &l.entries[len(l.entries)-1]
+}
+
+// result notes one result of an entry.
+func (l *ledger) result(m *member, e *entry, n int, r *storage.Result) {
+	sum := hashResult(r)
+	if e.ended || n < len(e.results) {
+		if n >= len(e.results) || e.results[n] != sum {
+			l.w.fail("member %d: result %d of entry %d is another than on other members: %v %v zxid %d", m.id, n,
+				e.index, r.Op, r.Code, r.Zxid)
+		}
+		return
+	}
+	e.results = append(e.results, sum)
+	for i := range r.Events {
+		path := strings.Clone(r.Events[i].Path)
+		l.changes[path] = append(l.changes[path], change{r.Events[i].Zxid, r.Events[i].Type})
+		if r.Events[i].Type == jute.EventNodeDeleted {
+			delete(l.ephemerals, path)
+		}
+	}
+	if r.Session == 0 && r.Xid <= reconfigXid {
+		l.w.group.committed(l.w, r)
+	}
+	o := l.writes[writeKey{r.Session, r.Xid}]
+	if o == nil {
+		return
+	}
+	l.w.trace.note(l.w.now, "commit", e.index, uint64(r.Zxid), uint64(r.Session), uint64(r.Xid), uint64(r.Code))
+	switch {
+	case o.index != 0:
+		l.w.fail("%v is applied twice, at %d and %d", o, o.index, e.index)
+	case o.state == opRefused:
+		l.w.fail("%v was refused and is applied at %d", o, e.index)
+	case o.kind != storage.OpReattachSession && r.Zxid <= o.floor:
+		l.w.fail("%v gets zxid %d, but %d was applied before it was proposed", o, r.Zxid, o.floor)
+	}
+	o.index, o.zxid, o.code = e.index, r.Zxid, r.Code
+	l.own(o, r)
+}
+
+// own notes the ephemerals that a write has made.
+func (l *ledger) own(o *op, r *storage.Result) {
+	if r.Code != jute.OK {
+		return
+	}
+	for i := range o.steps {
+		if s := &o.steps[i]; s.kind == jute.OpCreate && s.mode.Ephemeral() {
+			path := r.Path
+			if o.kind == jute.OpMulti {
+				path = r.Ops[i].Path
+			}
+			l.ephemerals[strings.Clone(path)] = o.session
+		}
+	}
+}
+
+// end notes that an entry is applied.
+func (l *ledger) end(m *member, e *entry, count int, view storage.View) {
+	digest, zxid := view.Digest(), view.Zxid()
+	if e.ended && (e.digest != digest || e.zxid != zxid) || len(e.results) != count {
+		l.w.fail("member %d: after entry %d the digest is %x, the zxid %d, with %d results; on others %x, %d, %d",
+			m.id, e.index, digest, zxid, count, e.digest, e.zxid, len(e.results))
+	}
+	if !e.ended {
+		e.digest, e.zxid, e.ended = digest, zxid, true
+		l.checkClosed(e, view)
+	}
+	l.known = max(l.known, zxid)
+	l.w.trace.note(l.w.now, "apply", m.id, e.index, e.term, digest, uint64(zxid))
+}
+
+// checkClosed checks that the sessions that an entry has ended are gone with all they owned.
+func (l *ledger) checkClosed(e *entry, view storage.View) {
+	if len(e.data) == 0 {
+		return
+	}
+	reader, err := storage.NewEntryReader(e.data)
+	if err != nil {
+		l.w.fail("entry %d: %w", e.index, err)
+		return
+	}
+	var p storage.Proposal
+	for reader.Next(&p) {
+		if p.Op != jute.OpCloseSession {
+			continue
+		}
+		if p.Xid == expiryXid {
+			l.w.report.Expired++
+		}
+		if _, there := view.Session(p.Session); there {
+			l.w.fail("entry %d has closed session %#x, and it is there", e.index, uint64(p.Session))
+		}
+		if left := view.EphemeralsOf(p.Session, "/", nil); len(left) > 0 {
+			l.w.fail("entry %d has closed session %#x, and its ephemerals are there: %v", e.index,
+				uint64(p.Session), left)
+		}
+	}
+}
+
+// observed counts what a member's observer is told.
+func (l *ledger) observed(m *member, r *storage.Result) {
+	k := m.machine
+	if k.observed >= len(k.results) || k.results[k.observed] != hashResult(r) {
+		l.w.fail("member %d: the observer is told %v of session %#x, which is not the next result", m.id, r.Op,
+			uint64(r.Session))
+	}
+	k.observed++
+}
+
+// restored compares a state that has come by a snapshot with that of the entry it claims to be of.
+func (l *ledger) restored(m *member) {
+	view := m.machine.View()
+	defer view.Close()
+	index := view.AppliedIndex()
+	l.w.trace.note(l.w.now, "restored", m.id, index, view.Digest())
+	e := l.at(index)
+	if e == nil || !e.ended {
+		l.w.fail("member %d: a snapshot of entry %d, which nobody has applied", m.id, index)
+		return
+	}
+	if e.digest != view.Digest() || e.zxid != view.Zxid() {
+		l.w.fail("member %d: a snapshot of entry %d has digest %x and zxid %d, the log %x and %d", m.id, index,
+			view.Digest(), view.Zxid(), e.digest, e.zxid)
+	}
+}
+
+// firstMatch returns the first change after since that a watch waits for.
+func (l *ledger) firstMatch(key watchKey, since jute.Zxid) (change, bool) {
+	list := l.changes[key.path]
+	at, _ := slices.BinarySearchFunc(list, since+1, func(c change, z jute.Zxid) int { return cmp.Compare(c.zxid, z) })
+	for _, c := range list[at:] {
+		if c.kind == jute.EventNodeDeleted || key.children == (c.kind == jute.EventNodeChildrenChanged) {
+			return c, true
+		}
+	}
+	return change{}, false
+}
+
+// machine is a member's state machine, watched.
+type machine struct {
+	*storage.Machine
+	m        *member
+	results  []uint64 // of the entry that is applied
+	observed int      // how many of them the observer was told
+}
+
+// Apply implements quorum.Machine.
+func (k *machine) Apply(index, term uint64, data []byte, sink storage.Sink) error {
+	l := k.m.w.ledger
+	if before := k.AppliedIndex(); index != before+1 && before != 0 {
+		l.w.fail("member %d applies entry %d after %d", k.m.id, index, before)
+	}
+	e := l.begin(k.m, index, term, data)
+	k.results, k.observed = k.results[:0], 0
+	if err := k.Machine.Apply(index, term, k.tamper(data), tee{k, e, sink}); err != nil {
+		return err
+	}
+	if k.observed != len(k.results) {
+		l.w.fail("member %d: the observer is told %d of the %d results of entry %d", k.m.id, k.observed, len(k.results),
+			index)
+	}
+	view := k.View()
+	defer view.Close()
+	l.end(k.m, e, len(k.results), view)
+	return nil
+}
+
+// tamper returns what a plant makes of an entry.
+func (k *machine) tamper(data []byte) []byte {
+	plant := k.m.w.cfg.Plant
+	all := plant == PlantCloseIgnored
+	one := k.m.id == 2 && (plant == PlantEphemeralStays || plant == PlantClockInApply)
+	if len(data) == 0 || !all && !one {
+		return data
+	}
+	reader, err := storage.NewEntryReader(data)
+	if err != nil {
+		return data
+	}
+	out := storage.AppendEntryHeader(nil, reader.Origin, reader.Batch)
+	var p storage.Proposal
+	for reader.Next(&p) {
+		switch {
+		case plant == PlantClockInApply:
+			p.Time = k.m.time()
+		case p.Op == jute.OpCloseSession:
+			p.Op, p.Code, p.Body = jute.OpError, jute.OK, nil
+		}
+		out = storage.AppendProposal(out, &p)
+	}
+	return out
+}
+
+// tee hands results to the ledger, and then on.
+type tee struct {
+	k    *machine
+	e    *entry
+	sink storage.Sink
+}
+
+// Result implements storage.Sink.
+func (t tee) Result(origin, batch uint64, n int, r *storage.Result) {
+	t.k.results = append(t.k.results, hashResult(r))
+	t.k.m.w.ledger.result(t.k.m, t.e, n, r)
+	t.sink.Result(origin, batch, n, r)
+}
+
+// hashResult is a hash of all that a result says.
+func hashResult(r *storage.Result) uint64 {
+	h := mix(hashString(r.Path), uint64(r.Op))
+	for _, n := range [...]uint64{uint64(r.Session), uint64(r.Xid), uint64(r.Zxid), uint64(r.Code)} {
+		h = mix(h, n)
+	}
+	h = hashStat(h, &r.Stat)
+	for i := range r.Ops {
+		o := &r.Ops[i]
+		h = hashStat(mix(mix(h, uint64(o.Op)), uint64(o.Code)), &o.Stat) ^ hashString(o.Path)
+	}
+	for i := range r.Events {
+		h = mix(mix(h, uint64(r.Events[i].Type)), uint64(r.Events[i].Zxid)) ^ hashString(r.Events[i].Path)
+	}
+	for _, s := range [...]*storage.SessionInfo{r.NewSession, r.ClosedSession} {
+		if s != nil {
+			h = mix(mix(h, uint64(s.ID)), s.Owner) ^ uint64(s.TimeoutMillis)
+		}
+		h = mix(h, 1)
+	}
+	return h
+}
+
+// mix adds a number to a hash.
+func mix(h, n uint64) uint64 {
+	h = (h ^ n) * 0x9e3779b97f4a7c15
+	return h ^ h>>32
+}
+
+// hashBytes and hashString are hashes of contents.
+func hashBytes(b []byte) uint64  { return xxhash.Sum64(b) }
+func hashString(s string) uint64 { return xxhash.Sum64String(s) }

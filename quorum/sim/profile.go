@@ -1,0 +1,83 @@
+package sim
+
+import (
+	"time"
+
+	"zkd/storage"
+)
+
+// profile is the kind of a run: how many members, how long, which faults.
+type profile struct {
+	participants, observers, reserves, clients int
+
+	chaos      time.Duration
+	ops        int
+	dataMax    int // bytes
+	thinkMax   time.Duration
+	timeoutMin time.Duration // of sessions
+	moves      bool          // clients move and close their sessions of their own will
+
+	tick          time.Duration
+	electionTicks int
+	maxEntryBytes int
+	tailEntries   uint64
+	lagBytes      int64
+	flushInterval time.Duration
+	founding      []byte
+
+	latencyMax  time.Duration // of frames in general
+	fsyncMax    time.Duration // in general
+	fullPercent int           // of frames that find a full queue
+	wild        bool          // frames are lost, repeated and overtaken
+	skewMax     time.Duration // of clocks
+
+	faultGap time.Duration // between faults, about
+	faults   []fault
+}
+
+// drawProfile draws the kind of a run.
+func drawProfile(w *world) profile {
+	p := profile{
+		participants: 3, reserves: w.rng.IntN(3), clients: 2 + w.rng.IntN(4),
+		chaos: w.between(2*time.Second, 6*time.Second), ops: 100 + w.rng.IntN(300), dataMax: 1 + w.rng.IntN(200),
+		thinkMax:   w.between(5*time.Millisecond, 60*time.Millisecond),
+		timeoutMin: w.between(300*time.Millisecond, 4*time.Second),
+		moves:      w.chance(80),
+		tick:       20 * time.Millisecond, electionTicks: 10,
+		maxEntryBytes: 256 + w.rng.IntN(4<<10), tailEntries: uint64(2 + w.rng.IntN(40)), lagBytes: 256,
+		flushInterval: w.between(100*time.Millisecond, 2*time.Second),
+		latencyMax:    w.between(100*time.Microsecond, 4*time.Millisecond),
+		fsyncMax:      w.between(200*time.Microsecond, 4*time.Millisecond),
+		faultGap:      w.between(50*time.Millisecond, 1000*time.Millisecond),
+	}
+	if w.chance(30) {
+		p.participants = 5
+	}
+	if w.chance(30) {
+		p.observers = 1 + w.rng.IntN(2)
+	}
+	if w.chance(30) {
+		p.lagBytes = 64 << 10
+	}
+	if w.chance(20) {
+		p.fullPercent = 3
+	}
+	if w.chance(30) {
+		p.skewMax = 10 * time.Second
+	}
+	p.wild = w.chance(20)
+	if w.cfg.Participants > 0 {
+		p.participants, p.observers = w.cfg.Participants, w.cfg.Observers
+	}
+	if w.cfg.Chaos > 0 {
+		p.chaos = w.cfg.Chaos
+	}
+	if w.cfg.Ops > 0 {
+		p.ops = w.cfg.Ops
+	}
+	p.faults = w.drawFaults(p.reserves > 0)
+	found := storage.FoundTxn{Config: []byte("simulated")}
+	found.ClusterID[0], found.ClusterID[15] = 1, byte(w.rng.Uint32())
+	p.founding = found.Append(nil)
+	return p
+}
