@@ -1,7 +1,7 @@
 # What contributors do, one line each. make without a target lists them; .ci/run runs what must pass.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test quick race fuzz lint fmt generate compat rules bench diff kill model ci
+.PHONY: help build run test quick race fuzz lint fmt generate compat rules bench diff kill model sim faults failover ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,15 @@ kill: ## 200 rounds of kill -9 under write load
 
 model: ## a million random operations on storage and on its oracle
 	ZKD_MODEL_OPS=1000000 go test -timeout 60m -run Oracle ./storage
+
+sim: ## simulate whole ensembles under 2,000 seeds; ZKD_SIM_FIRST_SEED begins elsewhere
+	ZKD_SIM_SEEDS=$${ZKD_SIM_SEEDS:-2000} go test -timeout 90m -run TestSeeds ./quorum/sim
+
+faults: ## an hour of faults on real processes of an ensemble, with a check of what clients saw
+	ZKD_FAULTS=$${ZKD_FAULTS:-60m} go test -v -timeout 90m -run TestFaults ./compat-tests/faults
+
+failover: ## the gap in writes when the leader ends, and three servers under load, beside the real server
+	go run ./cmd/zkd bench compare --servers 3 --loads failover,write:64x1,write:32x100,read:64x1,read:32x100,beside
 
 ci: ## run what must pass, as a fresh clone would
 	bash .ci/run

@@ -4,9 +4,11 @@ import (
 	_ "embed"
 	"os"
 	"regexp"
+	"strconv"
 	"testing"
 	"time"
 
+	"zkd/compat-tests/ensemble"
 	"zkd/compat-tests/target"
 )
 
@@ -17,6 +19,12 @@ var pom string
 
 var outcome = regexp.MustCompile(`(?m)^(PASS|FAIL) ([a-z/-]+)(.*)$`)
 
+// ensembleSeconds is how long each recipe runs while servers are killed, ensembleChecks the number of them.
+const (
+	ensembleSeconds = 10
+	ensembleChecks  = 3
+)
+
 // checksMin guards against a program that ends early and quietly.
 const checksMin = 33
 
@@ -25,12 +33,35 @@ func TestRecipes(t *testing.T) {
 	target.Require(t, target.Java, target.Maven)
 	server := target.Start(t, target.Options{JVMFlags: []string{"-Dznode.container.checkIntervalMs=500"}})
 	proxy := target.StartProxy(t, server.Addr)
+	run(t, checksMin, program(t, server.Addr, proxy.Addr, proxy.CutServer(t)))
+}
+
+// TestEnsemble runs recipes on three servers, which are killed in turn and started again.
+func TestEnsemble(t *testing.T) {
+	target.Require(t, target.Java, target.Maven)
+	e := ensemble.Start(t, ensemble.Options{})
+	client := program(t, e.Hosts(), strconv.Itoa(ensembleSeconds))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		run(t, ensembleChecks, client)
+	}()
+	t.Logf("servers were killed %d times", e.KillInTurn(done))
+	<-done // had KillInTurn ended early
+}
+
+// program is the client program with its arguments.
+func program(t *testing.T, args ...string) target.Client {
+	t.Helper()
 	argv := append([]string{"java"}, target.JVMOptions(t)...)
-	out, err := target.Client{
-		Argv: append(argv, "-cp", target.JavaClasses(t, "src", target.Classpath(t, pom)), "-Dcompat.loglevel=OFF",
-			"Main", server.Addr, proxy.Addr, proxy.CutServer(t)),
-		Within: 4 * time.Minute,
-	}.Run(t)
+	argv = append(argv, "-cp", target.JavaClasses(t, "src", target.Classpath(t, pom)), "-Dcompat.loglevel=OFF", "Main")
+	return target.Client{Argv: append(argv, args...), Within: 4 * time.Minute}
+}
+
+// run runs a client program and makes each of its checks a subtest; there must be as many as the least.
+func run(t *testing.T, least int, client target.Client) {
+	t.Helper()
+	out, err := client.Run(t)
 	checks := outcome.FindAllStringSubmatch(out, -1)
 	for _, check := range checks {
 		t.Run(check[2], func(t *testing.T) {
@@ -40,7 +71,7 @@ func TestRecipes(t *testing.T) {
 			t.Log(check[3]) // how long it took
 		})
 	}
-	if err != nil || len(checks) < checksMin {
-		t.Errorf("the program ended with %v after %d checks, of at least %d", err, len(checks), checksMin)
+	if err != nil || len(checks) < least {
+		t.Errorf("the program ended with %v after %d checks, of at least %d", err, len(checks), least)
 	}
 }

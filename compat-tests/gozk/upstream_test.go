@@ -1,7 +1,6 @@
 package gozk_test
 
 import (
-	"bufio"
 	"fmt"
 	"io/fs"
 	"os"
@@ -57,12 +56,9 @@ func TestUpstreamSuite(t *testing.T) {
 	target.Require(t, target.ToolsOf(kind)...)
 	binary := buildSuite(t)
 	out, err := target.Client{
-		Argv: []string{
-			binary, "-test.v", "-test.timeout=" + suiteWithin.String(),
-			"-test.skip=^(" + strings.Join(excluded(t), "|") + ")$",
-		},
+		Argv:   []string{binary, "-test.v", "-test.timeout=" + suiteWithin.String()},
 		Dir:    filepath.Dir(binary),
-		Env:    []string{"ZOOKEEPER_BIN_PATH=" + serverScript(t, kind)},
+		Env:    []string{"ZOOKEEPER_BIN_PATH=" + serverScript(t, kind), "ZK_VERSION=" + target.ServerVersion},
 		Within: suiteWithin + time.Minute,
 	}.Run(t)
 	ran := result.FindAllStringSubmatch(out, -1)
@@ -72,7 +68,7 @@ func TestUpstreamSuite(t *testing.T) {
 			case "FAIL":
 				t.Errorf("failed after %s s; the output of the suite is below", test[3])
 			case "SKIP":
-				t.Errorf("skipped itself; list it in excluded.txt with the reason")
+				t.Errorf("skipped itself; give it what it needs")
 			}
 		})
 	}
@@ -80,27 +76,6 @@ func TestUpstreamSuite(t *testing.T) {
 		t.Errorf("the suite ended with %v after %d tests", err, len(ran))
 	}
 	t.Logf("%d tests of the client's suite ran against %s", len(ran), kind)
-}
-
-// TestExcludedExist keeps the list honest: a name that no longer exists excludes nothing.
-func TestExcludedExist(t *testing.T) {
-	sources, err := filepath.Glob(filepath.Join(moduleDir(t), "*_test.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all strings.Builder
-	for _, source := range sources {
-		text, err := os.ReadFile(source)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all.Write(text)
-	}
-	for _, name := range excluded(t) {
-		if !strings.Contains(all.String(), "func "+name+"(t *testing.T)") {
-			t.Errorf("excluded.txt names %s, which the suite does not have", name)
-		}
-	}
 }
 
 // buildSuite copies the client's module, replaces the one call and compiles its tests.
@@ -160,27 +135,6 @@ func moduleDir(t *testing.T) string {
 		t.Fatalf("find %s: %v (go mod download fetches it)", clientModule, err)
 	}
 	return strings.TrimSpace(string(out))
-}
-
-func excluded(t *testing.T) []string {
-	t.Helper()
-	file, err := os.Open(filepath.Join("testdata", "excluded.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close() //nolint:errcheck // read only
-	var names []string
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		name, reason, _ := strings.Cut(lines.Text(), " ")
-		if strings.HasPrefix(name, "#") || name == "" {
-			continue
-		}
-		if strings.TrimSpace(reason) == "" {
-			t.Fatalf("excluded.txt gives no reason for %s", name)
-		}
-		names = append(names, name)
-	}
-	return names
 }
 
 func write(t *testing.T, path, content string, mode fs.FileMode) {

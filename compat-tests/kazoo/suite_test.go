@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,14 +20,15 @@ func TestMain(m *testing.M) { os.Exit(target.Main(m, "kazoo")) }
 
 // suiteWithin bounds Kazoo's own suite, testWithin each of its tests, which Kazoo's own project bounds with 180 s.
 const (
-	suiteWithin = 9 * time.Minute
+	suiteWithin = 12 * time.Minute
 	testWithin  = 60 * time.Second
 )
 
 // result matches a line of pytest's report: outcome and test.
 var result = regexp.MustCompile(`(?m)^(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS) (\S+)`)
 
-// TestUpstreamSuite runs Kazoo's own tests. Each becomes a subtest here.
+// TestUpstreamSuite runs Kazoo's own tests, on three servers. Each becomes a subtest here. One that fails is run once
+// more, alone: some give a server a tenth of a second, which a busy machine does not always have.
 func TestUpstreamSuite(t *testing.T) {
 	kind := target.Selected(t)
 	target.Require(t, append(target.ToolsOf(kind), target.Python)...)
@@ -36,40 +38,96 @@ func TestUpstreamSuite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	argv := []string{
-		filepath.Join(env, "bin", "python"), "-m", "pytest", "-rA", "-q", "--color=no", "--tb=short",
-		"--show-capture=no",
-		"-p", "no:cacheprovider", "-p", "no:logging", fmt.Sprintf("--timeout=%d", int(testWithin.Seconds())),
-		"-W", "ignore", "--durations=15", "--rootdir=" + packages,
-	}
+	var all []string
 	for _, test := range excluded(t) {
-		argv = append(argv, "--deselect=kazoo/tests/"+test)
+		all = append(all, "--deselect=kazoo/tests/"+test)
 	}
-	out, err := target.Client{
-		Argv: append(argv, filepath.Join("kazoo", "tests")),
-		Dir:  packages,
-		Env: []string{
-			"PATH=" + javaScript(t, kind) + string(os.PathListSeparator) + os.Getenv("PATH"),
-			"ZOOKEEPER_VERSION=" + target.ServerVersion,
-			"ZOOKEEPER_CLASSPATH=unused",
-			"ZOOKEEPER_CLUSTER_SIZE=1",
-			fmt.Sprintf("ZOOKEEPER_PORT_OFFSET=%d", target.FreePort(t)),
-			"CI=", // Kazoo's tests read it as the Kazoo project's CI
-		},
-		Within: suiteWithin,
-	}.Run(t)
-	ran := result.FindAllStringSubmatch(out, -1)
+	suite := suite{t: t, kind: kind, python: filepath.Join(env, "bin", "python"), packages: packages}
+	ran := suite.run(append(all, filepath.Join("kazoo", "tests")))
+	failed := slices.DeleteFunc(slices.Clone(ran), func(test outcome) bool { return !test.failed() })
+	second := map[string]bool{} // whether a test failed again
+	if n := len(failed); n > 0 && n <= secondTriesMax {
+		ids := make([]string, n)
+		for i, test := range failed {
+			ids[i] = test.id
+			second[test.id] = true
+		}
+		again := suite.run(ids)
+		for _, test := range again {
+			second[test.id] = false
+		}
+		for _, test := range again { // one that passes may yet fail when it cleans up
+			second[test.id] = second[test.id] || test.failed()
+		}
+	}
 	for _, test := range ran {
-		t.Run(strings.TrimPrefix(test[2], "kazoo/tests/"), func(t *testing.T) {
-			if test[1] == "FAILED" || test[1] == "ERROR" {
-				t.Error(test[1], "see the output of the suite below")
+		t.Run(strings.TrimPrefix(test.id, "kazoo/tests/"), func(t *testing.T) {
+			again, tried := second[test.id]
+			switch {
+			case test.failed() && (again || !tried):
+				t.Error(test.word, "see the output of the suite below")
+			case test.failed():
+				t.Log("passed at the second try")
 			}
 		})
 	}
-	if err != nil || len(ran) == 0 {
-		t.Errorf("the suite ended with %v after %d tests", err, len(ran))
+	if len(ran) == 0 {
+		t.Error("the suite ran no test")
 	}
-	t.Logf("%d tests of Kazoo's suite ran against %s", len(ran), kind)
+	t.Logf("%d tests of Kazoo's suite ran against %s, %d of them twice", len(ran), kind, len(failed))
+}
+
+// secondTriesMax bounds the tests that are run once more: if more fail, the machine is not the reason.
+const secondTriesMax = 5
+
+// kazooPorts is what Kazoo's harness takes for three servers: ten each.
+const kazooPorts = 40
+
+// outcome is what pytest says of one test.
+type outcome struct{ word, id string }
+
+func (o outcome) failed() bool { return o.word == "FAILED" || o.word == "ERROR" }
+
+// suite runs Kazoo's tests.
+type suite struct {
+	t        *testing.T
+	kind     target.Kind
+	python   string
+	packages string // the folder that holds kazoo
+}
+
+// run runs what args of pytest name, on servers of its own. An end of pytest that no test explains fails the test.
+func (s *suite) run(args []string) []outcome {
+	s.t.Helper()
+	argv := []string{
+		s.python, "-m", "pytest", "-rA", "-q", "--color=no", "--tb=short", "--show-capture=no",
+		"-p", "no:cacheprovider", "-p", "no:logging", fmt.Sprintf("--timeout=%d", int(testWithin.Seconds())),
+		"-W", "ignore", "--durations=15", "--rootdir=" + s.packages,
+	}
+	out, err := target.Client{
+		Argv: append(argv, args...),
+		Dir:  s.packages,
+		Env: []string{
+			"PATH=" + javaScript(s.t, s.kind) + string(os.PathListSeparator) + os.Getenv("PATH"),
+			"ZOOKEEPER_VERSION=" + target.ServerVersion,
+			"ZOOKEEPER_CLASSPATH=unused",
+			"ZOOKEEPER_CLUSTER_SIZE=3",
+			fmt.Sprintf("ZOOKEEPER_PORT_OFFSET=%d", target.FreePorts(s.t, kazooPorts)[0]),
+			"CI=", // Kazoo's tests read it as the Kazoo project's CI
+		},
+		Within: suiteWithin,
+	}.Run(s.t)
+	var ran []outcome
+	explained := err == nil
+	for _, match := range result.FindAllStringSubmatch(out, -1) {
+		test := outcome{match[1], match[2]}
+		ran = append(ran, test)
+		explained = explained || test.failed()
+	}
+	if !explained {
+		s.t.Errorf("the suite ended with %v after %d tests", err, len(ran))
+	}
+	return ran
 }
 
 // TestExcludedExist keeps the list honest: a name that no longer exists excludes nothing.

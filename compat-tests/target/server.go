@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -50,6 +51,8 @@ type Options struct {
 	Kind     Kind              // default: Selected
 	Config   map[string]string // zoo.cfg keys that replace standard ones; an empty value removes the key
 	JVMFlags []string          // -Dname=value properties that zoo.cfg cannot hold; zkd gets them as SERVER_JVMFLAGS
+	Addr     string            // host:port of the client port; default: a free port of the loopback address
+	Wrap     []string          // a command that becomes the one after it, such as "ip netns exec NAME"
 }
 
 // Server is a running server process. Its methods are for the test's own goroutine.
@@ -60,8 +63,9 @@ type Server struct {
 
 	tb     testing.TB
 	cmd    *exec.Cmd
-	exited chan struct{} // closed once cmd has been waited for
+	exited chan struct{} // closed once cmd has been waited for; nil before the first start and after the end
 	flags  []string
+	wrap   []string
 }
 
 // Selected returns the kind that ZKD_COMPAT_TARGET names, zkd when it is not set. An unknown value fails the test.
@@ -83,12 +87,22 @@ func Selected(tb testing.TB) Kind {
 // missing.
 func Start(tb testing.TB, o Options) *Server {
 	tb.Helper()
+	s := New(tb, o)
+	s.Restart()
+	return s
+}
+
+// New prepares what Start starts: the directory with its zoo.cfg. Restart or Launch start it.
+func New(tb testing.TB, o Options) *Server {
+	tb.Helper()
 	if o.Kind == "" {
 		o.Kind = Selected(tb)
 	}
 	Require(tb, ToolsOf(o.Kind)...)
-	s := &Server{Dir: tb.TempDir(), Kind: o.Kind, tb: tb, flags: o.JVMFlags}
-	s.Addr = net.JoinHostPort("127.0.0.1", fmt.Sprint(FreePort(tb)))
+	if o.Addr == "" {
+		o.Addr = net.JoinHostPort("127.0.0.1", fmt.Sprint(FreePort(tb)))
+	}
+	s := &Server{Addr: o.Addr, Dir: tb.TempDir(), Kind: o.Kind, tb: tb, flags: o.JVMFlags, wrap: o.Wrap}
 	if err := os.WriteFile(s.configPath(), zooCfg(s, o.Config), 0o600); err != nil {
 		tb.Fatal(err)
 	}
@@ -98,7 +112,6 @@ func Start(tb testing.TB, o Options) *Server {
 			tb.Logf("end of the log of %s:\n%s", s.Kind, s.LogTail(60))
 		}
 	})
-	s.Restart()
 	return s
 }
 
@@ -111,8 +124,20 @@ func (s *Server) Port() string {
 // Restart starts the server again on the data it has, after Stop or Kill9, and returns once it answers.
 func (s *Server) Restart() {
 	s.tb.Helper()
+	s.Launch()
+	s.awaitAnswer()
+}
+
+// Launch starts the server on the data it has and returns at once: a server of several answers only when enough of
+// the others are there. It does nothing when the server is running.
+func (s *Server) Launch() {
+	s.tb.Helper()
+	if s.Running() {
+		return
+	}
 	argv, env := Command(s.tb, s.Kind, s.configPath(), s.flags)
-	log, err := os.OpenFile(s.logPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	argv = append(slices.Clone(s.wrap), argv...)
+	log, err := os.OpenFile(s.LogPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		s.tb.Fatal(err)
 	}
@@ -130,8 +155,26 @@ func (s *Server) Restart() {
 		_ = cmd.Wait() // a killed server has an error here
 		close(exited)
 	}(s.cmd, s.exited)
-	s.awaitAnswer()
 }
+
+// Running reports whether the process is there, paused or not.
+func (s *Server) Running() bool {
+	if s.exited == nil {
+		return false
+	}
+	select {
+	case <-s.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// Pause stops the process where it is (SIGSTOP); its connections stay open. Resume lets it go on.
+func (s *Server) Pause() { _ = s.cmd.Process.Signal(syscall.SIGSTOP) } // it may have ended
+
+// Resume ends a Pause.
+func (s *Server) Resume() { _ = s.cmd.Process.Signal(syscall.SIGCONT) } // it may have ended
 
 // Stop ends the server with SIGTERM, and with SIGKILL if it does not go in time. It does nothing when the server is
 // not running.
@@ -142,7 +185,7 @@ func (s *Server) Kill9() { s.end(syscall.SIGKILL) }
 
 // LogTail returns the last lines of what the server has printed.
 func (s *Server) LogTail(lines int) string {
-	text, err := os.ReadFile(s.logPath())
+	text, err := os.ReadFile(s.LogPath())
 	if err != nil {
 		return err.Error()
 	}
@@ -151,8 +194,11 @@ func (s *Server) LogTail(lines int) string {
 }
 
 // FourLetterWord sends word and returns all of the answer.
-func (s *Server) FourLetterWord(word string) (string, error) {
-	conn, err := net.DialTimeout("tcp", s.Addr, dialWithin)
+func (s *Server) FourLetterWord(word string) (string, error) { return FourLetterWord(s.Addr, word) }
+
+// FourLetterWord sends word to a client port and returns all of the answer, within two seconds.
+func FourLetterWord(addr, word string) (string, error) {
+	conn, err := net.DialTimeout("tcp", addr, dialWithin)
 	if err != nil {
 		return "", err
 	}
@@ -167,8 +213,10 @@ func (s *Server) FourLetterWord(word string) (string, error) {
 	return string(answer), err
 }
 
+// LogPath is where the server's output goes, over all of its starts.
+func (s *Server) LogPath() string { return filepath.Join(s.Dir, "server.log") }
+
 func (s *Server) configPath() string { return filepath.Join(s.Dir, "zoo.cfg") }
-func (s *Server) logPath() string    { return filepath.Join(s.Dir, "server.log") }
 
 func (s *Server) awaitAnswer() {
 	s.tb.Helper()
@@ -194,6 +242,9 @@ func (s *Server) awaitAnswer() {
 func (s *Server) end(signal syscall.Signal) {
 	if s.exited == nil {
 		return
+	}
+	if signal == syscall.SIGTERM {
+		s.Resume() // a paused process takes no SIGTERM
 	}
 	_ = s.cmd.Process.Signal(signal) // it may have ended by itself
 	timer := time.NewTimer(stopWithin)
@@ -239,6 +290,41 @@ func FreePort(tb testing.TB) int {
 	}
 	defer l.Close() //nolint:errcheck // nothing was accepted
 	return l.Addr().(*net.TCPAddr).Port
+}
+
+// The ports that FreePorts chooses from: below those that the kernel gives to outgoing connections (32768 on Linux), so
+// that none of them takes the port of a server that is down for a moment.
+const (
+	freePortsFrom = 17_000
+	freePortsTo   = 32_000
+	freePortsTry  = 100
+)
+
+// FreePorts returns n ports in a row of which each was free a moment ago, and which no outgoing connection gets.
+func FreePorts(tb testing.TB, n int) []int {
+	tb.Helper()
+	for range freePortsTry {
+		first := freePortsFrom + rand.IntN(freePortsTo-freePortsFrom-n) //nolint:gosec // any will do
+		if ports := freeFrom(first, n); ports != nil {
+			return ports
+		}
+	}
+	tb.Fatalf("no %d free ports in a row between %d and %d", n, freePortsFrom, freePortsTo)
+	return nil
+}
+
+// freeFrom returns the n ports from first on, nil if one is taken.
+func freeFrom(first, n int) []int {
+	ports := make([]int, n)
+	for i := range ports {
+		ports[i] = first + i
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", fmt.Sprint(ports[i])))
+		if err != nil {
+			return nil
+		}
+		defer l.Close() //nolint:errcheck // nothing was accepted
+	}
+	return ports
 }
 
 // DigestOf returns what the digest scheme stores for user:password, as DigestAuthenticationProvider.generateDigest

@@ -11,7 +11,7 @@ import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.retry.RetryNTimes;
 
-/** usage: Main SERVER PROXY CUT. Prints "PASS name" or "FAIL name: why" for every check; exits with 1 if one failed. */
+/** usage: Main SERVER PROXY CUT, or Main SERVERS SECONDS for the recipes on an ensemble. Prints "PASS name" or "FAIL name: why" for every check; exits with 1 if one failed. */
 public final class Main {
     static final int WAIT_SECONDS = 20;
 
@@ -26,16 +26,23 @@ public final class Main {
     private Main() {}
 
     public static void main(String[] args) throws Exception {
-        server = args[0];
-        proxy = args[1];
-        cut = args[2];
         Map<String, Check> checks = new LinkedHashMap<>();
-        Framework.checks(checks);
-        Locks.checks(checks);
-        Leaders.checks(checks);
-        Values.checks(checks);
-        Caches.checks(checks);
-        Nodes.checks(checks);
+        int within = 2 * WAIT_SECONDS;
+        if (args.length == 2) {
+            int seconds = Integer.parseInt(args[1]);
+            within = seconds + 4 * WAIT_SECONDS;
+            Ensemble.checks(checks, args[0], seconds);
+        } else {
+            server = args[0];
+            proxy = args[1];
+            cut = args[2];
+            Framework.checks(checks);
+            Locks.checks(checks);
+            Leaders.checks(checks);
+            Values.checks(checks);
+            Caches.checks(checks);
+            Nodes.checks(checks);
+        }
         ExecutorService executor = Executors.newCachedThreadPool(r -> {
             Thread thread = new Thread(r);
             thread.setDaemon(true);
@@ -48,7 +55,7 @@ public final class Main {
                 executor.submit(() -> {
                     check.getValue().run();
                     return null;
-                }).get(2 * WAIT_SECONDS, TimeUnit.SECONDS);
+                }).get(within, TimeUnit.SECONDS);
                 System.out.println("PASS " + check.getKey() + " "
                     + TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - start) + " ms");
             } catch (Exception e) {

@@ -1,0 +1,35 @@
+package ensemble_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"zkd/compat-tests/ensemble"
+)
+
+// quickWithin bounds what follows a fault with the quick settings.
+const quickWithin = 60 * time.Second
+
+// TestFillDisk leaves no byte on a disk of a server's own, and all of them afterwards.
+func TestFillDisk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short was given")
+	}
+	if err := ensemble.Mountable(t); err != nil {
+		t.Skip(err)
+	}
+	s := ensemble.Prepare(t, ensemble.Options{Servers: 1, DiskBytes: 4 << 20}).Servers[0]
+	file := filepath.Join(s.DataDir(), "file")
+	s.FillDisk()
+	if err := os.WriteFile(file, make([]byte, 8192), 0o600); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("a write on a full disk: %v, want ENOSPC", err)
+	}
+	s.FreeDisk()
+	if err := os.WriteFile(file, make([]byte, 8192), 0o600); err != nil {
+		t.Error(err)
+	}
+}

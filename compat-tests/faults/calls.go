@@ -1,0 +1,132 @@
+package faults
+
+import (
+	"fmt"
+
+	"zkd/jute"
+)
+
+// The requests of the runs, over Session.Do. A Reply with a code other than OK is no error.
+
+var openACL = []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "world", ID: "anyone"}}}
+
+// SetData writes data if the znode has version, and returns its new Stat.
+func (s *Session) SetData(path, data string, version jute.Version) (Reply, jute.Stat, error) {
+	request := jute.SetDataRequest{Path: path, Data: []byte(data), Version: version}
+	reply, err := s.Do(jute.OpSetData, request.Append)
+	return reply, statOf(reply, err), err
+}
+
+// GetData reads; with watch set it leaves a watch.
+func (s *Session) GetData(path string, watch bool) (Reply, string, jute.Stat, error) {
+	request := jute.PathWatchRequest{Path: path, Watch: watch}
+	reply, err := s.Do(jute.OpGetData, request.Append)
+	var response jute.GetDataResponse
+	if err == nil && reply.Err == jute.OK {
+		if err := decode(reply.Body, response.Decode); err != nil {
+			return reply, "", jute.Stat{}, err
+		}
+		s.view(Watch{Path: path}, response.Stat.Mzxid, watch)
+	}
+	return reply, string(response.Data), response.Stat, err
+}
+
+// Children lists; with watch set it leaves a watch.
+func (s *Session) Children(path string, watch bool) (Reply, []string, jute.Stat, error) {
+	request := jute.PathWatchRequest{Path: path, Watch: watch}
+	reply, err := s.Do(jute.OpGetChildren2, request.Append)
+	var response jute.GetChildren2Response
+	if err == nil && reply.Err == jute.OK {
+		if err := decode(reply.Body, response.Decode); err != nil {
+			return reply, nil, jute.Stat{}, err
+		}
+		s.view(Watch{Path: path, Child: true}, response.Stat.Pzxid, watch)
+	}
+	return reply, response.Children, response.Stat, err
+}
+
+// Exists asks for the Stat of a znode.
+func (s *Session) Exists(path string) (Reply, jute.Stat, error) {
+	request := jute.PathWatchRequest{Path: path}
+	reply, err := s.Do(jute.OpExists, request.Append)
+	return reply, statOf(reply, err), err
+}
+
+// Create creates and returns the path that the znode was given.
+func (s *Session) Create(path, data string, mode jute.CreateMode) (Reply, string, error) {
+	request := jute.CreateRequest{Path: path, Data: []byte(data), ACL: openACL, Flags: mode}
+	reply, err := s.Do(jute.OpCreate, request.Append)
+	var response jute.CreateResponse
+	if err == nil && reply.Err == jute.OK {
+		err = decode(reply.Body, response.Decode)
+	}
+	return reply, response.Path, err
+}
+
+// Delete deletes a znode of any version.
+func (s *Session) Delete(path string) (Reply, error) {
+	request := jute.PathVersionRequest{Path: path, Version: jute.AnyVersion}
+	return s.Do(jute.OpDelete, request.Append)
+}
+
+// CreateAll creates znodes in one multi.
+func (s *Session) CreateAll(paths ...string) (Reply, error) {
+	return s.Do(jute.OpMulti, func(b []byte) []byte {
+		for _, path := range paths {
+			header := jute.MultiHeader{Type: jute.OpCreate, Err: -1}
+			request := jute.CreateRequest{Path: path, ACL: openACL}
+			b = request.Append(header.Append(b))
+		}
+		return jute.AppendMultiEnd(b)
+	})
+}
+
+// AddAuth offers an identity.
+func (s *Session) AddAuth(scheme, auth string) (Reply, error) {
+	if s.conn == nil {
+		return Reply{}, ErrLost
+	}
+	packet := jute.AuthPacket{Scheme: scheme, Auth: []byte(auth)}
+	return s.exchange(jute.XidAuth, jute.OpAuth, packet.Append)
+}
+
+// Reconfig adds and removes servers, lines of a configuration and ids, and returns the new configuration.
+func (s *Session) Reconfig(joining, leaving string) (Reply, string, error) {
+	request := jute.ReconfigRequest{JoiningServers: joining, LeavingServers: leaving, CurConfigID: -1}
+	if joining == "" {
+		request.Nulls |= 1
+	}
+	if leaving == "" {
+		request.Nulls |= 2
+	}
+	request.Nulls |= 4 // no whole configuration
+	reply, err := s.Do(jute.OpReconfig, request.Append)
+	var response jute.GetDataResponse
+	if err == nil && reply.Err == jute.OK {
+		err = decode(reply.Body, response.Decode)
+	}
+	return reply, string(response.Data), err
+}
+
+// Sync waits until the server is where the leader was.
+func (s *Session) Sync(path string) (Reply, error) {
+	request := jute.PathRequest{Path: path}
+	return s.Do(jute.OpSync, request.Append)
+}
+
+func statOf(reply Reply, err error) jute.Stat {
+	var response jute.StatResponse
+	if err == nil && reply.Err == jute.OK {
+		_ = decode(reply.Body, response.Decode) // a short one shows as a version that cannot be
+	}
+	return response.Stat
+}
+
+func decode(body []byte, record func(*jute.Decoder)) error {
+	d := jute.NewDecoder(body)
+	record(&d)
+	if d.Err() != nil {
+		return fmt.Errorf("decode a reply: %w", d.Err())
+	}
+	return nil
+}

@@ -1,0 +1,378 @@
+package faults
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"zkd/compat-tests/ensemble"
+	"zkd/compat-tests/target"
+)
+
+func TestMain(m *testing.M) { os.Exit(target.Main(m, "faults")) }
+
+// The shape of a round. The whole of a round's history is checked at once, so it is kept short.
+const (
+	roundTime     = 20 * time.Second
+	rawClients    = 5
+	goClients     = 2
+	timeoutAsked  = 4 * time.Second
+	tick          = 500 * time.Millisecond
+	healedWithin  = 60 * time.Second // for every client to have a write acknowledged after the faults
+	diskBytes     = 512 << 20
+	doneMin       = 200              // in a round
+	rewatchWithin = 10 * time.Second // for all servers to hold the same tree
+)
+
+// TestFaults runs rounds of faults for ZKD_FAULTS, one of 20 s by default. ZKD_FAULTS_SEED repeats a schedule.
+func TestFaults(t *testing.T) {
+	seed, length := settings(t)
+	e, disks := start(t)
+	began := time.Now()
+	now := func() int64 { return int64(time.Since(began)) + 1 } // 0 means that a thing has not happened
+	var last *round
+	for n := 0; n == 0 || time.Since(began) < length; n++ {
+		r := &round{
+			t: t, e: e, n: n, seed: seed, now: now, history: NewHistory(), stop: make(chan struct{}),
+			root: fmt.Sprintf("/round%d", n),
+		}
+		r.nemesis = NewNemesis(t, e, r.random(0), now, disks)
+		r.run(func() { r.nemesis.Run(min(roundTime, max(length-time.Since(began), time.Second))) })
+		if t.Failed() {
+			return
+		}
+		last = r
+	}
+	last.clients = nil // their sessions are closed
+	last.compare("/")
+	if t.Failed() {
+		last.report()
+	}
+}
+
+// TestRollingRestart stops and starts each server in turn, the leader first and then the leader last, under load: no
+// session is lost, no ephemeral goes, and no request fails but with its connection, where a client tries again.
+func TestRollingRestart(t *testing.T) {
+	seed, _ := settings(t)
+	target.Require(t)
+	e := ensemble.Start(t, ensemble.Options{})
+	began := time.Now()
+	now := func() int64 { return int64(time.Since(began)) + 1 }
+	r := &round{
+		t: t, e: e, seed: seed, now: now, history: NewHistory(), stop: make(chan struct{}), root: "/rolling",
+		stay: true,
+	}
+	r.nemesis = NewNemesis(t, e, r.random(0), now, false)
+	r.run(func() {
+		leader := e.AwaitLeader()
+		r.nemesis.Restart(leader)
+		r.awaitWrites()
+		for _, s := range e.Servers {
+			if s != e.AwaitLeader() {
+				r.nemesis.Restart(s)
+				r.awaitWrites()
+			}
+		}
+		r.nemesis.Restart(e.AwaitLeader())
+	})
+	for _, path := range r.history.paths {
+		if one := r.history.ephemerals[path]; one.Created == 0 || one.Expired != 0 {
+			t.Errorf("a session did not last: %+v", *one)
+		}
+	}
+	if len(r.history.paths) != rawClients {
+		t.Errorf("%d sessions were opened, want %d", len(r.history.paths), rawClients)
+	}
+}
+
+// settings reads the seed, of the clock by default, and how long the faults go on.
+func settings(t *testing.T) (seed uint64, length time.Duration) {
+	t.Helper()
+	seed, length = uint64(time.Now().UnixNano()), roundTime
+	var err error
+	if text := os.Getenv("ZKD_FAULTS_SEED"); text != "" {
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatalf("ZKD_FAULTS_SEED: %v", err)
+		}
+	}
+	if text := os.Getenv("ZKD_FAULTS"); text != "" {
+		if length, err = time.ParseDuration(text); err != nil {
+			t.Fatalf("ZKD_FAULTS: %v", err)
+		}
+	}
+	return seed, length
+}
+
+// start starts three servers and an observer on the best network and disks that the machine allows.
+func start(t *testing.T) (e *ensemble.Ensemble, disks bool) {
+	t.Helper()
+	o := ensemble.Options{
+		Network: ensemble.Isolated, Observers: 1, DiskBytes: diskBytes, Config: map[string]string{
+			"tickTime": fmt.Sprint(tick.Milliseconds()), "initLimit": "20", "syncLimit": "4",
+		},
+	}
+	target.Require(t)
+	if err := ensemble.Isolable(); err != nil || os.Getenv("ZKD_FAULTS_PROXIED") != "" {
+		t.Logf("lines are cut by proxies, not in network namespaces: %v", err)
+		o.Network = ensemble.Proxied
+	}
+	if err := ensemble.Mountable(t); err != nil {
+		t.Logf("no disk is filled: %v", err)
+		o.DiskBytes = 0
+	}
+	if target.Selected(t) == target.Zookeeper {
+		// It does not start again after it: "Unreasonable length" at the end of its log, where the disk was full.
+		t.Log("no disk is filled: ZooKeeper does not survive that")
+		o.DiskBytes = 0
+	}
+	return ensemble.Start(t, o), o.DiskBytes > 0
+}
+
+// round is one round of faults and its checks.
+type round struct {
+	t       *testing.T
+	e       *ensemble.Ensemble
+	n       int
+	seed    uint64
+	now     func() int64
+	root    string
+	history *History
+	nemesis *Nemesis
+	stay    bool // clients keep their sessions
+	stop    chan struct{}
+	clients []*Client
+	passed  bool
+}
+
+// random returns the source of part i of the round: 0 is the nemesis, then the clients.
+func (r *round) random(i int) *rand.Rand { return rand.New(rand.NewPCG(r.seed+uint64(r.n), uint64(i))) }
+
+func (r *round) options(i int, addrs []string, stop <-chan struct{}) SessionOptions {
+	return SessionOptions{
+		Addrs: addrs, Timeout: timeoutAsked, Rand: r.random(i), Now: r.now, Violated: r.history.Violated, Stop: stop,
+	}
+}
+
+// run lets clients work while harm is done, and checks what they saw.
+func (r *round) run(harm func()) {
+	r.t.Cleanup(func() { // however it ends
+		if r.t.Failed() && !r.passed {
+			r.report()
+		}
+	})
+	admin := r.open(r.e.Addrs())
+	if err := Plant(admin, r.root); err != nil {
+		r.t.Fatal(err)
+	}
+	_, _ = admin.Close() // it expires by itself else
+	var wg sync.WaitGroup
+	for i := 1; i <= rawClients; i++ {
+		c := NewClient(i, r.root, r.history, r.options(i, r.e.Addrs(), r.stop))
+		c.Stays = r.stay
+		r.clients = append(r.clients, c)
+		wg.Go(c.Run)
+	}
+	for i := rawClients + 1; i <= rawClients+goClients; i++ {
+		wg.Go(func() { RunGoZookeeper(i, r.root, r.history, r.options(i, r.e.Addrs(), r.stop)) })
+	}
+	func() {
+		defer wg.Wait() // whatever has failed
+		defer close(r.stop)
+		r.awaitWrites()
+		harm()
+		r.awaitWrites()
+	}()
+	r.finish()
+	r.check()
+	done, refused, unknown := r.history.Counts()
+	if done < doneMin && !r.stay { // who stays waits for writes of all clients between the restarts
+		r.t.Errorf("only %d operations were done: too few to show anything", done)
+	}
+	r.t.Logf("round %d, seed %d: %d operations done, %d refused, %d unknown\n%s",
+		r.n, r.seed+uint64(r.n), done, refused, unknown, r.nemesis.Schedule())
+	r.passed = !r.t.Failed()
+}
+
+// open opens a session of the checks' own.
+func (r *round) open(addrs []string) *Session {
+	r.t.Helper()
+	s, err := Open(r.options(1000, addrs, r.t.Context().Done()))
+	if err != nil {
+		r.t.Fatalf("no session on %v: %v", addrs, err)
+	}
+	return s
+}
+
+// awaitWrites returns once every client has had a write acknowledged that began after now, when all servers serve.
+func (r *round) awaitWrites() {
+	r.t.Helper()
+	began := r.now()
+	if why := ensemble.Await(healedWithin, func() (bool, string) {
+		for _, c := range r.clients {
+			if c.LastAck.Load() < began {
+				return false, fmt.Sprintf("client %d has no write acknowledged", c.id)
+			}
+		}
+		return true, ""
+	}); why != "" {
+		r.t.Errorf("%v after all servers serve: %s", healedWithin, why)
+	}
+}
+
+// finish looks at what is left on each server while the clients are quiet.
+func (r *round) finish() {
+	for _, c := range r.clients {
+		if err := c.Finish(); err != nil {
+			r.t.Error(err)
+		}
+	}
+	r.compare(r.root)
+	for _, c := range r.clients {
+		if err := c.Touch(); err != nil {
+			r.t.Error(err)
+		}
+		c.End()
+	}
+	s := r.open(r.e.Addrs())
+	defer s.Close() //nolint:errcheck // it expires by itself else
+	why := ensemble.Await(timeoutAsked+expirySlack, func() (bool, string) {
+		_, names, _, err := s.Children(ephemeralPath(r.root), false)
+		if err != nil {
+			err = s.Connect()
+		}
+		return err == nil && len(names) == 0, fmt.Sprintf("ephemerals without sessions are left: %v, %v", names, err)
+	})
+	if why != "" {
+		r.t.Error(why)
+	}
+}
+
+// compare holds the trees of the servers below root against each other, and against what was acknowledged.
+func (r *round) compare(root string) {
+	var trees []Tree
+	why := ensemble.Await(rewatchWithin, func() (bool, string) { // sessions expire meanwhile
+		trees = trees[:0]
+		for _, server := range r.e.Servers {
+			for _, c := range r.clients {
+				if err := c.Ping(); err != nil {
+					r.t.Error(err)
+				}
+			}
+			tree, err := r.tree(server, root)
+			if err != nil {
+				return false, err.Error()
+			}
+			trees = append(trees, tree)
+			if differences := CompareTrees(trees[0], tree); len(differences) > 0 {
+				return false, fmt.Sprintf("servers 1 and %d differ:\n%s", server.ID, strings.Join(differences, "\n"))
+			}
+		}
+		return true, ""
+	})
+	if why != "" {
+		r.t.Error(why)
+	}
+	for _, tree := range trees {
+		CheckKept(r.history.ops, tree, r.history.Violated)
+	}
+}
+
+// tree reads the tree of one server, and notes what it tells of registers and ephemerals.
+func (r *round) tree(server *ensemble.Server, root string) (Tree, error) {
+	s := r.open([]string{server.Addr})
+	defer s.Close() //nolint:errcheck // it expires by itself else
+	began := r.now()
+	tree, err := ReadTree(s, root)
+	if err != nil {
+		return nil, fmt.Errorf("read the tree of server %d: %w", server.ID, err)
+	}
+	ended := r.now()
+	for i := range registers {
+		path := registerPath(r.root, i)
+		node := tree[path]
+		r.history.Add(Op{
+			Client: 100 + server.ID, Kind: SyncRead, Path: path, Value: node.Data, Call: began, Ret: ended,
+			Outcome: Done, Version: node.Stat.Version, Mzxid: node.Stat.Mzxid,
+		})
+	}
+	for _, path := range r.history.paths {
+		node, present := tree[path]
+		r.history.See(Sighting{
+			Path: path, Call: began, Ret: ended, Present: present, Owner: node.Stat.EphemeralOwner, Addr: server.Addr,
+		})
+	}
+	return tree, nil
+}
+
+// check runs all checks on the history.
+func (r *round) check() {
+	h := r.history
+	CheckRegisters(h.ops, false, h.Violated, r.keep)
+	CheckRegisters(h.ops, true, r.syncViolated, r.keep)
+	CheckVersions(h.ops, h.Violated)
+	CheckZxids(h.ops, h.Violated)
+	CheckSessions(h.ops, h.Violated)
+	CheckNames(h.ops, h.Violated)
+	CheckEphemerals(h.ephemerals, h.sightings, tick, h.Violated)
+	for _, violation := range h.Violations() {
+		r.t.Error(violation)
+	}
+}
+
+// syncViolated notes that a sync and read was not linearizable. ZooKeeper does not promise that it is: its leader
+// answers a sync without asking whether it still leads (LeaderRequestProcessor, Leader.processSync). zkd does.
+func (r *round) syncViolated(format string, args ...any) {
+	if r.e.Servers[0].Kind == target.Zookeeper {
+		r.t.Logf("as ZooKeeper may: with sync, "+format, args...)
+		return
+	}
+	r.history.Violated("with sync, "+format, args...)
+}
+
+// keep writes the picture of what has no order.
+func (r *round) keep(info porcupine.LinearizationInfo) {
+	file := filepath.Join(r.folder(), fmt.Sprintf("round%d-%d.html", r.n, r.now()))
+	if err := porcupine.VisualizePath(model, info, file); err != nil {
+		r.t.Log(err)
+	}
+}
+
+// folder is where what explains a failure is kept.
+func (r *round) folder() string {
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("zkd-faults-%d", r.seed))
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		r.t.Log(err)
+	}
+	return dir
+}
+
+// report prints what repeats the round, and keeps the logs and the history.
+func (r *round) report() {
+	dir := r.folder()
+	for _, s := range r.e.Servers {
+		text, err := os.ReadFile(s.LogPath())
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, fmt.Sprintf("server%d.log", s.ID)), text, 0o600)
+		}
+		if err != nil {
+			r.t.Log(err)
+		}
+	}
+	var all strings.Builder
+	for _, op := range r.history.ops {
+		fmt.Fprintln(&all, op)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "history.txt"), []byte(all.String()), 0o600); err != nil {
+		r.t.Log(err)
+	}
+	r.t.Logf("round %d failed; its schedule comes back with ZKD_FAULTS_SEED=%d; logs and history are in %s\n%s",
+		r.n, r.seed+uint64(r.n), dir, r.nemesis.Schedule())
+}

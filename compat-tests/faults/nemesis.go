@@ -1,0 +1,205 @@
+package faults
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"zkd/compat-tests/ensemble"
+)
+
+// Nemesis does harm to an ensemble, as its seed says. It belongs to the test's goroutine.
+type Nemesis struct {
+	tb       testing.TB
+	e        *ensemble.Ensemble
+	rand     *rand.Rand
+	now      func() int64
+	faults   []fault
+	schedule []string
+	full     map[*ensemble.Server]bool // its disk was full: it may have ended
+}
+
+// fault does something to one server, which leads or does not, and returns what ends it.
+type fault struct {
+	name   string
+	leader bool
+	do     func(n *Nemesis, victim *ensemble.Server) (heal func())
+}
+
+// NewNemesis returns one that fills disks only if disks is set.
+func NewNemesis(tb testing.TB, e *ensemble.Ensemble, r *rand.Rand, now func() int64, disks bool) *Nemesis {
+	n := &Nemesis{tb: tb, e: e, rand: r, now: now, full: map[*ensemble.Server]bool{}}
+	n.faults = []fault{
+		{"kill -9 the leader", true, kill}, {"kill -9 a follower", false, kill}, {"kill -9 all", true, killAll},
+		{"stop the leader", true, stop}, {"stop a follower", false, stop},
+		{"pause the leader", true, pause}, {"pause a follower", false, pause},
+		{"cut off the leader", true, isolate}, {"cut off a follower", false, isolate},
+		{"cut what the leader sends", true, mute}, {"cut what the leader hears", true, deafen},
+		{"cut a line", false, cutLine},
+	}
+	if _, ok := e.Network.(ensemble.Worsener); ok {
+		n.faults = append(n.faults, fault{"slow down all lines", false, slowDown},
+			fault{"lose the leader's connections on one side", true, halfOpen})
+	}
+	if disks {
+		n.faults = append(n.faults, fault{"fill the leader's disk", true, fillDisk},
+			fault{"fill a follower's disk", false, fillDisk})
+	}
+	return n
+}
+
+// Schedule returns what was done, a line each.
+func (n *Nemesis) Schedule() string { return strings.Join(n.schedule, "\n") }
+
+// Run does one fault after another for d, and then heals all and returns once all servers serve.
+func (n *Nemesis) Run(d time.Duration) {
+	n.tb.Helper()
+	end := n.now() + int64(d)
+	n.wait(time.Second)
+	for n.now() < end && !n.tb.Failed() {
+		f := n.faults[n.rand.IntN(len(n.faults))]
+		victim := n.victim(f.leader)
+		hold := time.Duration(300+n.rand.IntN(3500)) * time.Millisecond
+		n.note("%s: server %d, for %v", f.name, victim.ID, hold)
+		heal := f.do(n, victim)
+		n.wait(hold)
+		heal()
+		n.note("healed")
+		n.wait(time.Duration(500+n.rand.IntN(3000)) * time.Millisecond)
+		n.launch()
+	}
+	n.note("the end")
+	n.e.StartAll()
+	n.note("all serve")
+}
+
+// Restart stops a server cleanly, starts it again, and returns once all serve.
+func (n *Nemesis) Restart(s *ensemble.Server) {
+	n.tb.Helper()
+	n.note("restart server %d, a %s", s.ID, s.Mode())
+	s.Stop()
+	n.note("stopped")
+	s.Launch()
+	n.e.AwaitServing(n.e.Servers...)
+	n.note("all serve")
+}
+
+// launch starts what a full disk has ended, and finds what has ended by itself.
+func (n *Nemesis) launch() {
+	n.tb.Helper()
+	for _, s := range n.e.Servers {
+		if s.Running() {
+			continue
+		}
+		if !n.full[s] {
+			n.tb.Errorf("server %d has ended by itself; the end of its log:\n%s", s.ID, s.LogTail(30))
+		}
+		s.Launch()
+	}
+	clear(n.full)
+}
+
+func (n *Nemesis) victim(leader bool) *ensemble.Server {
+	l := n.e.Leader()
+	if leader && l != nil {
+		return l
+	}
+	for {
+		if s := n.e.Servers[n.rand.IntN(len(n.e.Servers))]; s != l {
+			return s
+		}
+	}
+}
+
+func (n *Nemesis) note(format string, args ...any) {
+	n.schedule = append(n.schedule, fmt.Sprintf("%9.3f ", float64(n.now())/1e9)+fmt.Sprintf(format, args...))
+}
+
+func (n *Nemesis) wait(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	<-timer.C
+}
+
+func kill(_ *Nemesis, victim *ensemble.Server) func() {
+	victim.Kill9()
+	return victim.Launch
+}
+
+func killAll(n *Nemesis, _ *ensemble.Server) func() {
+	for _, s := range n.e.Servers {
+		s.Kill9()
+	}
+	return func() {
+		for _, s := range n.e.Servers {
+			s.Launch()
+		}
+	}
+}
+
+func stop(_ *Nemesis, victim *ensemble.Server) func() {
+	victim.Stop()
+	return victim.Launch
+}
+
+func pause(_ *Nemesis, victim *ensemble.Server) func() {
+	victim.Pause()
+	return victim.Resume
+}
+
+func isolate(n *Nemesis, victim *ensemble.Server) func() {
+	n.e.Isolate(victim.ID)
+	return n.e.Network.Heal
+}
+
+// mute cuts what the victim sends; it still hears the others.
+func mute(n *Nemesis, victim *ensemble.Server) func() {
+	for _, s := range n.e.Servers {
+		if s != victim {
+			n.e.Network.Cut(victim.ID, s.ID)
+		}
+	}
+	return n.e.Network.Heal
+}
+
+// deafen cuts what the victim hears.
+func deafen(n *Nemesis, victim *ensemble.Server) func() {
+	for _, s := range n.e.Servers {
+		if s != victim {
+			n.e.Network.Cut(s.ID, victim.ID)
+		}
+	}
+	return n.e.Network.Heal
+}
+
+// cutLine cuts the line between the victim and one other, in both directions; both reach the third.
+func cutLine(n *Nemesis, victim *ensemble.Server) func() {
+	other := n.e.Servers[(victim.ID+n.rand.IntN(len(n.e.Servers)-1))%len(n.e.Servers)]
+	n.e.Network.Cut(victim.ID, other.ID)
+	n.e.Network.Cut(other.ID, victim.ID)
+	return n.e.Network.Heal
+}
+
+// slowDown holds back what the servers send to each other, by less than a time-out.
+func slowDown(n *Nemesis, _ *ensemble.Server) func() {
+	n.e.Network.(ensemble.Worsener).Delay(time.Duration(10+n.rand.IntN(100)) * time.Millisecond)
+	return n.e.Network.Heal
+}
+
+// halfOpen closes the victim's ends of its connections; the others do not hear of it.
+func halfOpen(n *Nemesis, victim *ensemble.Server) func() {
+	for _, s := range n.e.Servers {
+		if s != victim {
+			n.e.Network.(ensemble.Worsener).HalfOpen(victim.ID, s.ID)
+		}
+	}
+	return n.e.Network.Heal
+}
+
+func fillDisk(n *Nemesis, victim *ensemble.Server) func() {
+	n.full[victim] = true
+	victim.FillDisk()
+	return victim.FreeDisk
+}

@@ -1,0 +1,203 @@
+package faults
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"zkd/jute"
+)
+
+// decideWithin bounds the search for an order of the operations on one register. What it does not find in time is a
+// violation: a shorter round is decided sooner.
+const decideWithin = 60 * time.Second
+
+// first is what every register holds at version 0.
+const first = "first"
+
+// register is a znode as the model sees it.
+type register struct {
+	version jute.Version
+	value   string
+}
+
+// model is one register with versions. An operation of unknown outcome may take effect at any time after its call, or
+// at the end, where nobody sees it.
+var model = porcupine.Model{
+	Init: func() any { return register{0, first} },
+	Step: func(state, input, _ any) (bool, any) {
+		r, op := state.(register), input.(Op)
+		next := register{r.version + 1, op.Value}
+		switch {
+		case op.Kind == SyncRead:
+			return r == register{op.Version, op.Value}, r
+		case op.Outcome == Refused:
+			return r.version != op.Expected, r
+		case op.Kind == Swap && r.version != op.Expected:
+			return op.Outcome == Unknown, r
+		case op.Outcome == Unknown:
+			return true, next
+		default:
+			return op.Version == next.version, next
+		}
+	},
+	DescribeOperation: func(input, _ any) string { return input.(Op).String() },
+	DescribeState:     func(state any) string { return fmt.Sprintf("%+v", state.(register)) },
+}
+
+// CheckRegisters holds the operations on registers against the model, with sync and read if reads is set. keep is
+// given the picture of a register that has no order.
+func CheckRegisters(ops []Op, reads bool, violated func(string, ...any), keep func(porcupine.LinearizationInfo)) {
+	byPath := map[string][]Op{}
+	for _, op := range ops {
+		if op.writes() || op.Kind == SyncRead && reads && op.Outcome == Done {
+			byPath[op.Path] = append(byPath[op.Path], op)
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(byPath)) {
+		events := make([]porcupine.Operation, 0, len(byPath[path]))
+		for _, op := range settle(byPath[path], ops) {
+			events = append(events, porcupine.Operation{ClientId: op.Client, Input: op, Call: op.Call, Return: op.Ret})
+		}
+		result, info := porcupine.CheckOperationsVerbose(model, events, decideWithin)
+		if result != porcupine.Ok {
+			violated("%s: %d operations have no order in which each could have had its outcome (%v)",
+				path, len(events), result)
+			keep(info)
+		}
+	}
+}
+
+// settle takes the doubt out of operations whose outcome is not known, as far as others tell: values are written once,
+// so one that was seen tells the version that the write has left; and one that was never seen has not happened if
+// every version is accounted for.
+func settle(ops, all []Op) []Op {
+	versions, top := map[string]jute.Version{}, jute.Version(0)
+	seen := map[jute.Version]bool{0: true}
+	for _, op := range all {
+		isView := op.Outcome == Done && (op.writes() || op.Kind == Read || op.Kind == SyncRead)
+		if isView && op.Path == ops[0].Path {
+			versions[op.Value], seen[op.Version] = op.Version, true
+			top = max(top, op.Version)
+		}
+	}
+	whole := len(seen) == int(top)+1
+	settled := make([]Op, 0, len(ops))
+	for _, op := range ops {
+		if op.Outcome == Unknown {
+			version, found := versions[op.Value]
+			if !found && whole {
+				continue
+			}
+			if found {
+				op.Outcome, op.Version = Done, version
+			}
+		}
+		settled = append(settled, op)
+	}
+	return settled
+}
+
+// CheckVersions sees to it that each version of a register is one value and one zxid, whoever looks, wherever, and
+// that later versions have later zxids.
+func CheckVersions(ops []Op, violated func(string, ...any)) {
+	type key struct {
+		path    string
+		version jute.Version
+	}
+	views := map[key]Op{}
+	for _, op := range ops {
+		if op.Outcome != Done || op.Kind > Read {
+			continue
+		}
+		k := key{op.Path, op.Version}
+		if other, ok := views[k]; ok && (other.Value != op.Value || other.Mzxid != op.Mzxid) {
+			violated("two contents of one version: %v, and %v", other, op)
+		}
+		views[k] = op
+	}
+	keys := slices.SortedFunc(maps.Keys(views), func(a, b key) int {
+		return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.version, b.version))
+	})
+	for i := 1; i < len(keys); i++ {
+		a, b := views[keys[i-1]], views[keys[i]]
+		if a.Path == b.Path && a.Mzxid >= b.Mzxid {
+			violated("a later version has an earlier zxid: %v, then %v", a, b)
+		}
+	}
+}
+
+// CheckZxids sees to it that writes have zxids of their own, and that a write which began after another was
+// acknowledged has the later one: all writes are in one order, and it agrees with time.
+func CheckZxids(ops []Op, violated func(string, ...any)) {
+	var writes []Op
+	for _, op := range ops {
+		if op.Outcome == Done && op.Zxid != 0 && op.Kind != Read && op.Kind != SyncRead {
+			writes = append(writes, op)
+		}
+	}
+	byRet := slices.Clone(writes)
+	slices.SortFunc(writes, func(a, b Op) int { return cmp.Compare(a.Call, b.Call) })
+	slices.SortFunc(byRet, func(a, b Op) int { return cmp.Compare(a.Ret, b.Ret) })
+	seen := map[jute.Zxid]Op{}
+	var latest Op // of those acknowledged before the current one began, the one with the highest zxid
+	done := 0
+	for _, op := range writes {
+		for ; done < len(byRet) && byRet[done].Ret < op.Call; done++ {
+			if byRet[done].Zxid > latest.Zxid {
+				latest = byRet[done]
+			}
+		}
+		if op.Zxid <= latest.Zxid {
+			violated("zxid %#x of %v is not after %#x of %v, which was acknowledged before",
+				op.Zxid, op, latest.Zxid, latest)
+		}
+		if other, ok := seen[op.Zxid]; ok {
+			violated("two writes have zxid %#x: %v, and %v", op.Zxid, other, op)
+		}
+		seen[op.Zxid] = op
+	}
+}
+
+// CheckSessions sees to it that what a session reads of a register never goes back, its own writes included. The
+// operations of a session are in the order in which it sent them.
+func CheckSessions(ops []Op, violated func(string, ...any)) {
+	type key struct {
+		session jute.SessionID
+		path    string
+	}
+	last := map[key]Op{}
+	for _, op := range ops {
+		if op.Outcome != Done || op.Kind > Read || op.Session == 0 {
+			continue
+		}
+		k := key{op.Session, op.Path}
+		if before, ok := last[k]; ok && op.Mzxid < before.Mzxid {
+			violated("session %#x went back: %v, then %v", op.Session, before, op)
+		}
+		last[k] = op
+	}
+}
+
+// CheckNames sees to it that names of sequential znodes are unique and in the order of their zxids.
+func CheckNames(ops []Op, violated func(string, ...any)) {
+	var given []Op
+	for _, op := range ops {
+		if op.Kind == Sequential && op.Outcome == Done {
+			given = append(given, op)
+		}
+	}
+	slices.SortFunc(given, func(a, b Op) int { return cmp.Compare(a.Value, b.Value) })
+	for i := 1; i < len(given); i++ {
+		a, b := given[i-1], given[i]
+		if a.Value == b.Value {
+			violated("two sequential znodes have one name: %v, and %v", a, b)
+		} else if a.Zxid != 0 && b.Zxid != 0 && a.Zxid > b.Zxid {
+			violated("a later name has an earlier zxid: %#x %v, then %#x %v", a.Zxid, a, b.Zxid, b)
+		}
+	}
+}
