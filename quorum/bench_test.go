@@ -200,3 +200,49 @@ func BenchmarkBarrier(b *testing.B) {
 		<-c.room
 	}
 }
+
+// BenchmarkGroup measures 1-KiB writes through a follower, or the leader, of three members in one process, logs on
+// disk. cpu-ns/op is of all three and the clients.
+func BenchmarkGroup(b *testing.B) {
+	for _, c := range []struct {
+		name                 string
+		clients, outstanding int
+		leader               bool
+	}{
+		{"follower/1x1", 1, 1, false}, {"follower/64x1", 64, 1, false}, {"follower/32x100", 32, 100, false},
+		{"leader/64x1", 64, 1, true}, {"leader/32x100", 32, 100, true},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			g := newTestGroup(b, 3, 0, func(o *Options) {
+				o.TickInterval = 100 * time.Millisecond
+				if err := o.Log.Close(); err != nil {
+					b.Fatal(err)
+				}
+				o.Log = openLog(b, vfs.Default, b.TempDir())
+				o.Machine = &fakeMachine{durable: true}
+			})
+			n := g.leader().node
+			if !c.leader {
+				n = g.follower().node
+			}
+			p := proposal(applied{}, 1024)
+			b.ReportAllocs()
+			b.ResetTimer()
+			before, cpu := n.Status(), cpuTime(b)
+			var all sync.WaitGroup
+			for client := range c.clients {
+				all.Go(func() { benchProposals(b, n, c.outstanding, (b.N+client)/c.clients, p) })
+			}
+			all.Wait()
+			b.StopTimer()
+			after := n.Status()
+			if requests := float64(after.Proposals - before.Proposals); requests > 0 {
+				b.ReportMetric(float64(cpuTime(b)-cpu)/requests, "cpu-ns/op")
+				b.ReportMetric(requests/float64(after.Fsync.Count-before.Fsync.Count), "reqs/fsync")
+				b.ReportMetric(float64(after.Commits.P50)/1e3, "µs/commit-p50")
+			}
+			g.close()
+			g.members = nil
+		})
+	}
+}

@@ -1,10 +1,10 @@
 // Package quorum makes a group of servers agree on one order of writes, and has each server apply them in that order.
 //
-// It owns the raft node (go.etcd.io/raft), the batching of proposals, the read index, what the raft log keeps, and the
-// membership. It must never know the client protocol: a proposal is bytes and somebody who waits. What it calls is
-// small and declared here: the Machine that entries are applied to, the Waiter and the Observer that are told, the
-// Transport to other members. A single server is a group of one on the same path as any other group; it has no
-// Transport.
+// It owns the raft node (go.etcd.io/raft), the batching of proposals and their way to the leader, the read index, what
+// the raft log keeps, the membership, and the checkpoints that members get who are too far behind. It must never know
+// the client protocol: a proposal is bytes and somebody who waits. What it calls is small and declared here: the
+// Machine that entries are applied to, the Waiter and the Observer that are told, the Transport and the Shipper to
+// other members. A single server is a group of one on the same path as any other group; it has neither of those two.
 //
 // # Life of a write
 //
@@ -16,17 +16,31 @@
 // the waiters of all its proposals with one look, in order. No goroutine, channel or allocation belongs to a single
 // proposal.
 //
+// A member that does not lead sends its batches to the leader instead, in a stream (forward.go), with at most two on
+// their way. The leader proposes them together with its own. Each member applies the entry, and the one that gathered
+// it tells its waiters.
+//
+// # Elections
+//
+// raft's pre-vote and check-quorum are on. When the connection to the leader breaks, the voters campaign at once, in
+// the order of their ids, and do not wait for raft's timeout: two round trips and two fsyncs later there is a leader
+// (election.go). A leader that stops hands over before (transfer.go).
+//
 // # Ownership
 //
 //	state                                      owner                     how others reach it
 //	raft.RawNode, leadership, membership       the loop goroutine        its mailboxes and one wake-up signal
 //	writes of entries and hard state           the append goroutine      a mailbox
 //	the machine, applied entries, barriers     the apply goroutine       a mailbox
-//	flushes by time, compaction of the log     the keeper goroutine      a signal
+//	flushes by time, compaction of the log     the keeper goroutine      a signal; atomics of retention
+//	checkpoints being made or sent             the ship goroutine        a mailbox
+//	frames and requests not taken yet          the inbox's lock          Receive and others, the loop
 //	batches that fill, wait or are proposed    the gatherer's lock       Propose, the loop, the apply goroutine
 //
-// A mailbox never blocks who puts: no two of these goroutines can wait for one another in a ring. Only the apply
-// goroutine waits for the loop, for a change of membership, and the loop waits for nobody.
+// A mailbox never blocks who puts, and none of these goroutines waits for another one: what takes more than one of them
+// (a change of membership, the install of a snapshot) is handed from mailbox to mailbox. So a Stepper can run all parts
+// on one goroutine, in any order. Only the goroutines that read from other members wait, when the loop has not taken 16
+// MiB of that member's frames.
 //
 // # Invariants
 //
@@ -35,22 +49,43 @@
 //     fsync or an Apply has failed: such an error stops the node for good.
 //   - Entries are applied in order, each once after a start: from the machine's applied index on.
 //   - What a proposer gave before another of the same goroutine is applied before it.
-//   - An entry is never applied after one of a later term. So when an entry of a term is applied, every batch that was
-//     proposed in an earlier one and is not applied is lost, and dropped.
-//   - The log is forgotten only up to Machine.DurableIndex. The membership on disk is never older than the durable
-//     state.
+//   - An entry is never applied after one of a later term, and a leader takes forwarded batches for its own term only.
+//     So when an entry of a term is applied, every batch that was proposed or forwarded in an earlier one and is not
+//     applied never will be: it is gathered again, before what came after it, and nothing of a later term is proposed
+//     before that is settled. A write is dropped only if the node stops, if there is no leader for long, or if a
+//     snapshot takes its entry's place.
+//   - The leader takes a member's batches in the order of their numbers, each once. A gap is only possible behind
+//     batches that were given up, and then nothing before the gap is taken any more.
+//   - The log is forgotten only up to what is durable in the state, what raft knows to be applied, and the oldest
+//     checkpoint that a member may need the log behind. The membership on disk is never older than the durable state.
+//   - A change of membership that comes with a proposal is in force on a member if and only if the proposal came out
+//     well.
+//   - A member whose disk was emptied does not vote, nor acknowledge anything, before it has been added anew
+//     (rejoin.go).
 //   - The commit index on disk may be old: it is written with the next append. At the start it is raised to what is
 //     applied, and a new leader finds out the rest.
 //   - A read index is asked for only by a leader that has committed an entry of its own term. (raft answers a single
 //     member at once, with whatever commit index it has.)
 //   - What waits is bounded: proposals by MaxOutstandingBytes, beyond which Propose blocks, in line; entries that are
-//     applied by maxApplyingBytes.
+//     applied by maxApplyingBytes; frames by maxInboxBytes for each member; forwarded batches by maxForwardedBytes.
 //   - Time, randomness and disk are handed in. (raft draws the jitter of its election timeouts from crypto/rand
 //     itself.)
 //
 // # On disk
 //
 // In the raft log, beside the entries: the hard state (version byte 1, then term, vote and commit index, 8 bytes each)
-// and the blob "membership" (version byte 1, 8 bytes index of the entry that made it so, then raftpb.ConfState in
-// protobuf). Integers are big-endian. The log of a new group begins behind entry 1, of term 1, which does not exist.
+// and the blobs
+//
+//	membership   version byte 1, 8 bytes index of the entry that made it so, then raftpb.ConfState in protobuf
+//	installing   version byte 1, 8 bytes term of the snapshot's entry, then a membership as above: a snapshot is being
+//	             installed (install.go)
+//	incarnation  version byte 1, 8 bytes drawn on the first start (rejoin.go)
+//	peers        version byte 1, then id and incarnation of each other member, 8 bytes each
+//
+// Integers are big-endian. The log of a new group begins behind entry 1, of term 1, which does not exist; that of a
+// member that joins a group is empty until a snapshot comes.
+//
+// # Between members
+//
+// Frames have a kind, a byte, and a body: frames.go. They may be lost, doubled and reordered.
 package quorum

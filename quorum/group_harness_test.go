@@ -241,6 +241,9 @@ func newTestGroup(t testing.TB, voters, learners int, set func(o *Options)) *tes
 
 // close ends everything.
 func (g *testGroup) close() {
+	if g.members == nil {
+		return // by the test
+	}
 	for _, id := range slices.Sorted(maps.Keys(g.members)) {
 		if g.members[id].node != nil {
 			g.kill(id)

@@ -75,12 +75,10 @@ func (b *inbox) take(spare []arrival) []arrival {
 	return items
 }
 
-// close ends all waiting, and returns what nobody will take.
-func (b *inbox) close() []arrival {
+// close ends all waiting. What was not taken nobody will take.
+func (b *inbox) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	items := b.mu.items
 	b.mu.items, b.mu.closed = nil, true
 	b.room.Broadcast()
-	return items
 }

@@ -112,8 +112,8 @@ func (l *loop) turn() {
 		l.handOut() // so that term and leader, with which batches are marked, are raft's own
 	}
 	if l.mayPropose() {
+		l.letGather()
 		if l.soft.RaftState == raft.StateLeader {
-			l.letGather()
 			l.propose()
 		} else {
 			l.forward()

@@ -10,6 +10,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
 
 	"zkd/quorum/clock"
 	"zkd/storage"
@@ -44,6 +46,8 @@ type stepMember struct {
 	fs      *vfs.MemFS
 	machine *fakeMachine
 	stepper *Stepper
+
+	founders []Member
 }
 
 // Send implements Transport.
@@ -82,7 +86,7 @@ func (m *stepMember) start() {
 	o := testOptions(log, m.machine)
 	o.OnRestored = func() { m.g.restored++ }
 	o.ID, o.Transport, o.Shipper, o.FS, o.CheckpointDir = m.id, m, m, m.fs, fmt.Sprintf("checkpoints-%d", m.id)
-	o.Members = []Member{{ID: 1}, {ID: 2}, {ID: 3}}
+	o.Members = m.founders
 	o.Clock = clock.NewManual(time.Unix(1, 0))
 	o.Rand = rand.New(rand.NewPCG(m.g.random.Uint64(), 1))
 	o.TailEntries, o.TailBytes, o.LagBytes, o.MaxEntryBytes = 4, 200, 400, 200
@@ -172,7 +176,11 @@ func (g *stepGroup) settle(ticks int) {
 				g.t.Fatal(err)
 			}
 		}
+		rounds := 0
 		for busy := true; busy; {
+			if rounds++; rounds > 10_000 {
+				g.t.Fatal("the group does not come to rest")
+			}
 			busy = false
 			for _, f := range g.frames {
 				g.members[f.to-1].stepper.Node().Receive(f.from, f.kind, f.body)
@@ -199,6 +207,7 @@ func runStepGroup(t *testing.T, seed uint64, steps, unsynced int) []string {
 	g := &stepGroup{t: t, unsynced: unsynced, random: rand.New(rand.NewPCG(seed, 1)), disk: newFakeDisk()}
 	for id := uint64(1); id <= 3; id++ {
 		m := &stepMember{id: id, g: g, fs: vfs.NewCrashableMem(), machine: &fakeMachine{keep: true, disk: g.disk}}
+		m.founders = []Member{{ID: 1}, {ID: 2}, {ID: 3}}
 		g.members = append(g.members, m)
 		m.start()
 	}
@@ -222,7 +231,8 @@ func runStepGroup(t *testing.T, seed uint64, steps, unsynced int) []string {
 			}
 			c.write(m)
 		}
-		if g.random.IntN(3000) == 0 {
+		installing := m.stepper.Node().appender.installs.Load()%2 == 1
+		if g.random.IntN(3000) == 0 || installing && g.random.IntN(20) == 0 {
 			m.crash()
 		}
 		if g.random.IntN(2000) == 0 {
@@ -243,8 +253,7 @@ func runStepGroup(t *testing.T, seed uint64, steps, unsynced int) []string {
 	}
 	list := g.members[0].machine.list()
 	t.Logf("seed %d: %d writes, %d crashes, %d installs and %d finished, term %d", seed, len(list), g.crashes,
-		g.restored,
-		g.finished, g.members[0].stepper.Node().Status().Term)
+		g.restored, g.finished, g.members[0].stepper.Node().Status().Term)
 	g.trace = append(g.trace, fmt.Sprint(list))
 	for _, m := range g.members {
 		m.stepper.End()
@@ -306,4 +315,79 @@ func TestStepperRepeats(t *testing.T) {
 	if diff := cmp.Diff(traces[0], traces[1]); diff != "" {
 		t.Errorf("the second run differs:\n%s", diff)
 	}
+}
+
+// TestLeaderPostponesReadIndex asks the only voter for a read index when it leads and has not committed anything of its
+// term yet: its commit index on disk is older than what was acknowledged.
+func TestLeaderPostponesReadIndex(t *testing.T) {
+	g := &stepGroup{t: t, random: rand.New(rand.NewPCG(1, 1)), disk: newFakeDisk()}
+	m := &stepMember{id: 1, g: g, fs: vfs.NewMem(), machine: &fakeMachine{keep: true, disk: g.disk}}
+	m.founders = []Member{{ID: 1}, {ID: 2, Learner: true}}
+	m.start()
+	var last uint64
+	for round := range 2 {
+		for m.stepper.Node().Status().Role != RoleLeader {
+			m.all(m.stepper.Turn)
+			if m.stepper.Node().Status().Role != RoleLeader {
+				m.all(m.stepper.Append)
+			}
+		}
+		ask := &raftpb.Message{
+			Type: raftpb.MsgReadIndex.Enum(), From: proto.Uint64(2), To: proto.Uint64(1),
+			Entries: []*raftpb.Entry{{Data: []byte("question")}},
+		}
+		body, err := appendRaft(nil, ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.stepper.Node().Receive(2, frameRaft, body)
+		m.all(m.stepper.Turn)
+		if got := g.readIndexes(); len(got) > 0 {
+			t.Errorf("round %d: answered %d before anything is committed", round, got)
+		}
+		for range 3 {
+			m.all(m.stepper.Append)
+			m.all(m.stepper.Turn)
+		}
+		if got := g.readIndexes(); len(got) != 1 || got[0] <= last {
+			t.Errorf("round %d: answered %d, want one beyond %d", round, got, last)
+		}
+		last = m.stepper.Node().Status().LastIndex
+		if round == 0 {
+			m.stepper.End()
+			if err := m.stepper.node.options.Log.Close(); err != nil {
+				t.Fatal(err)
+			}
+			g.frames = nil
+			m.start()
+		}
+	}
+	m.stepper.End()
+	if err := m.stepper.node.options.Log.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// all gives a part turns as long as it has something to do.
+func (m *stepMember) all(turn func() (bool, error)) {
+	m.g.t.Helper()
+	for {
+		worked, err := turn()
+		if err != nil {
+			m.g.t.Fatal(err)
+		}
+		if !worked {
+			return
+		}
+	}
+}
+
+// readIndexes are the answers to questions for a read index that are on their way.
+func (g *stepGroup) readIndexes() (indexes []uint64) {
+	for _, f := range g.frames {
+		if m, err := decodeRaft(f.body, f.from, f.to); err == nil && m.GetType() == raftpb.MsgReadIndexResp {
+			indexes = append(indexes, m.GetIndex())
+		}
+	}
+	return indexes
 }
