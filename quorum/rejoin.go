@@ -228,7 +228,7 @@ func (l *loop) tellRemoved(id uint64) {
 
 // toldRemoved is told by a member of the group that this one does not belong to it.
 func (l *loop) toldRemoved(m *membership) {
-	if l.member.empty() || m.index <= l.member.index || m.has(l.id) || l.removed {
+	if l.member.empty() || m.index < l.member.index || m.has(l.id) || l.removed {
 		return
 	}
 	l.logger.Warn("this member was removed from the group", slog.Uint64("index", m.index))

@@ -31,7 +31,9 @@ func (l *loop) role() Role {
 	case raft.StateLeader:
 		return RoleLeader
 	case raft.StateCandidate, raft.StatePreCandidate:
-		return RoleCandidate
+		if !l.removed { // else it was told in the middle of an election, which it takes no part in any more
+			return RoleCandidate
+		}
 	case raft.StateFollower:
 	}
 	switch {
