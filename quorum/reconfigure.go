@@ -31,7 +31,7 @@ func (n *Node) Reconfigure(p *storage.Proposal, w Waiter) error {
 
 // reconfiguring is what the loop of a leader knows of reconfigs.
 type reconfiguring struct {
-	last   uint64            // the last entry that is one, as appended in this term; MaxUint64: not known yet
+	last   uint64            // the last entry that is one, appended in this term; MaxUint64: not known yet
 	heldAt uint64            // the tick since which one is held, else 0
 	heard  map[uint64]uint64 // the tick at which raft last had a message of a member
 }
@@ -54,7 +54,7 @@ func (l *loop) reconfigEntry(data []byte) *raftpb.Entry {
 		return l.refuseReconfig(&reader, &p, jute.ReconfigInProgress, "another one is under way")
 	}
 	// What is committed another member may have answered before it is applied here.
-	unfounded := l.options.Machine.ClusterID() == [16]byte{} && len(l.options.Founding) > 0
+	unfounded := len(l.options.Founding) > 0 && l.options.Machine.ClusterID() == [16]byte{}
 	if r.last > l.progress.reconfigured.Load() || l.changePending() || unfounded || len(l.rejoin.out) > 0 {
 		if r.heldAt == 0 {
 			r.heldAt = l.ticks + 1

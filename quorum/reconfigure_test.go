@@ -217,10 +217,8 @@ func TestReconfigureIsRefused(t *testing.T) {
 		want             jute.Code
 	}{
 		{storage.Proposal{Time: forbidden}, lineOf(5, "observer"), "", jute.NoAuth},
-		{
-			storage.Proposal{}, lineOf(101, "participant") + "," + lineOf(102, "participant"), "1,2",
-			jute.NewConfigNoQuorum,
-		},
+		{storage.Proposal{}, lineOf(101, "participant") + "," + lineOf(102, "participant"), "1,2",
+			jute.NewConfigNoQuorum},
 		{storage.Proposal{}, "garbage", "", jute.BadArguments},
 		{storage.Proposal{}, "", "garbage", jute.MarshallingError},
 		{storage.Proposal{}, lineOf(101, "observer"), "", jute.OK},

@@ -211,9 +211,9 @@ func (t *Transport) judge(h *hello) *RefusalError {
 	id, cluster := t.opts.ID, t.opts.ClusterID()
 	switch {
 	case h.oldest > versionNewest || h.newest < versionOldest:
-		return &RefusalError{Code: BadVersion, Text: fmt.Sprintf(
-			"server %d (%s) speaks versions %d to %d, not %d to %d",
-			id, t.opts.Name, versionOldest, versionNewest, h.oldest, h.newest)}
+		return &RefusalError{Code: BadVersion,
+			Text: fmt.Sprintf("server %d (%s) speaks versions %d to %d, not %d to %d",
+				id, t.opts.Name, versionOldest, versionNewest, h.oldest, h.newest)}
 	case h.mark == t.mark:
 		return &RefusalError{Code: Itself,
 			Text: fmt.Sprintf("an address of server %d leads to server %d itself", h.to, id)}
