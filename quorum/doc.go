@@ -81,6 +81,8 @@
 //	             installed (install.go)
 //	incarnation  version byte 1, 8 bytes drawn on the first start (rejoin.go)
 //	peers        version byte 1, then id and incarnation of each other member, 8 bytes each
+//	outcasts     version byte 1, then id, 1 for an observer, and incarnation, 8 bytes each, of each member to be added
+//	             again
 //
 // Integers are big-endian. The log of a new group begins behind entry 1, of term 1, which does not exist; that of a
 // member that joins a group is empty until a snapshot comes.

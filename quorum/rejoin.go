@@ -20,13 +20,15 @@ import (
 // a random number, its incarnation, on its first start, and the others remember it durably. A founder with an empty
 // log takes part only when a quorum of the voters, itself included, has said that they know no other incarnation of
 // it. If one does, the member stays mute, and the leader removes it from the group and adds it again, from when on it
-// is a member like any new one. A group of two has no quorum for that and needs none: the other voter has everything
-// that was ever committed.
+// is a member like any new one: all that its earlier self has acknowledged is with a majority that holds the removal,
+// too. So it takes part when it is told that the very incarnation it is was taken in again, whatever others still know.
+// A group of two has no quorum for that and needs none: the other voter has everything that was ever committed.
 
 // The names of these blobs in the log.
 const (
 	incarnationKey = "incarnation" // version byte 1, 8 bytes big-endian
 	peersKey       = "peers"       // version byte 1, then id and incarnation of each, 8 bytes big-endian each
+	outcastsKey    = "outcasts"    // version byte 1, then id, 1 for a learner, and incarnation of each, likewise
 )
 
 // hello is what members tell each other when they are connected, and when what it says has changed.
@@ -35,9 +37,11 @@ type hello struct {
 	known       uint64 // the receiver's, as far as the sender knows; 0: unknown
 	answer      bool   // an answer is wanted
 	mute        bool   // somebody has told the sender that the group knows another incarnation of it
+	admitted    bool   // known is the incarnation with which the receiver was taken in again
 }
 
-// helloBytes is the size of an encoded hello: version byte 1, incarnation, known, answer and mute (bits 0 and 1).
+// helloBytes is the size of an encoded hello: version byte 1, incarnation, known, answer, mute and admitted (bits 0 to
+// 2).
 const helloBytes = 1 + 8 + 8 + 1
 
 // append adds the encoding of h to b.
@@ -52,6 +56,9 @@ func (h hello) append(b []byte) []byte {
 	if h.mute {
 		flags |= 2
 	}
+	if h.admitted {
+		flags |= 4
+	}
 	return append(b, flags)
 }
 
@@ -62,26 +69,34 @@ func decodeHello(b []byte) (hello, error) {
 	}
 	return hello{
 		incarnation: binary.BigEndian.Uint64(b[1:]), known: binary.BigEndian.Uint64(b[9:]),
-		answer: b[17]&1 != 0, mute: b[17]&2 != 0,
+		answer: b[17]&1 != 0, mute: b[17]&2 != 0, admitted: b[17]&4 != 0,
 	}, nil
 }
 
 // rejoin is what the loop knows of incarnations.
 type rejoin struct {
-	incarnation uint64            // this member's
-	known       map[uint64]uint64 // the others', as on disk
-	met         map[uint64]uint64 // the others', as they said last
-	heard       map[uint64]uint64 // what the others know of this one
-	empty       bool              // this member is a voter of a group of three or more, with a log without entries
-	owed        map[uint64]bool   // who could not be sent a hello; true: an answer is wanted
-	mute        map[uint64]bool   // the others that said that they keep out because of what others know of them
-	out         map[uint64]bool   // members that were removed to be added again; true: as learners
+	incarnation uint64             // this member's
+	known       map[uint64]uint64  // the others', as on disk
+	met         map[uint64]uint64  // the others', as they said last
+	heard       map[uint64]uint64  // what the others know of this one
+	empty       bool               // this member is a voter of a group of three or more, with a log without entries
+	owed        map[uint64]bool    // who could not be sent a hello; true: an answer is wanted
+	mute        map[uint64]bool    // the others that said that they keep out because of what others know of them
+	out         map[uint64]outcast // members that were removed to be added again
+	admitted    map[uint64]uint64  // the incarnations with which members were taken in again, as this one has applied
+}
+
+// outcast is a member that was removed to be added again.
+type outcast struct {
+	learner     bool
+	incarnation uint64 // of the one that is taken in
 }
 
 // openRejoin reads what is known of incarnations; on the first start it draws this member's.
 func openRejoin(log *storage.RaftLog, random *rand.Rand, m *membership, id uint64) (rejoin, error) {
 	r := rejoin{known: map[uint64]uint64{}, met: map[uint64]uint64{}, heard: map[uint64]uint64{},
-		owed: map[uint64]bool{}, mute: map[uint64]bool{}, out: map[uint64]bool{}}
+		owed: map[uint64]bool{}, mute: map[uint64]bool{}, out: map[uint64]outcast{},
+		admitted: map[uint64]uint64{}}
 	r.empty = len(m.voters()) > 2 && m.votes(id) && log.LastIndex() <= bootstrapIndex
 	if blob, ok := log.Meta(peersKey); ok {
 		if len(blob) == 0 || blob[0] != stateVersion || len(blob)%16 != 1 {
@@ -89,6 +104,16 @@ func openRejoin(log *storage.RaftLog, random *rand.Rand, m *membership, id uint6
 		}
 		for b := blob[1:]; len(b) > 0; b = b[16:] {
 			r.known[binary.BigEndian.Uint64(b)] = binary.BigEndian.Uint64(b[8:])
+		}
+	}
+	if blob, ok := log.Meta(outcastsKey); ok {
+		if len(blob) == 0 || blob[0] != stateVersion || len(blob)%24 != 1 {
+			return r, fmt.Errorf("outcasts %x in the raft log are not of format %d: run a newer zkd", blob, stateVersion)
+		}
+		for b := blob[1:]; len(b) > 0; b = b[24:] {
+			r.out[binary.BigEndian.Uint64(b)] = outcast{
+				learner: binary.BigEndian.Uint64(b[8:]) == 1, incarnation: binary.BigEndian.Uint64(b[16:]),
+			}
 		}
 	}
 	if blob, ok := log.Meta(incarnationKey); ok {
@@ -114,7 +139,27 @@ func (l *loop) remember() {
 		blob = binary.BigEndian.AppendUint64(blob, id)
 		blob = binary.BigEndian.AppendUint64(blob, l.rejoin.known[id])
 	}
-	if err := l.view.log.SetMeta(peersKey, blob); err != nil {
+	l.store(peersKey, blob)
+}
+
+// rememberOut makes durable who is to be added again: those who have removed a member may all stop before it is.
+func (l *loop) rememberOut() {
+	blob := []byte{stateVersion}
+	for _, id := range slices.Sorted(maps.Keys(l.rejoin.out)) {
+		o, learner := l.rejoin.out[id], uint64(0)
+		if o.learner {
+			learner = 1
+		}
+		for _, n := range [...]uint64{id, learner, o.incarnation} {
+			blob = binary.BigEndian.AppendUint64(blob, n)
+		}
+	}
+	l.store(outcastsKey, blob)
+}
+
+// store makes a blob durable.
+func (l *loop) store(key string, blob []byte) {
+	if err := l.view.log.SetMeta(key, blob); err != nil {
 		l.logger.Error("cannot store what is known of the other members", slog.Any("err", err)) // the log has stopped
 	}
 }
@@ -154,7 +199,9 @@ func (l *loop) greet(peer uint64) { l.sendHello(peer, true) }
 
 // sendHello sends a hello.
 func (l *loop) sendHello(peer uint64, answer bool) {
-	h := hello{incarnation: l.rejoin.incarnation, known: l.rejoin.known[peer], answer: answer, mute: l.anotherKnown()}
+	r := &l.rejoin
+	h := hello{incarnation: r.incarnation, known: r.known[peer], answer: answer, mute: l.anotherKnown()}
+	h.admitted = h.known != 0 && h.known == r.admitted[peer]
 	if !l.transport.Send(peer, frameHello, h.append) {
 		l.rejoin.owed[peer] = l.rejoin.owed[peer] || answer
 		return
@@ -167,6 +214,9 @@ func (l *loop) greeted(from uint64, h hello) {
 	r := &l.rejoin
 	before, told := l.muted(), l.anotherKnown()
 	r.met[from], r.heard[from], r.mute[from] = h.incarnation, h.known, h.mute
+	if h.admitted && h.known == r.incarnation {
+		r.empty = false
+	}
 	if r.known[from] == 0 && l.member.has(from) {
 		r.known[from] = h.incarnation
 		l.remember()
@@ -241,16 +291,28 @@ func (l *loop) toldRemoved(m *membership) {
 }
 
 // readmission is the context of the change that removes a member to add it again: it is no entry of the storage. The
-// second byte is 1 for a learner.
+// second byte is 1 for a learner; then comes the incarnation that is taken in, 8 bytes big-endian.
 const readmission = 0xff
 
-// readmitted tells whether a change removes a member to add it again, and whether as a learner.
-func readmitted(cc *raftpb.ConfChangeV2) (learner, ok bool) {
-	context := cc.GetContext()
-	if len(context) != 2 || context[0] != readmission {
-		return false, false
+// readmissionBytes is the size of such a context.
+const readmissionBytes = 2 + 8
+
+// append adds the context that takes in o again to b.
+func (o outcast) append(b []byte) []byte {
+	b = append(b, readmission, 0)
+	if o.learner {
+		b[len(b)-1] = 1
 	}
-	return context[1] == 1, true
+	return binary.BigEndian.AppendUint64(b, o.incarnation)
+}
+
+// readmitted tells whether a change removes a member to add it again, and as what.
+func readmitted(cc *raftpb.ConfChangeV2) (o outcast, ok bool) {
+	context := cc.GetContext()
+	if len(context) != readmissionBytes || context[0] != readmission {
+		return outcast{}, false
+	}
+	return outcast{learner: context[1] == 1, incarnation: binary.BigEndian.Uint64(context[2:])}, true
 }
 
 // tickRejoin has the leader remove a member that came back empty, and add it again.
@@ -265,7 +327,7 @@ func (l *loop) tickRejoin() {
 	if len(r.out) > 0 {
 		id := slices.Min(slices.Collect(maps.Keys(r.out)))
 		kind := raftpb.ConfChangeAddNode
-		if r.out[id] {
+		if r.out[id].learner {
 			kind = raftpb.ConfChangeAddLearnerNode
 		}
 		l.proposeOwnChange(&raftpb.ConfChangeV2{Changes: []*raftpb.ConfChangeSingle{{Type: kind.Enum(), NodeId: &id}}})
@@ -277,10 +339,7 @@ func (l *loop) tickRejoin() {
 		if id == l.id || !l.member.has(id) || !another || len(l.member.voters()) <= 2 {
 			continue
 		}
-		context := []byte{readmission, 0}
-		if !l.member.votes(id) {
-			context[1] = 1
-		}
+		context := outcast{learner: !l.member.votes(id), incarnation: r.met[id]}.append(nil)
 		l.proposeOwnChange(&raftpb.ConfChangeV2{Context: context, Changes: []*raftpb.ConfChangeSingle{
 			{Type: raftpb.ConfChangeRemoveNode.Enum(), NodeId: &id},
 		}})
@@ -325,7 +384,8 @@ func (l *loop) knowMembers() {
 // member that was removed to be added again is greeted when it is.
 func (l *loop) membersChanged(before *membership, cc *raftpb.ConfChangeV2) {
 	r := &l.rejoin
-	forgot := false
+	taken, again := readmitted(cc)
+	forgot, out := false, maps.Clone(r.out)
 	for _, id := range before.ids() {
 		if id == l.id || l.member.has(id) {
 			continue
@@ -334,17 +394,18 @@ func (l *loop) membersChanged(before *membership, cc *raftpb.ConfChangeV2) {
 		if known, ok := r.known[id]; ok {
 			delete(r.known, id)
 			forgot = true
-			if r.met[id] == known {
+			if r.met[id] == known && !again {
 				delete(r.met, id) // who comes back under this id is another one
 			}
 		}
-		if learner, ok := readmitted(cc); ok {
-			r.out[id] = learner
+		delete(r.admitted, id)
+		if again {
+			r.out[id] = taken
 		} else if l.soft.RaftState == raft.StateLeader {
 			l.tellRemoved(id)
 		}
 	}
-	if _, again := readmitted(cc); !again { // who is removed for good meanwhile does not come back
+	if !again { // who is removed for good meanwhile does not come back
 		for _, c := range cc.GetChanges() {
 			if c.GetType() == raftpb.ConfChangeRemoveNode {
 				delete(r.out, c.GetNodeId())
@@ -358,12 +419,19 @@ func (l *loop) membersChanged(before *membership, cc *raftpb.ConfChangeV2) {
 		if before.has(id) || id == l.id {
 			continue
 		}
+		known := r.met[id]
+		if o, ok := r.out[id]; ok {
+			known, r.admitted[id] = o.incarnation, o.incarnation
+		}
 		delete(r.out, id)
-		if r.met[id] != 0 {
-			r.known[id] = r.met[id]
+		if known != 0 {
+			r.known[id] = known
 			l.remember()
 			l.greet(id)
 		}
+	}
+	if !maps.Equal(out, r.out) {
+		l.rememberOut()
 	}
 	l.publishState()
 	l.publishGroup()

@@ -39,8 +39,8 @@ func allFaults() []fault {
 	}
 }
 
-// drawFaults draws which faults a run has: all, or some of them. Either members change, or disks are lost: a member
-// without a disk that hears of its earlier self from one that is then removed keeps out until it is started again.
+// drawFaults draws which faults a run has: all, or some of them. Either members change, or disks are lost: one member
+// that retires, one that is new and one whose disk is lost would together be the majority of a small group.
 func (w *world) drawFaults(members bool) []fault {
 	all := slices.DeleteFunc(allFaults(), func(f fault) bool {
 		return members && f.name == loseDisk || !members && f.name == changeMembers

@@ -57,7 +57,7 @@ func TestSeeds(t *testing.T) {
 
 // regressions are seeds that have failed once. What a seed does changes with the simulator: they are kept for being
 // cheap.
-var regressions = []uint64{9, 10, 27, 30, 67, 71, 87, 94, 105, 115, 116, 136, 164, 216, 228, 246}
+var regressions = []uint64{30318, 30672, 10774, 9, 10, 27, 30, 67, 71, 87, 94, 105, 115, 116, 136, 164, 216, 228, 246}
 
 func TestRegressions(t *testing.T) {
 	for _, seed := range regressions {
