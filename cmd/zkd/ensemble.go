@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"net"
 	"strconv"
@@ -90,9 +91,17 @@ func openPeers(ctx context.Context, c *conf.Config, dir *storage.DataDir, m *sto
 		return nil, err
 	}
 	p.shipper, err = snapshot.NewSender(snapshot.SenderOptions{FS: vfs.Default, Open: p.streams.OpenStream,
-		Clock: clock.Real(), Logger: logger, BytesPerSecond: int(c.Ensemble.SnapshotRate),
+		Clock: clock.Real(), Logger: logger, BytesPerSecond: snapshotRate(c.Ensemble.SnapshotRate),
 		Silence: c.Ensemble.InitTimeout})
 	return p, err
+}
+
+// snapshotRate is the sender's bytes a second for zkd.snapshotRate, where 0 is no limit: more than any disk gives.
+func snapshotRate(configured int64) int {
+	if configured == 0 {
+		return math.MaxInt32
+	}
+	return int(min(configured, math.MaxInt32))
 }
 
 // listenPeers listens on all addresses, or on none.
