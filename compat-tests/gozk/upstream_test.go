@@ -48,6 +48,11 @@ func serversStarted(addrs []string, timeout time.Duration) bool {
 // cores).
 const suiteWithin = 5 * time.Minute
 
+// removedServes is the one test that zkd is spared: it removes a server from the ensemble and has a client, which one in
+// three times is connected to that very server, use it on. ZooKeeper's removed server goes on serving; zkd's turns its
+// clients away (docs/compatibility.md), and this client does not come back. TestReconfig asks the same of the others.
+const removedServes = "^TestIntegration_Reconfig$"
+
 var result = regexp.MustCompile(`(?m)^--- (PASS|FAIL|SKIP): (\w+) \(([0-9.]+)s\)`)
 
 // TestUpstreamSuite runs the client's own tests. Each becomes a subtest here, so -run finds it by name in the output.
@@ -55,8 +60,12 @@ func TestUpstreamSuite(t *testing.T) {
 	kind := target.Selected(t)
 	target.Require(t, target.ToolsOf(kind)...)
 	binary := buildSuite(t)
+	argv := []string{binary, "-test.v", "-test.timeout=" + suiteWithin.String()}
+	if kind == target.Zkd {
+		argv = append(argv, "-test.skip="+removedServes)
+	}
 	out, err := target.Client{
-		Argv:   []string{binary, "-test.v", "-test.timeout=" + suiteWithin.String()},
+		Argv:   argv,
 		Dir:    filepath.Dir(binary),
 		Env:    []string{"ZOOKEEPER_BIN_PATH=" + serverScript(t, kind), "ZK_VERSION=" + target.ServerVersion},
 		Within: suiteWithin + time.Minute,
