@@ -158,7 +158,11 @@ func editStatic(text []byte, dynamic string, eraseClient bool) (edited []byte, b
 		edited = append(edited, text[done:e.begin]...)
 		done = e.end
 		if key == "dynamicConfigFile" && backup {
-			edited, backup = append(edited, pointer...), false
+			line := pointer
+			if e.key == key && e.value == dynamic {
+				line = text[e.begin:e.end] // as it is, line end and all: to edit again changes nothing
+			}
+			edited, backup = append(edited, line...), false
 		}
 	}
 	edited = append(edited, text[done:]...)
