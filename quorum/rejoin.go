@@ -108,7 +108,8 @@ func openRejoin(log *storage.RaftLog, random *rand.Rand, m *membership, id uint6
 	}
 	if blob, ok := log.Meta(outcastsKey); ok {
 		if len(blob) == 0 || blob[0] != stateVersion || len(blob)%24 != 1 {
-			return r, fmt.Errorf("outcasts %x in the raft log are not of format %d: run a newer zkd", blob, stateVersion)
+			return r, fmt.Errorf("outcasts %x in the raft log are not of format %d: run a newer zkd", blob,
+				stateVersion)
 		}
 		for b := blob[1:]; len(b) > 0; b = b[24:] {
 			r.out[binary.BigEndian.Uint64(b)] = outcast{

@@ -48,8 +48,8 @@ func serversStarted(addrs []string, timeout time.Duration) bool {
 // cores).
 const suiteWithin = 5 * time.Minute
 
-// removedServes is the one test that zkd is spared: it removes a server from the ensemble and has a client, which one in
-// three times is connected to that very server, use it on. ZooKeeper's removed server goes on serving; zkd's turns its
+// removedServes is the one test that zkd is spared: it removes a server from the ensemble and has a client, which
+// one in three times is connected to that very server, use it on. ZooKeeper's removed server goes on serving; zkd's turns its
 // clients away (docs/compatibility.md), and this client does not come back. TestReconfig asks the same of the others.
 const removedServes = "^TestIntegration_Reconfig$"
 
