@@ -49,8 +49,9 @@ func serversStarted(addrs []string, timeout time.Duration) bool {
 const suiteWithin = 5 * time.Minute
 
 // removedServes is the one test that zkd is spared: it removes a server from the ensemble and has a client, which
-// one in three times is connected to that very server, use it on. ZooKeeper's removed server goes on serving; zkd's turns its
-// clients away (docs/compatibility.md), and this client does not come back. TestReconfig asks the same of the others.
+// one in three times is connected to that very server, use it on. ZooKeeper's removed server goes on serving; zkd's
+// turns its clients away (docs/compatibility.md), and this client does not come back. TestReconfig asks the same of
+// the others.
 const removedServes = "^TestIntegration_Reconfig$"
 
 var result = regexp.MustCompile(`(?m)^--- (PASS|FAIL|SKIP): (\w+) \(([0-9.]+)s\)`)
