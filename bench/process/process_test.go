@@ -74,6 +74,40 @@ func TestUsageOfSelf(t *testing.T) {
 	}
 }
 
+// TestDivide has a copy of this test's program divide its processors, as that cannot be taken back, and start a child.
+func TestDivide(t *testing.T) {
+	const child = "ZKD_TEST_DIVIDE"
+	if os.Getenv(child) == "" {
+		cpus, err := allowed()
+		if err != nil || len(cpus) < 2 {
+			t.Skipf("needs two processors of Linux: %v, %v", cpus, err)
+		}
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestDivide$", "-test.v")
+		cmd.Env = append(os.Environ(), child+"=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v:\n%s", err, out)
+		}
+		return
+	}
+	p, err := Divide()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", "grep Cpus_allowed_list /proc/self/status")
+	cmd.Stdout = &out
+	if err := errors.Join(p.start(cmd), cmd.Wait()); err != nil {
+		t.Fatal(err)
+	}
+	got, err := allowed()
+	if err != nil || list(got) != list(p.load) {
+		t.Errorf("the load has %v after the start (%v), want %v", got, err, p.load)
+	}
+	if len(p.servers) == 1 && strings.Fields(out.String())[1] != list(p.servers) {
+		t.Errorf("the server has %q, want %v", out.String(), p.servers)
+	}
+}
+
 func TestParseCommand(t *testing.T) {
 	for line, want := range map[string]string{
 		"server {cfg} -v": "server|{cfg}|-v", "server  serve": "server|serve|{cfg}",

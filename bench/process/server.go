@@ -42,6 +42,7 @@ type Command struct {
 	Name string // for messages and tables
 	Argv []string
 	Env  []string // NAME=value pairs added to this process's environment
+	On   Processors
 }
 
 // ParseCommand splits a command line at white space; there is no quoting. A line without ConfigMark gets it at its
@@ -143,8 +144,8 @@ func (s *Server) launch() error {
 	s.cmd = exec.Command(argv[0], argv[1:]...) //nolint:gosec,noctx // the operator's command; Stop ends it
 	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = s.dir, logFile, logFile
 	s.cmd.Env = append(os.Environ(), s.command.Env...)
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	err = s.cmd.Start()
+	s.cmd.SysProcAttr = ownGroup()
+	err = s.command.On.start(s.cmd)
 	_ = logFile.Close() // the child has its own descriptor
 	if err != nil {
 		s.cmd = nil

@@ -34,7 +34,10 @@ type benchSettings struct {
 	classpath    string
 	servers      int
 	dir          string
+	divide       bool
 	json         bool
+
+	processors process.Processors // divided by run and compare
 }
 
 // newBenchCommand returns "zkd bench", with a command for each load and "compare".
@@ -100,11 +103,24 @@ func (s *benchSettings) startFlags(cmd *cobra.Command) {
 	f.IntVar(&s.servers, "servers", 1,
 		"servers of an ensemble to start, over which connections are spread; usage is their sum")
 	f.StringVar(&s.dir, "dir", "", "where started servers keep their temporary data (default: the system's)")
+	f.BoolVar(&s.divide, "divide", false,
+		"give the load half of the processors and the started servers the other half (Linux)")
 	f.BoolVar(&s.json, "json", false, "print JSON instead of a table")
+}
+
+// divideProcessors keeps the load and the servers apart, if it shall.
+func (s *benchSettings) divideProcessors() (err error) {
+	if s.divide {
+		s.processors, err = process.Divide()
+	}
+	return err
 }
 
 // run runs the load, once for each ratio of reads.
 func (s *benchSettings) run(ctx context.Context, out io.Writer) error {
+	if err := s.divideProcessors(); err != nil {
+		return err
+	}
 	var all []bench.Result
 	for _, percent := range s.readPercents {
 		o := s.o
@@ -150,6 +166,7 @@ func (s *benchSettings) side(ctx context.Context, text string) (bench.Side, erro
 	if err != nil {
 		return bench.Side{}, err
 	}
+	command.On = s.processors
 	if s.servers != 1 {
 		return s.ensemble(command)
 	}
@@ -278,6 +295,9 @@ func showProgress(out io.Writer, p bench.Progress) {
 func (s *benchSettings) compare(
 	ctx context.Context, out io.Writer, names [2]string, o bench.CompareOptions,
 ) error {
+	if err := s.divideProcessors(); err != nil {
+		return err
+	}
 	var sides [2]bench.Side
 	for i, name := range names {
 		side, err := s.side(ctx, name)
