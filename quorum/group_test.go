@@ -114,8 +114,9 @@ func (l *groupLoad) stop() []applied {
 	for _, id := range l.g.up() {
 		barrier(l.g.t, l.g.members[id].node)
 	}
+	acked := l.acks.snapshot() // before the look at the members: what is still under way may be applied after it
 	list := l.g.agree(0)
-	checkOrder(l.g.t, list, l.acks.snapshot(), -1)
+	checkOrder(l.g.t, list, acked, -1)
 	return list
 }
 
