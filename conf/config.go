@@ -68,7 +68,7 @@ type Client struct {
 	HandshakeTimeout       time.Duration
 	MaxFrameBytes          int64 // jute.maxbuffer (1048575)
 	MaxFrameExtraBytes     int64 // jute.maxbuffer.extrasize (MaxFrameBytes)
-	PortUnification        bool  // client.portUnification (false): the TLS port takes plain text too
+	PortUnification        bool  // client.portUnification (false): the plain port takes TLS too
 	CertReload             bool  // client.certReload (false)
 	LeaderServes           bool  // leaderServes (yes)
 	ReadOnlyMode           bool  // readonlymode.enabled (false)
@@ -137,6 +137,7 @@ type Auth struct {
 	DigestEnabled            bool              // DigestAuthenticationProvider.enabled (true)
 	DigestAlgorithm          string            // DigestAuthenticationProvider.digestAlg (SHA1), as Java names it
 	X509SuperUser            string            // X509AuthenticationProvider.superUser
+	X509SAN                  X509SAN           // X509AuthenticationProvider.clientCertId*
 	SuperUsers               []string          // superUser and superUser.N, in the order of N
 	SASLSuperPassword        string            // SASLAuthenticationProvider.superPassword
 	LetAnySASLUserDo         string            // letAnySaslUserDoX
@@ -173,13 +174,22 @@ type TLS struct {
 	QuorumCertReload      bool   // sslQuorumReloadCertFiles (false)
 	FIPS                  bool   // fips-mode (true)
 	AuthProvider          string // ssl.authProvider (x509)
+	HandshakesMax         int    // netty.server.outstandingHandshake.limit (-1); 0 or less is no limit
+}
+
+// X509SAN says which alternative name of a client's certificate is its identity.
+type X509SAN struct {
+	Enabled                  bool   // clientCertIdType=SAN
+	MatchType                int    // clientCertIdSanMatchType (-1)
+	MatchRegex, ExtractRegex string // clientCertIdSanMatchRegex, clientCertIdSanExtractRegex (.*)
+	ExtractGroup             int    // clientCertIdSanExtractMatcherGroupIndex (0)
 }
 
 // TLSEnd is what one kind of TLS connection needs. Passwords are never logged.
 type TLSEnd struct {
 	KeyStore, TrustStore       Store
 	Protocol                   string        // protocol (TLSv1.3)
-	EnabledProtocols           []string      // enabledProtocols; TLSv1.2 up to Protocol when not given
+	EnabledProtocols           []string      // enabledProtocols; with members TLSv1.2 up to Protocol when not given
 	CipherSuites               []string      // ciphersuites; empty is ZooKeeper's own order
 	ClientAuth                 string        // clientAuth (need): none, want or need
 	HostnameVerification       bool          // hostnameVerification (true)

@@ -51,6 +51,7 @@ var sections = []section{
 	{"Limits", limitKeys},
 	{"Who a client is", authKeys},
 	{"TLS", tlsKeys},
+	{"Names in certificates of clients", sanKeys},
 	{"TLS with clients", clientTLSKeys},
 	{"TLS with members", quorumTLSKeys},
 }

@@ -175,7 +175,7 @@ func newTable() *table {
 	t := &table{exact: map[string]*key{}, byEnv: map[string]*key{}}
 	for _, part := range [][]key{
 		fileKeys, quorumKeys, ownKeys, serverKeys, limitKeys, authKeys,
-		tlsKeys, clientTLSKeys, quorumTLSKeys, tuningKeys, javaKeys,
+		tlsKeys, sanKeys, clientTLSKeys, quorumTLSKeys, tuningKeys, javaKeys,
 	} {
 		t.rows = append(t.rows, part...)
 	}

@@ -21,7 +21,7 @@ var authKeys = []key{
 		set: func(c *Config, v value) { c.Auth.DigestAlgorithm = v.text }},
 	{name: "X509AuthenticationProvider.superUser", property: "zookeeper.X509AuthenticationProvider.superUser",
 		kind: kindText, mark: must,
-		effect: later, doc: "Subject name of the certificate that is super.",
+		effect: works, doc: "Name in the certificate of the client that is super, as its x509 identity is written.",
 		set: func(c *Config, v value) { c.Auth.X509SuperUser = v.text }},
 	{name: "superUser", property: "zookeeper.superUser", kind: kindText, mark: must, effect: later,
 		doc: "SASL name that is super.",

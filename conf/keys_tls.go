@@ -1,5 +1,10 @@
 package conf
 
+import (
+	"strconv"
+	"strings"
+)
+
 // tlsKeys are the rows about TLS that do not exist twice.
 var tlsKeys = []key{
 	{name: "sslQuorum", kind: kindBoolean, def: "false", mark: must, effect: works,
@@ -12,25 +17,87 @@ var tlsKeys = []key{
 	{name: "sslQuorumReloadCertFiles", kind: kindBoolean, def: "false", mark: should, effect: works,
 		doc: "Read the stores of members again when they change.",
 		set: func(c *Config, v value) { c.TLS.QuorumCertReload = v.flag }},
-	{name: "fips-mode", property: "zookeeper.fips-mode", kind: kindBoolean, def: "true", mark: should, effect: later,
-		doc: "The runtime checks host names, rather than ZooKeeper's own code.",
+	{name: "fips-mode", property: "zookeeper.fips-mode", kind: kindBoolean, def: "true", mark: should, effect: works,
+		doc: "Whose code checks host names in ZooKeeper, Java's or its own. zkd has one check, with either value.",
 		set: func(c *Config, v value) { c.TLS.FIPS = v.flag }},
 	{name: "ssl.authProvider", property: "zookeeper.ssl.authProvider", kind: kindText, def: "x509", mark: should,
-		effect: later,
-		doc:    "Scheme that turns a client's certificate into an identity.",
-		set:    func(c *Config, v value) { c.TLS.AuthProvider = v.text }},
+		effect: works,
+		doc: "Scheme that turns a client's certificate into an identity: x509, or a name that authProvider.X gives to " +
+			"ZooKeeper's X509AuthenticationProvider.",
+		set: func(c *Config, v value) { c.TLS.AuthProvider = v.text }},
 	{name: "client.portUnification", property: "zookeeper.client.portUnification", kind: kindBoolean, def: "false",
-		mark: must, effect: refused,
-		doc: "The TLS port for clients takes plain text too.",
+		mark: must, effect: works,
+		doc: "clientPort takes TLS as well as plain text, for the time of a change to TLS; secureClientPort takes TLS " +
+			"alone.",
 		set: func(c *Config, v value) { c.Client.PortUnification = v.flag }},
 	{name: "client.certReload", property: "zookeeper.client.certReload", kind: kindBoolean, def: "false", mark: should,
-		effect: later,
-		doc:    "Read the stores for clients again when they change.",
-		set:    func(c *Config, v value) { c.Client.CertReload = v.flag }},
+		effect: works,
+		doc: "Read the stores for clients again when they change. zkd does with either value, as 3.9.5 does unless " +
+			"ssl.authProvider is set.",
+		set: func(c *Config, v value) { c.Client.CertReload = v.flag }},
+	{name: "netty.server.outstandingHandshake.limit", property: "zookeeper.netty.server.outstandingHandshake.limit",
+		kind: kindProperty, def: "-1", mark: should, effect: works,
+		doc: "TLS handshakes of clients under way at once, most of which wait for their client; more are turned away. 0 or " +
+			"less is no limit.",
+		set: func(c *Config, v value) { c.TLS.HandshakesMax = int(v.num) }},
 }
 
 // clientTLSKeys are the rows ssl.*, for the TLS port of clients.
-var clientTLSKeys = tlsEndKeys("ssl.", "clients", func(c *Config) *TLSEnd { return &c.TLS.Client })
+var clientTLSKeys = clientEndKeys(tlsEndKeys("ssl.", "clients", func(c *Config) *TLSEnd { return &c.TLS.Client }))
+
+// clientEndKeys makes the rows of tlsEndKeys what they are with clients.
+func clientEndKeys(rows []key) []key {
+	for i := range rows {
+		row := &rows[i]
+		row.effect = works
+		switch row.name {
+		case "ssl.protocol":
+			row.doc = "The one TLS version with clients, when ssl.enabledProtocols is not given."
+		case "ssl.enabledProtocols":
+			row.doc = "TLS versions with clients; the one of ssl.protocol when not given."
+		case "ssl.ciphersuites":
+			row.doc = "Cipher suites of TLSv1.2 and older with clients, as Java names them; those that Go has not are " +
+				"left out with a line in the log. Of TLSv1.3 all are on, or none when none is named."
+		case "ssl.hostnameVerification":
+			row.doc = "For ssl.clientHostnameVerification, which needs both to be true: the server connects to no client."
+		case "ssl.clientHostnameVerification":
+			row.doc = "A client must show a certificate for the address it comes from."
+		case "ssl.allowReverseDnsLookup":
+			row.doc = "In that check a host name that the address resolves to will do as well."
+		case "ssl.handshakeDetectionTimeoutMillis":
+			row.doc = "Time in which a connection to a client port with client.portUnification must show what it is."
+		case "ssl.trustStore.location":
+			row.doc = "File with the trusted certificates; needed but with ssl.clientAuth=none."
+		}
+	}
+	return rows
+}
+
+// sanKeys are the rows about the alternative names of clients' certificates. 3.9.5 has none of them: they are of later
+// versions.
+var sanKeys = []key{
+	sanKey("Type", "", "`SAN` takes the identity of a client from the subject alternative names of its certificate; else "+
+		"it is the subject.", func(c *Config, v value) { c.Auth.X509SAN.Enabled = strings.EqualFold(v.text, "SAN") }),
+	sanKey("SanMatchType", "-1", "Kind of that name: 1 e-mail address, 2 DNS name, 4 directory name, 6 URI, 7 IP address, "+
+		"8 object identifier.", func(c *Config, v value) { c.Auth.X509SAN.MatchType = int(v.num) }),
+	sanKey("SanMatchRegex", ".*", "The name is the one in which this is found; the subject counts when it is not one.",
+		func(c *Config, v value) { c.Auth.X509SAN.MatchRegex = v.text }),
+	sanKey("SanExtractRegex", ".*", "Part of the name that is the identity.",
+		func(c *Config, v value) { c.Auth.X509SAN.ExtractRegex = v.text }),
+	sanKey("SanExtractMatcherGroupIndex", "0", "Group of that expression; 0 is all of it.",
+		func(c *Config, v value) { c.Auth.X509SAN.ExtractGroup = int(v.num) }),
+}
+
+// sanKey makes a row of sanKeys; one with a number as default is a number.
+func sanKey(name, def, doc string, set func(*Config, value)) key {
+	name = "X509AuthenticationProvider.clientCertId" + name
+	k := key{name: name, property: propertyPrefix + name, kind: kindText, def: def, mark: should, effect: works, doc: doc,
+		set: set}
+	if _, err := strconv.Atoi(def); err == nil {
+		k.kind = kindNumber
+	}
+	return k
+}
 
 // quorumTLSKeys are the rows ssl.quorum.*, for members and the admin server.
 var quorumTLSKeys = memberTLSKeys(
@@ -42,8 +109,6 @@ func memberTLSKeys(rows []key) []key {
 		row := &rows[i]
 		row.effect = works
 		switch row.name {
-		case "ssl.quorum.crl", "ssl.quorum.ocsp":
-			row.effect = refused
 		case "ssl.quorum.hostnameVerification":
 			row.doc = "A member that this one connects to must show a certificate for the host of its server line. " +
 				"ZooKeeper with its default fips-mode=true does not look; zkd does."

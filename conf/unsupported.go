@@ -7,7 +7,7 @@ import (
 )
 
 // Unsupported lists what the configuration asks for that this release cannot do and must not pass over: hierarchical
-// quorums, TLS with clients, SASL, enforced authentication, an audit log. A server must refuse to start while the list
+// quorums, SASL, enforced authentication, an audit log. A server must refuse to start while the list
 // is not empty. Each Problem says in Allowed what to change.
 func (c *Config) Unsupported() []Problem {
 	u := unsupported{config: c}
@@ -50,24 +50,32 @@ func (u *unsupported) ensemble() {
 
 func (u *unsupported) tls() {
 	c := u.config
-	const remedy = "TLS with clients is not built yet; remove it"
-	u.add(c.Client.SecureAddr != "", "secureClientPort", remedy)
-	u.add(c.Client.PortUnification, "client.portUnification", remedy)
+	if c.ClientTLS() {
+		u.endTLS("ssl.", &c.TLS.Client)
+		u.authProvider()
+	}
 	if c.Ensemble.Distributed && (c.TLS.QuorumEnabled || c.TLS.QuorumPortUnification) {
-		u.quorumTLS()
+		u.endTLS("ssl.quorum.", &c.TLS.Quorum)
 	}
 }
 
-// quorumTLS refuses what would make connections between members weaker than they are asked to be.
-func (u *unsupported) quorumTLS() {
-	end := &u.config.TLS.Quorum
-	const revoked = "revoked certificates are not looked for yet; set it to false, " +
-		"and take a certificate back by a new trust store"
-	u.add(end.CRL, "ssl.quorum.crl", revoked)
-	u.add(end.OCSP, "ssl.quorum.ocsp", revoked)
+// endTLS refuses stores that cannot be read.
+func (u *unsupported) endTLS(prefix string, end *TLSEnd) {
 	const bouncy = "the format of Bouncy Castle cannot be read; convert the file to PKCS12 with keytool -importkeystore"
-	u.add(end.KeyStore.isBCFKS(), "ssl.quorum.keyStore."+end.KeyStore.typedBy(), bouncy)
-	u.add(end.TrustStore.isBCFKS(), "ssl.quorum.trustStore."+end.TrustStore.typedBy(), bouncy)
+	u.add(end.KeyStore.isBCFKS(), prefix+"keyStore."+end.KeyStore.typedBy(), bouncy)
+	u.add(end.TrustStore.isBCFKS(), prefix+"trustStore."+end.TrustStore.typedBy(), bouncy)
+}
+
+// authProvider refuses a scheme for certificates that only a class of the user could serve.
+func (u *unsupported) authProvider() {
+	name := u.config.TLS.AuthProvider
+	known := name == "x509" || isX509Class(u.config.Auth.Providers[name])
+	u.add(!known, "ssl.authProvider", "no scheme but x509 knows certificates; remove it")
+}
+
+// isX509Class tells whether a Java class is ZooKeeper's own provider for certificates.
+func isX509Class(class string) bool {
+	return class == "org.apache.zookeeper.server.auth.X509AuthenticationProvider"
 }
 
 func (u *unsupported) authentication() {
@@ -86,7 +94,7 @@ func (u *unsupported) authentication() {
 // does nothing without TLS.
 func (u *unsupported) provider(name, class string) {
 	switch {
-	case strings.HasSuffix(class, ".X509AuthenticationProvider"):
+	case isX509Class(class):
 	case strings.HasPrefix(class, "org.apache.zookeeper.server.auth."):
 		u.add(true, "authProvider."+name, "this scheme is not built yet; remove it")
 	default:

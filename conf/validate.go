@@ -180,6 +180,7 @@ func (l *loader) finishAuth() {
 // connects.
 func (l *loader) finishTLS() {
 	c := &l.config.TLS
+	l.finishClientTLS()
 	if !l.config.Ensemble.Distributed || (!c.QuorumEnabled && !c.QuorumPortUnification) {
 		return
 	}
@@ -191,6 +192,24 @@ func (l *loader) finishTLS() {
 		l.refuse("ssl.quorum.trustStore.location", allowed)
 	}
 }
+
+// finishClientTLS checks that TLS with clients has what it needs. Without the stores ZooKeeper starts and turns away
+// every client.
+func (l *loader) finishClientTLS() {
+	if !l.config.ClientTLS() {
+		return
+	}
+	end := &l.config.TLS.Client
+	if end.KeyStore.Location == "" {
+		l.refuse("ssl.keyStore.location", "must be set with secureClientPort or client.portUnification=true")
+	}
+	if end.TrustStore.Location == "" && end.ClientAuth != "none" {
+		l.refuse("ssl.trustStore.location", "must be set, or ssl.clientAuth=none: no client's certificate could be checked")
+	}
+}
+
+// ClientTLS tells whether clients may use TLS: there is a secureClientPort, or client.portUnification.
+func (c *Config) ClientTLS() bool { return c.Client.SecureAddr != "" || c.Client.PortUnification }
 
 // asciiLower folds capitals for comparing keywords.
 func asciiLower(s string) string {

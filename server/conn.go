@@ -22,6 +22,7 @@ import (
 // conn is one client connection. Its reader goroutine runs serve; the apply goroutine calls Applied and WatchFired.
 type conn struct {
 	server *Server
+	port   *Port // it came by; immutable
 	remote netip.AddrPort
 	in     input
 	out    output
@@ -85,7 +86,10 @@ var errClose = errors.New("connection is over")
 
 // serve runs the connection to its end. It is the reader goroutine.
 func (c *conn) serve() {
-	err := c.handshake()
+	err := c.secure()
+	if err == nil {
+		err = c.handshake()
+	}
 	for err == nil {
 		err = c.step()
 	}
@@ -102,7 +106,7 @@ func (c *conn) serve() {
 	_ = c.in.net.SetWriteDeadline(c.server.opts.Clock.Now().Add(c.server.opts.HandshakeTimeout))
 	c.out.flushLast()
 	c.server.forget(c)
-	if errors.Is(err, errClose) || c.session != 0 && c.server.draining() {
+	if errors.Is(err, errClose) || errors.Is(err, errTLS) || c.session != 0 && c.server.draining() {
 		c.linger()
 	}
 	c.out.close()
@@ -117,6 +121,9 @@ const (
 // linger ends the sending side alone and takes in what the client has under way: closing a socket with unread bytes
 // in it resets the connection, which can cost the client the last reply.
 func (c *conn) linger() {
+	if c.in.tls != nil && c.in.tls.CloseWrite() != nil { // close_notify, which has a deadline of its own
+		return
+	}
 	half, ok := c.in.net.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil {
 		return
@@ -173,6 +180,9 @@ func (c *conn) logEnd(err error) {
 	case errors.Is(err, errFrameLength), errors.Is(err, errShortRequest), errors.Is(err, errHandshake):
 		c.server.bad.warn("closed a connection that sent what is no request", slog.String("peer", c.remote.String()),
 			session(c.session), slog.Any("err", err))
+	case errors.Is(err, errTLS), errors.Is(err, errNoTLS):
+		c.server.bad.warn("closed a connection without a session of TLS", slog.String("peer", c.remote.String()),
+			slog.Any("err", err))
 	case errors.Is(err, errLargeRequests), errors.Is(err, errStale):
 		c.server.bad.warn("closed a connection whose request is refused by a limit",
 			slog.String("peer", c.remote.String()), session(c.session), slog.Any("err", err))

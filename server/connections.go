@@ -2,6 +2,7 @@ package server
 
 import (
 	"net/netip"
+	"slices"
 	"sync"
 )
 
@@ -11,36 +12,45 @@ type connections struct {
 
 	mu    sync.Mutex
 	live  map[*conn]struct{}
-	perIP map[netip.Addr]int
+	perIP map[origin]int
 }
+
+// origin is what connections are counted by: ZooKeeper's ports count apart (ServerCnxnFactory).
+type origin struct {
+	addr   netip.Addr
+	secure bool
+}
+
+// origin is what c is counted by.
+func (c *conn) origin() origin { return origin{c.remote.Addr(), c.port.Secure} }
 
 // init makes the set empty.
 func (s *connections) init(perIPMax, totalMax int) {
 	s.perIPMax, s.totalMax = perIPMax, totalMax
-	s.live, s.perIP = map[*conn]struct{}{}, map[netip.Addr]int{}
+	s.live, s.perIP = map[*conn]struct{}{}, map[origin]int{}
 }
 
 // add takes c in; false means that a limit is reached.
 func (s *connections) add(c *conn) bool {
-	addr := c.remote.Addr()
+	from := c.origin()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.totalMax > 0 && len(s.live) >= s.totalMax || s.perIPMax > 0 && s.perIP[addr] >= s.perIPMax {
+	if s.totalMax > 0 && len(s.live) >= s.totalMax || s.perIPMax > 0 && s.perIP[from] >= s.perIPMax {
 		return false
 	}
 	s.live[c] = struct{}{}
-	s.perIP[addr]++
+	s.perIP[from]++
 	return true
 }
 
 // remove takes c out.
 func (s *connections) remove(c *conn) {
-	addr := c.remote.Addr()
+	from := c.origin()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.live, c)
-	if s.perIP[addr]--; s.perIP[addr] == 0 {
-		delete(s.perIP, addr)
+	if s.perIP[from]--; s.perIP[from] == 0 {
+		delete(s.perIP, from)
 	}
 }
 
@@ -49,6 +59,11 @@ func (s *connections) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.live)
+}
+
+// ofPort returns the connections of the port for TLS alone, or of the other one, in no order.
+func (s *connections) ofPort(secure bool) []*conn {
+	return slices.DeleteFunc(s.all(), func(c *conn) bool { return c.port.Secure != secure })
 }
 
 // all returns the connections, in no order.

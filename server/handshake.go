@@ -17,8 +17,7 @@ var errHandshake = errors.New("first frame is not a connect request")
 // handshake answers the first frame: a four-letter word, or a ConnectRequest. nil means that the session is there and
 // bound.
 func (c *conn) handshake() error {
-	deadline := c.server.opts.Clock.Now().Add(c.server.opts.HandshakeTimeout)
-	if err := c.in.net.SetReadDeadline(deadline); err != nil {
+	if err := c.readWithin(c.server.opts.HandshakeTimeout); err != nil {
 		return err
 	}
 	first, err := c.in.peek(jute.FrameHeaderBytes)
@@ -205,8 +204,8 @@ func (c *conn) answerWord(w fourletter.Word) error {
 	if err := c.in.net.SetDeadline(c.server.opts.Clock.Now().Add(c.server.opts.HandshakeTimeout)); err != nil {
 		return err
 	}
-	out := &wordWriter{to: c.in.net}
-	if err := c.server.opts.Words.Answer(out, w, argument[jute.FrameHeaderBytes:], c.server.info()); err != nil {
+	out := &wordWriter{to: c.out.to}
+	if err := c.server.opts.Words.Answer(out, w, argument[jute.FrameHeaderBytes:], c.server.info(c.port.Secure)); err != nil {
 		return err
 	}
 	if err := out.flush(); err != nil {

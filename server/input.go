@@ -17,8 +17,9 @@ var errFrameLength = errors.New("frame length is out of range")
 // goroutine.
 type input struct {
 	net    net.Conn
-	raw    syscall.RawConn // of a TCP connection, else nil
+	raw    syscall.RawConn // of a plain TCP connection, else nil
 	limits *frameLimits
+	tls    *tlsStream // where the frames come from in place of the socket; nil for plain text
 
 	buf   *[]byte // nil while idle
 	start int     // of the bytes in buf that are not used
@@ -44,6 +45,16 @@ func (in *input) buffered() []byte {
 
 // hasFrame reports whether a whole frame is there, so that taking it does not wait.
 func (in *input) hasFrame() bool {
+	for !in.holdsFrame() {
+		if in.tls == nil || !in.pull() {
+			return false
+		}
+	}
+	return true
+}
+
+// holdsFrame reports whether a whole frame is in the buffer.
+func (in *input) holdsFrame() bool {
 	b := in.buffered()
 	return len(b) >= jute.FrameHeaderBytes &&
 		int64(len(b)) >= jute.FrameHeaderBytes+int64(int32(binary.BigEndian.Uint32(b)))
@@ -91,7 +102,13 @@ func (in *input) fill(n int) error {
 	if in.buf != nil {
 		in.makeRoom(n)
 	}
-	if in.raw == nil {
+	if in.tls != nil {
+		if in.buf == nil {
+			in.tls.await()
+		}
+		in.takeBuffer()
+		in.got, in.err = in.tls.read((*in.buf)[len(*in.buf):cap(*in.buf)], true)
+	} else if in.raw == nil {
 		in.takeBuffer()
 		in.got, in.err = in.net.Read((*in.buf)[len(*in.buf):cap(*in.buf)])
 	} else if err := in.raw.Read(in.read); err != nil {
@@ -105,6 +122,34 @@ func (in *input) fill(n int) error {
 		return io.EOF
 	}
 	return in.err
+}
+
+// begin has the frames come from TLS.
+func (in *input) begin(t *tlsStream) { in.tls, in.raw = t, nil }
+
+// pull takes what is there of a TLS connection without waiting for it, so that a client that sends every request in a
+// record of its own is served as one that does not. false means that nothing was there.
+func (in *input) pull() bool {
+	if !in.tls.full && !in.tls.records.whole() {
+		return false
+	}
+	if in.buf != nil {
+		in.makeRoom(in.wanted())
+	}
+	in.takeBuffer()
+	n, err := in.tls.read((*in.buf)[len(*in.buf):cap(*in.buf)], false)
+	*in.buf = (*in.buf)[:len(*in.buf)+n]
+	in.release()
+	return err == nil // the next read that waits finds the error again
+}
+
+// wanted is how many bytes the next frame has with its length, as far as that is known.
+func (in *input) wanted() int {
+	b := in.buffered()
+	if len(b) < jute.FrameHeaderBytes {
+		return jute.FrameHeaderBytes
+	}
+	return jute.FrameHeaderBytes + int(int32(binary.BigEndian.Uint32(b)))
 }
 
 // takeBuffer provides a buffer.

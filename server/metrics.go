@@ -19,10 +19,24 @@ type metrics struct {
 	drops, expired, authFailed atomic.Int64
 	// sessionless counts connections that were silent for HandshakeTimeout without a session
 	// (org.apache.zookeeper.server.NIOServerCnxnFactory.ConnectionExpirerThread).
-	sessionless  atomic.Int64
-	tokenDeficit stats.Summary // of newcomers, after each session that it lets in
-	notServing   atomic.Int64  // ConnectRequests while there was no leader
-	unavailable  stats.Summary // milliseconds without a leader that this server had caught up with
+	sessionless             atomic.Int64
+	tokenDeficit            stats.Summary // of newcomers, after each session that it lets in
+	unsuccessfulHandshakes  atomic.Int64  // of TLS
+	plainLocal, plainRemote atomic.Int64  // connections without TLS, while there is a port with TLS
+	notServing              atomic.Int64  // ConnectRequests while there was no leader
+	unavailable             stats.Summary // milliseconds without a leader that this server had caught up with
+}
+
+// countPlain counts a connection without TLS (ServerStats.getNonMTLSLocalConnCount and its like).
+func (m *metrics) countPlain(c *conn) {
+	if !c.port.CountPlain {
+		return
+	}
+	if c.remote.Addr().IsLoopback() {
+		m.plainLocal.Add(1)
+	} else {
+		m.plainRemote.Add(1)
+	}
 }
 
 // reset is srst.
@@ -55,6 +69,9 @@ func (s *Server) setMetrics(m *fourletter.Metrics) {
 		{"watch_count", int64(s.watches.Counts().All)},
 		{"global_sessions", int64(sessions)},
 		{"uptime", s.elapsed().Milliseconds()},
+		{"outstanding_tls_handshake", s.shaking.outstanding.Load()},
+		{"non_mtls_local_conn_count", s.metrics.plainLocal.Load()},
+		{"non_mtls_remote_conn_count", s.metrics.plainRemote.Load()},
 		{"auth_failed_count", s.metrics.authFailed.Load()},
 		{"open_file_descriptor_count", s.opts.OpenFiles()},
 		{"max_file_descriptor_count", s.opts.MaxOpenFiles()},
@@ -71,6 +88,8 @@ func (s *Server) setMetrics(m *fourletter.Metrics) {
 		m.SetCounter("throttled_ops", t.refused.Load())
 		m.SetHistogram("request_throttle_queue_time_ms", &t.queued)
 	}
+	m.SetCounter("unsuccessful_handshake", s.metrics.unsuccessfulHandshakes.Load())
+	m.SetCounter("tls_handshake_exceeded", s.shaking.exceeded.Load())
 	m.SetCounter("cnxn_closed_without_zk_server_running", s.metrics.notServing.Load())
 	m.SetSummary("unavailable_time", &s.metrics.unavailable)
 	m.SetGauge("local_sessions", int64(s.locals.count()))

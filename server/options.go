@@ -72,6 +72,9 @@ type Limits struct {
 	LargeRequestsBytes int64 // largeRequestMaxBytes: of all large requests under way together
 	Requests           RequestThrottle
 	Sessions           SessionThrottle
+	Handshakes         int // netty.server.outstandingHandshake.limit: TLS handshakes under way at once; 0 is none
+	// HandshakesComputing is how many TLS handshakes compute at once, while others wait for their clients; 0 is one.
+	HandshakesComputing int
 }
 
 // RequestThrottle has requests wait in line (org.apache.zookeeper.server.RequestThrottler).

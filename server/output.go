@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"io"
 	"net"
 	"sync"
 	"syscall"
@@ -33,19 +34,21 @@ func giveBuffer(b *[]byte) {
 
 // output is what a connection has to send, and how many of its writes are under way.
 type output struct {
-	net net.Conn
-	raw syscall.RawConn // of a TCP connection, else nil
+	net    net.Conn
+	socket syscall.RawConn // of a TCP connection, else nil; immutable after init
 
 	mu sync.Mutex
 	// The rest is guarded by mu.
-	settled     sync.Cond // outstanding became 0, or the output was written, or the connection ended
-	buf         *[]byte   // nil while there is nothing to send
-	outstanding int       // writes proposed and not answered
-	arrivals    arrivals  // of the outstanding ones
-	held        bool      // the reader waits because too much is under way on all connections together
-	writing     bool      // someone is writing and will come back for more
-	queued      bool      // in the flusher's list
-	finish      bool      // close when all is written
+	to          io.Writer       // net, or its TLS
+	raw         syscall.RawConn // socket, while no TLS is between
+	settled     sync.Cond       // outstanding became 0, or the output was written, or the connection ended
+	buf         *[]byte         // nil while there is nothing to send
+	outstanding int             // writes proposed and not answered
+	arrivals    arrivals        // of the outstanding ones
+	held        bool            // the reader waits because too much is under way on all connections together
+	writing     bool            // someone is writing and will come back for more
+	queued      bool            // in the flusher's list
+	finish      bool            // close when all is written
 	closed      bool
 	gone        chan struct{} // closed with the connection; nil until somebody asks
 
@@ -62,17 +65,24 @@ type attempt struct {
 
 // init sets up the output of a connection.
 func (o *output) init(c net.Conn) {
-	o.net = c
+	o.net, o.to = c, c
 	o.settled.L = &o.mu
 	if tcp, ok := c.(syscall.Conn); ok {
 		if raw, err := tcp.SyscallConn(); err == nil {
-			o.raw = raw
+			o.socket, o.raw = raw, raw
 		}
 	}
 	o.attempt.try = func(fd uintptr) bool {
 		o.attempt.n, o.attempt.err = syscall.Write(int(fd), o.attempt.b)
 		return true
 	}
+}
+
+// begin has what is sent go through TLS. Nothing was sent before.
+func (o *output) begin(t *tlsStream) {
+	o.mu.Lock()
+	o.to, o.raw = t, nil
+	o.mu.Unlock()
 }
 
 // openLocked returns the buffer to append to.
@@ -122,8 +132,9 @@ func (o *output) drainLocked() {
 	for o.buf != nil && !o.closed {
 		b := o.buf
 		o.buf = nil
+		to := o.to
 		o.mu.Unlock()
-		_, err := o.net.Write(*b)
+		_, err := to.Write(*b)
 		giveBuffer(b)
 		o.mu.Lock()
 		if err != nil {

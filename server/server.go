@@ -28,6 +28,7 @@ type Server struct {
 	metrics metrics
 	bad     *limiter
 
+	shaking  shaking
 	underWay underWay // away from what every request reads: every write changes it
 
 	newcomers   *bucket // nil if connection_throttle_tokens is 0
@@ -57,6 +58,7 @@ func New(o Options) *Server {
 	s.underWay.gate = newThrottle(o.Limits.Requests, &s.underWay, o.Clock)
 	s.frames.init(&o)
 	s.newcomers = newBucket(o.Limits.Sessions, o.Random, s.elapsed())
+	s.shaking.init(o.Limits.Handshakes, o.Limits.HandshakesComputing)
 	s.connections.init(o.MaxConnectionsPerIP, o.MaxConnections)
 	s.sessions.init()
 	s.locals.init(s)
@@ -88,8 +90,12 @@ func (s *Server) Start(node Node) {
 // spawn runs f on a goroutine that Shutdown waits for.
 func (s *Server) spawn(f func()) { s.tasks.Go(f) }
 
-// Serve takes connections from l until Shutdown, or until l fails. It closes l.
-func (s *Server) Serve(l net.Listener) error {
+// Serve takes connections that speak plain text from l, as ServePort does.
+func (s *Server) Serve(l net.Listener) error { return s.ServePort(l, &Port{}) }
+
+// ServePort takes connections from l until Shutdown, or until l fails. It closes l, and keeps p, which nobody changes
+// any more.
+func (s *Server) ServePort(l net.Listener, p *Port) error {
 	s.listeners.Lock()
 	if s.listeners.down {
 		s.listeners.Unlock()
@@ -101,7 +107,7 @@ func (s *Server) Serve(l net.Listener) error {
 		c, err := l.Accept()
 		switch {
 		case err == nil:
-			s.accept(c)
+			s.accept(c, p)
 		case s.draining():
 			return nil
 		case isTemporary(err):
@@ -133,8 +139,8 @@ func (s *Server) pause(d time.Duration) {
 }
 
 // accept begins to serve a connection, unless there are too many.
-func (s *Server) accept(nc net.Conn) {
-	c := &conn{server: s, remote: remoteAddr(nc)}
+func (s *Server) accept(nc net.Conn, p *Port) {
+	c := &conn{server: s, port: p, remote: remoteAddr(nc)}
 	if s.opts.LinearizableReads {
 		c.special = specialLinearizable
 	}
@@ -150,6 +156,13 @@ func (s *Server) accept(nc net.Conn) {
 	if !s.connections.add(c) {
 		s.metrics.rejected.Add(1)
 		s.bad.warn("too many connections: maxClientCnxns or maxCnxns refuses another",
+			slog.String("peer", c.remote.String()))
+		_ = nc.Close() // it was never served
+		return
+	}
+	if !s.shaking.enter(c) {
+		s.connections.remove(c)
+		s.bad.warn("too many TLS handshakes: netty.server.outstandingHandshake.limit refuses another",
 			slog.String("peer", c.remote.String()))
 		_ = nc.Close() // it was never served
 		return

@@ -101,7 +101,7 @@ func (t *throttle) isStale(c *conn, op jute.Op, waited time.Duration, ask bool) 
 	switch {
 	case op == jute.OpCloseSession: // it outlives its connection
 		return false
-	case t.o.StaleConnection && (c.out.ended() || ask && hungUp(c.out.raw)):
+	case t.o.StaleConnection && (c.out.ended() || ask && hungUp(c.out.socket)):
 		return true
 	default:
 		return t.o.StaleLatency && waited > time.Duration(c.timeout.Load())

@@ -32,7 +32,7 @@ func TestStaleRequests(t *testing.T) {
 			r.line(before)
 			sc := r.connOf(b)
 			_ = b.net.Close()
-			eventually(t, "the end arrives", func() bool { return hungUp(sc.out.raw) })
+			eventually(t, "the end arrives", func() bool { return hungUp(sc.out.socket) })
 			node.release(-1)
 			r.count(1)
 			a.wantReplies(1, jute.OK)

@@ -40,7 +40,10 @@ func (w *wordWriter) flush() error {
 
 // info is what the four-letter words show of the server. One that does not serve looks at nothing: it may be because
 // the state is being replaced.
-func (s *Server) info() *fourletter.Info {
+//
+// secure says that the word came over the port for TLS alone: then the connections it shows, or resets, are those of
+// that port, else the others (ServerCnxnFactory.getConnections).
+func (s *Server) info(secure bool) *fourletter.Info {
 	p := s.available.phase()
 	if p == phaseDown {
 		return &fourletter.Info{Environment: s.opts.Environment}
@@ -59,10 +62,10 @@ func (s *Server) info() *fourletter.Info {
 		Zxid:             zxid,
 		Nodes:            int64(nodes) + 1, // Quirk: ZooKeeper's DataTree counts the root under two names
 		Conf:             s.configuration,
-		Connections:      s.connectionSeq(),
+		Connections:      s.connectionSeq(secure),
 		Dirs:             s.opts.DirSizes,
 		Sessions:         func() []fourletter.SessionBucket { return s.sessionBuckets(s.tracker.Load()) },
-		Clients:          s.connectionBuckets,
+		Clients:          func() []fourletter.ConnectionBucket { return s.connectionBuckets(secure) },
 		Ephemerals:       s.ephemerals(),
 		Watches:          s.watches,
 		Digests: func(yield func(jute.Zxid, uint64) bool) {
@@ -73,7 +76,7 @@ func (s *Server) info() *fourletter.Info {
 		},
 		Environment:      s.opts.Environment,
 		Metrics:          s.setMetrics,
-		ResetConnections: s.resetConnections,
+		ResetConnections: func() { s.resetConnections(secure) },
 		ResetServer:      s.metrics.reset,
 	}
 	s.describeRole(info, p)
@@ -103,9 +106,9 @@ func (s *Server) configuration() fourletter.Configuration {
 }
 
 // connectionSeq yields what cons and stat show of each connection.
-func (s *Server) connectionSeq() iter.Seq[fourletter.Connection] {
+func (s *Server) connectionSeq(secure bool) iter.Seq[fourletter.Connection] {
 	return func(yield func(fourletter.Connection) bool) {
-		for _, c := range s.connections.all() {
+		for _, c := range s.connections.ofPort(secure) {
 			if !yield(c.describe()) {
 				return
 			}
@@ -160,13 +163,13 @@ func (s *Server) globalSessions() []fourletter.SessionTimeout {
 
 // connectionBuckets is what dump shows of the connections: each with the bucket of its session, which is when it is
 // cut, and last those without a session.
-func (s *Server) connectionBuckets() []fourletter.ConnectionBucket {
+func (s *Server) connectionBuckets(secure bool) []fourletter.ConnectionBucket {
 	now := s.opts.Clock.Now()
 	var buckets []fourletter.ConnectionBucket
 	for _, b := range slices.Concat(s.tracker.Load().Buckets(), s.locals.buckets()) {
 		var clients []fourletter.Client
 		for _, id := range b.Sessions {
-			if c := s.connectionOf(id); c != nil {
+			if c := s.connectionOf(id); c != nil && c.port.Secure == secure {
 				clients = append(clients, fourletter.Client{Remote: c.remote, Session: id})
 			}
 		}
@@ -175,7 +178,7 @@ func (s *Server) connectionBuckets() []fourletter.ConnectionBucket {
 		}
 	}
 	var connecting []fourletter.Client
-	for _, c := range s.connections.all() {
+	for _, c := range s.connections.ofPort(secure) {
 		if !c.counts.bound.Load() {
 			connecting = append(connecting, fourletter.Client{Remote: c.remote})
 		}
@@ -207,8 +210,8 @@ func (s *Server) ephemerals() iter.Seq2[jute.SessionID, []string] {
 }
 
 // resetConnections is crst.
-func (s *Server) resetConnections() {
-	for _, c := range s.connections.all() {
+func (s *Server) resetConnections(secure bool) {
+	for _, c := range s.connections.ofPort(secure) {
 		c.counts.received.Store(0)
 		c.counts.sent.Store(0)
 		c.counts.latency.Reset()

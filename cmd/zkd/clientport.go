@@ -7,11 +7,14 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+
+	"zkd/server"
 )
 
 // movable is a listener that may be closed more than once: when the port for clients moves, and at the end.
 type movable struct {
 	net.Listener
+	port *server.Port
 	once sync.Once
 	err  error
 }
@@ -22,13 +25,40 @@ func (m *movable) Close() error {
 	return m.err
 }
 
+// address is where a port is; nil has none.
+func (m *movable) address() string {
+	if m == nil {
+		return ""
+	}
+	return m.Addr().String()
+}
+
+// openClientPorts opens the ports for clients: the one for plain text, unless there is only one for TLS, and that.
+func (i *instance) openClientPorts(ctx context.Context) (err error) {
+	c := &i.config.Client
+	if c.Addr != "" || c.SecureAddr == "" {
+		if i.client, err = i.listenClients(ctx, c.Addr); err != nil {
+			return err
+		}
+	}
+	if c.SecureAddr == "" {
+		return nil
+	}
+	l, err := listen(ctx, c.SecureAddr, c.Backlog, i.logger)
+	if err != nil {
+		return fmt.Errorf("listen for clients (secureClientPort, secureClientPortAddress): %w", err)
+	}
+	i.secure = &movable{Listener: l, port: &i.ports.secure}
+	return nil
+}
+
 // listenClients opens a port for clients.
 func (i *instance) listenClients(ctx context.Context, addr string) (*movable, error) {
 	l, err := listen(ctx, addr, i.config.Client.Backlog, i.logger)
 	if err != nil {
 		return nil, fmt.Errorf("listen for clients (clientPort, clientPortAddress): %w", err)
 	}
-	return &movable{Listener: l}, nil
+	return &movable{Listener: l, port: &i.ports.plain}, nil
 }
 
 // served is the end of one listener.
@@ -39,8 +69,11 @@ type served struct {
 
 // serveClients takes connections from l; ended is told the end.
 func (i *instance) serveClients(l *movable, ended chan<- served) {
+	if l == nil {
+		return
+	}
 	go func() {
-		err := i.server.Serve(l)
+		err := i.server.ServePort(l, l.port)
 		select {
 		case ended <- served{l, err}:
 		case <-i.done: // nobody listens any more
@@ -59,8 +92,10 @@ func (i *instance) moveClients(ctx context.Context, addr string, ended chan<- se
 	}
 	i.logger.Info("the port for clients has moved", slog.String("client", addr))
 	i.serveClients(l, ended)
-	if err := i.client.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-		i.logger.Warn("the former port for clients does not close", slog.Any("err", err))
+	if i.client != nil {
+		if err := i.client.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			i.logger.Warn("the former port for clients does not close", slog.Any("err", err))
+		}
 	}
 	i.client = l
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"zkd/conf"
-	"zkd/conf/keystore"
 	"zkd/jute"
 	"zkd/quorum"
 	"zkd/quorum/clock"
@@ -38,7 +37,7 @@ type peers struct {
 	founding ensemble.Config // the server lines of the configuration
 	streams  *transport.Transport
 	shipper  *snapshot.Sender
-	stores   *keystore.Set // to read again now and then; nil: not
+	stores   reloader // of the goroutine that follows
 
 	node    *quorum.Node // set before the streams begin
 	asking  asking

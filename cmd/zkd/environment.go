@@ -18,7 +18,7 @@ import (
 func (i *instance) shownConfiguration() fourletter.Configuration {
 	c := i.config
 	shown := fourletter.Configuration{
-		ClientPort: portOf(c.Client.Addr), SecureClientPort: -1,
+		ClientPort: portOf(c.Client.Addr), SecureClientPort: portOf(c.Client.SecureAddr),
 		DataDir:    filepath.Join(c.Storage.DataDir, "version-2"),
 		DataLogDir: filepath.Join(c.Storage.DataLogDir, "version-2"),
 		TickTime:   c.Session.TickTime, MaxClientCnxns: c.Client.MaxPerIP,

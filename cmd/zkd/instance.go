@@ -35,7 +35,9 @@ type instance struct {
 	server  *server.Server
 	peers   *peers // nil if this server is alone
 	node    *quorum.Node
-	client  *movable
+	ports   *clientPorts
+	client  *movable      // nil if there is only the port with TLS
+	secure  *movable      // nil if there is none with TLS alone
 	moves   chan string   // where the port for clients is to be; the last counts
 	done    chan struct{} // closed when run has returned
 }
@@ -50,8 +52,9 @@ func serve(ctx context.Context, config *conf.Config, logger *slog.Logger) error 
 		defer done()
 		// Not before: a heap that grows from nothing would be collected all the time.
 		go tuneCollector(tuning, clock.Real())
-		logger.Info("serving", slog.String("client", i.client.Addr().String()),
-			slog.String("data", config.Storage.DataDir), slog.String("zxid", fmt.Sprintf("%#x", i.machine.LastZxid())))
+		go i.reloader().run(tuning)
+		logger.Info("serving", slog.String("client", i.client.address()),
+			slog.String("secure", i.secure.address()), slog.String("data", config.Storage.DataDir), slog.String("zxid", fmt.Sprintf("%#x", i.machine.LastZxid())))
 		err = i.run(ctx)
 	}
 	return errors.Join(err, i.close())
@@ -62,13 +65,14 @@ func (i *instance) run(ctx context.Context) error {
 	ended := make(chan served)
 	defer close(i.done)
 	i.serveClients(i.client, ended)
+	i.serveClients(i.secure, ended)
 	for {
 		select {
 		case <-ctx.Done():
 			i.logger.Info("stopping")
 			return nil
 		case end := <-ended:
-			if end.listener == i.client {
+			if end.listener == i.client || end.listener == i.secure {
 				return end.err
 			}
 		case addr := <-i.moves:
@@ -89,12 +93,14 @@ func (i *instance) fail(err error) {
 
 // open opens everything. What was opened before a failure is closed by close.
 func (i *instance) open(ctx context.Context) error {
-	c := i.config
 	if err := i.openStores(); err != nil {
 		return err
 	}
 	options, err := i.serverOptions()
 	if err != nil {
+		return err
+	}
+	if i.ports, err = newClientPorts(i.config, options.Registry, i.logger); err != nil {
 		return err
 	}
 	i.server = server.New(options)
@@ -106,8 +112,12 @@ func (i *instance) open(ctx context.Context) error {
 		i.peers.start(i.node)
 	}
 	// The port opens last: who can connect is served.
-	i.client, err = i.listenClients(ctx, c.Client.Addr)
-	return err
+	return i.openClientPorts(ctx)
+}
+
+// reloader reads the stores for clients again.
+func (i *instance) reloader() *reloader {
+	return &reloader{set: i.ports.stores, whose: "clients", logger: i.logger}
 }
 
 // startNode starts the raft node: alone, or as a member of an ensemble.
@@ -193,8 +203,13 @@ func (i *instance) serverID() uint64 {
 // serverOptions turns the configuration into the server's options.
 func (i *instance) serverOptions() (server.Options, error) {
 	c := i.config
+	extra, err := x509Providers(c)
+	if err != nil {
+		return server.Options{}, fmt.Errorf("authentication: %w", err)
+	}
 	registry, err := auth.New(auth.Options{
 		DigestDisabled: !c.Auth.DigestEnabled, DigestAlgorithm: c.Auth.DigestAlgorithm, SuperDigest: c.Auth.SuperDigest,
+		Extra: extra,
 	})
 	if err != nil {
 		return server.Options{}, fmt.Errorf("authentication: %w", err)
@@ -219,6 +234,7 @@ func (i *instance) serverOptions() (server.Options, error) {
 		Status:            func() quorum.Status { return i.node.Status() },
 		LinearizableReads: c.Client.LinearizableReads,
 	}
+	o.Limits.Handshakes, o.Limits.HandshakesComputing = c.TLS.HandshakesMax, handshakesComputing()
 	if c.Ensemble.Distributed {
 		o.Ensemble = &server.Ensemble{Observer: c.Ensemble.Observer && !c.Tree.Reconfig, Members: i.members}
 		o.LeaderGrace, o.ReadOnlyMode = c.Ensemble.LeaderGrace, c.Client.ReadOnlyMode
@@ -258,6 +274,7 @@ func proposalFlags(c *conf.Config) (f storage.Flags) {
 		{c.Tree.SkipACL, storage.FlagSkipACL},
 		{!c.Auth.DigestEnabled, storage.FlagDigestDisabled},
 		{!c.Ensemble.StandaloneEnabled, storage.FlagSingleVoter},
+		{hasX509(c), storage.FlagX509},
 		{c.Ensemble.MultiAddress, storage.FlagMultiAddress},
 	} {
 		if flag.on {
@@ -272,12 +289,13 @@ func (i *instance) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	var errs []error
-	if i.client != nil {
+	serving := i.client != nil || i.secure != nil
+	if serving {
 		errs = append(errs, i.server.Shutdown(ctx))
 	}
 	if i.node != nil {
 		errs = append(errs, i.node.Stop(ctx))
-		if i.client == nil {
+		if !serving {
 			errs = append(errs, i.server.Shutdown(ctx))
 		}
 	}

@@ -1,14 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"log/slog"
-	"net"
-	"os"
-	"time"
-
-	"zkd/conf/keystore"
-	"zkd/quorum/clock"
 	"zkd/quorum/transport"
 )
 
@@ -18,37 +10,18 @@ func (p *peers) secure(o *transport.Options) error {
 	if !c.QuorumEnabled && !c.QuorumPortUnification {
 		return nil
 	}
-	set, err := keystore.Open(keystore.Options{End: c.Quorum, Prefix: "ssl.quorum.", ReadFile: os.ReadFile,
-		Now: clock.Real().Now, LookupAddr: net.DefaultResolver.LookupAddr})
+	set, err := openTLS(c.Quorum, "ssl.quorum.", "other servers", false, p.logger)
 	if err != nil {
-		return fmt.Errorf("TLS between the servers: %w", err)
-	}
-	for _, w := range set.Warnings() {
-		p.logger.Warn("TLS between the servers is not all that the configuration says", slog.String("warning", w))
+		return err
 	}
 	o.TLSServer, o.PortUnification = set.Server(), c.QuorumPortUnification
+	o.DetectionTimeout = c.Quorum.HandshakeDetection
 	if c.QuorumEnabled {
 		o.TLSClient = set.Client
 	}
 	if c.QuorumCertReload {
-		p.stores = set
+		p.stores.set = set
 	}
+	p.stores.whose, p.stores.logger = "other servers", p.logger
 	return nil
-}
-
-// reloadInterval is how often the stores are read again with sslQuorumReloadCertFiles: ZooKeeper is told by the file
-// system, and a certificate is replaced long before it ends.
-const reloadInterval = time.Minute
-
-// reload reads changed key and trust stores, if it shall.
-func (p *peers) reload() {
-	if p.stores == nil {
-		return
-	}
-	switch changed, err := p.stores.Reload(); {
-	case err != nil:
-		p.logger.Error("changed key or trust stores cannot be read: those before stay in use", slog.Any("err", err))
-	case changed:
-		p.logger.Info("read changed key and trust stores", slog.Time("until", p.stores.NotAfter()))
-	}
 }

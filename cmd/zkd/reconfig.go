@@ -114,7 +114,7 @@ func (p *peers) follow() {
 		case <-ticker.C(): // those that have left may have been told by now
 			p.reconnect()
 		case <-reloading.C():
-			p.reload()
+			p.stores.look()
 		case <-p.halt:
 			return
 		}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,24 +16,30 @@ import (
 	"zkd/conf"
 )
 
-// Options says which stores to read and how. All but LookupAddr are needed.
+// Options says which stores to read and how. All but LookupAddr and Do are needed.
 type Options struct {
 	// End holds the keys, as conf.Load gives them.
 	End conf.TLSEnd
 	// Prefix is what the names of the keys begin with, for messages: `ssl.quorum.`.
 	Prefix string
+	// Clients says that only clients connect, and this server to nobody (ClientX509Util): protocol is the one version
+	// of TLS then, where it is the newest between servers, and with clientAuth=none there need be no trust store.
+	Clients bool
 	// ReadFile is os.ReadFile.
 	ReadFile func(name string) ([]byte, error)
 	// Now is the time at which certificates must hold.
 	Now func() time.Time
 	// LookupAddr is net.Resolver.LookupAddr, for allowReverseDnsLookup; nil resolves nothing.
 	LookupAddr func(ctx context.Context, address string) ([]string, error)
+	// Do is http.Client.Do, with a time limit, for crl and ocsp.
+	Do func(*http.Request) (*http.Response, error)
 }
 
 // Set is a key store and a trust store. Its methods may be called from any goroutine.
 type Set struct {
 	options  Options
 	settings settings
+	revoked  *revocation // nil: not looked for
 	warnings []string
 	loaded   atomic.Pointer[loaded] // what new connections use; written only under mu, or by Open
 	mu       sync.Mutex             // one Reload at a time
@@ -47,11 +54,10 @@ type loaded struct {
 
 // Open reads the stores. Its error names each key that is wrong, the file, and what to do.
 func Open(o Options) (*Set, error) {
-	if o.End.CRL || o.End.OCSP {
-		return nil, fmt.Errorf("%scrl and %socsp: revoked certificates are not looked for; set both to false",
-			o.Prefix, o.Prefix)
-	}
 	s := &Set{options: o}
+	if s.revoked = newRevocation(&s.options); s.revoked != nil && o.Do == nil {
+		return nil, fmt.Errorf("%scrl and %socsp: nothing can be fetched here; set both to false", o.Prefix, o.Prefix)
+	}
 	var err error
 	if s.settings, s.warnings, err = s.options.parseSettings(); err != nil {
 		return nil, err
@@ -74,7 +80,10 @@ func (s *Set) Reload() (changed bool, err error) {
 	defer s.mu.Unlock()
 	before := s.loaded.Load()
 	key, errKey := s.keyStore().read()
-	trust, errTrust := s.trustStore().read()
+	trust, errTrust := contents{}, error(nil)
+	if s.options.End.TrustStore.Location != "" {
+		trust, errTrust = s.trustStore().read()
+	}
 	if err := errors.Join(errKey, errTrust); err != nil {
 		return false, err
 	}
@@ -102,7 +111,7 @@ func (s *Set) NotAfter() time.Time { return s.loaded.Load().certificates[0].Leaf
 func (s *Set) Server() *tls.Config {
 	config := s.base()
 	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		return s.accept(hello.Context(), hello.Conn.RemoteAddr()), nil
+		return s.accept(hello.Context(), hello.Conn), nil
 	}
 	return config
 }
@@ -125,10 +134,12 @@ func (s *Set) Client(host string) *tls.Config {
 		}
 		return &have.certificates[0], nil // the other side says what is wrong with it
 	}
+	check := &verifier{options: &s.options, roots: s.roots, usage: x509.ExtKeyUsageServerAuth, whose: host, revoked: s.revoked}
 	if host == "" && end.HostnameVerification {
+		check.whose = "the other server"
+		config.VerifyConnection = func(state tls.ConnectionState) error { return check.checkRevoked(state.VerifiedChains) }
 		return config
 	}
-	check := &verifier{options: &s.options, roots: s.roots, usage: x509.ExtKeyUsageServerAuth, whose: host}
 	if end.HostnameVerification {
 		check.hosts, check.hostKey = func() []string { return []string{host} }, "hostnameVerification"
 	}
@@ -141,15 +152,18 @@ func (s *Set) Client(host string) *tls.Config {
 }
 
 // accept returns the configuration for one accepted connection.
-func (s *Set) accept(ctx context.Context, remote net.Addr) *tls.Config {
-	end := &s.options.End
+func (s *Set) accept(ctx context.Context, conn net.Conn) *tls.Config {
+	end, remote := &s.options.End, conn.RemoteAddr()
 	config := s.base()
 	config.Certificates = s.loaded.Load().certificates
 	if end.ClientAuth == "none" {
 		return config
 	}
 	check := &verifier{
-		options: &s.options, roots: s.roots, usage: x509.ExtKeyUsageClientAuth, whose: remote.String(),
+		options: &s.options, roots: s.roots, usage: x509.ExtKeyUsageClientAuth, whose: remote.String(), revoked: s.revoked,
+	}
+	if c, ok := conn.(interface{ Await(wait func()) }); ok {
+		check.await = c.Await
 	}
 	// ZooKeeper looks at the names of clients only if it looks at those of servers.
 	if end.HostnameVerification && end.ClientHostnameVerification {
@@ -178,6 +192,7 @@ func (s *Set) base() *tls.Config {
 	return &tls.Config{ //nolint:gosec // the oldest version is the operator's choice, TLSv1.2 without one
 		MinVersion: s.settings.oldest, MaxVersion: s.settings.newest, CipherSuites: s.settings.suites,
 		Time: s.options.Now, SessionTicketsDisabled: true,
+		DynamicRecordSizingDisabled: true, // what is written at once is to be one record
 	}
 }
 
@@ -234,6 +249,10 @@ func (s *Set) loadKeys(found *loaded) (err error) {
 
 func (s *Set) loadRoots(found *loaded) (err error) {
 	from := s.trustStore()
+	if from.Location == "" && s.options.Clients && s.options.End.ClientAuth == "none" {
+		found.roots = x509.NewCertPool()
+		return nil
+	}
 	if from.Location == "" {
 		return fmt.Errorf("%slocation must be set: without it the certificate of nobody could be checked", from.prefix)
 	}

@@ -337,7 +337,7 @@ func TestWhatIsWrong(t *testing.T) {
 		{name: "PEM without trust", trust: pemBlock("PRIVATE KEY", own.keyDER(t)),
 			says: "there is no trusted certificate in it"},
 		{name: "revocation", change: func(e *conf.TLSEnd) { e.CRL = true },
-			says: "ssl.quorum.crl and ssl.quorum.ocsp: revoked certificates are not looked for; set both to false"},
+			says: "ssl.quorum.crl and ssl.quorum.ocsp: nothing can be fetched here; set both to false"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFiles()

@@ -78,14 +78,16 @@ func goSuite(name string) string {
 	return name
 }
 
-// parseProtocols returns the oldest and the newest TLS version. Without enabledProtocols they are TLSv1.2 and protocol,
-// as in Java from 17 on.
+// parseProtocols returns the oldest and the newest TLS version. Without enabledProtocols they are TLSv1.2 and protocol
+// between servers, as in Java from 17 on, and protocol alone with clients (ClientX509Util.getEnabledProtocols).
 func (o *Options) parseProtocols() (oldest, newest uint16, err error) {
 	names, key := o.End.EnabledProtocols, "enabledProtocols"
 	if len(names) == 0 {
 		key = "protocol"
-		switch o.End.Protocol {
-		case "", "TLS", "TLSv1.3":
+		switch {
+		case o.Clients && o.End.Protocol == "":
+			names = []string{"TLSv1.3"}
+		case o.End.Protocol == "TLS", !o.Clients && (o.End.Protocol == "" || o.End.Protocol == "TLSv1.3"):
 			names = []string{"TLSv1.2", "TLSv1.3"}
 		default:
 			names = []string{o.End.Protocol}

@@ -22,6 +22,8 @@ type verifier struct {
 	// one that asks.
 	hosts   func() []string
 	hostKey string
+	revoked *revocation       // nil: not looked for
+	await   func(wait func()) // calls what may wait for others; nil just does
 }
 
 // verify checks the certificate of a connection and explains what is wrong with it.
@@ -31,22 +33,45 @@ func (v *verifier) verify(state tls.ConnectionState) error {
 	for _, c := range state.PeerCertificates[1:] {
 		intermediates.AddCert(c)
 	}
-	_, err := leaf.Verify(x509.VerifyOptions{
+	chains, err := leaf.Verify(x509.VerifyOptions{
 		Roots: v.roots(), Intermediates: intermediates, CurrentTime: v.options.Now(),
 		KeyUsages: []x509.ExtKeyUsage{v.usage},
 	})
 	if err != nil {
 		return v.explain(err, leaf)
 	}
-	if v.hosts == nil {
-		return nil
+	if err := v.checkRevoked(chains); err != nil || v.hosts == nil {
+		return err
 	}
-	hosts := v.hosts()
+	var hosts []string
+	v.waiting(func() { hosts = v.hosts() })
 	if slices.ContainsFunc(hosts, func(host string) bool { return isFor(leaf, host) }) {
 		return nil
 	}
 	return fmt.Errorf("the certificate that %s shows is for %s, not for %s (%s%s=true): issue it with that name, "+
 		"or set the key to false", v.whose, names(leaf), strings.Join(hosts, " or "), v.options.Prefix, v.hostKey)
+}
+
+// checkRevoked refuses chains with a revoked certificate.
+func (v *verifier) checkRevoked(chains [][]*x509.Certificate) error {
+	if v.revoked == nil {
+		return nil
+	}
+	var err error
+	v.waiting(func() { err = v.revoked.check(chains) })
+	if err != nil {
+		return v.explainRevoked(err, v.whose)
+	}
+	return nil
+}
+
+// waiting calls f, which may wait for others.
+func (v *verifier) waiting(f func()) {
+	if v.await == nil {
+		f()
+		return
+	}
+	v.await(f)
 }
 
 // explain says what is wrong with a certificate, and where to put it right.

@@ -145,7 +145,7 @@ func (t *Transport) secure(ctx context.Context, raw net.Conn) (net.Conn, error) 
 		return raw, nil
 	}
 	first := make([]byte, 1)
-	if _, err := io.ReadFull(raw, first); err != nil {
+	if err := t.firstByte(raw, first); err != nil {
 		return nil, fmt.Errorf("wait for the first byte: %w", err)
 	}
 	conn := &prefixedConn{Conn: raw, prefix: first}
@@ -162,6 +162,17 @@ func (t *Transport) secure(ctx context.Context, raw net.Conn) (net.Conn, error) 
 		return nil, fmt.Errorf("TLS: %w: do both trust the other's certificate?", err)
 	}
 	return secure, nil
+}
+
+// firstByte reads the first byte of a connection, in bounded time.
+func (t *Transport) firstByte(raw net.Conn, first []byte) error {
+	if t.opts.PortUnification && t.opts.DetectionTimeout > 0 {
+		ctx, cancel := t.within(context.Background(), t.done, t.opts.DetectionTimeout)
+		defer cancel()
+		defer context.AfterFunc(ctx, func() { _ = raw.Close() })() // the read sees the error
+	}
+	_, err := io.ReadFull(raw, first)
+	return err
 }
 
 // prefixedConn is a connection of which some bytes were read already.

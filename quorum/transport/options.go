@@ -64,6 +64,9 @@ type Options struct {
 	TLSClient func(host string) *tls.Config
 	// PortUnification accepts connections with and without TLS; needs TLSServer.
 	PortUnification bool
+	// DetectionTimeout bounds how long an accepted connection may take to show what it speaks, with PortUnification;
+	// 0 is DialTimeout.
+	DetectionTimeout time.Duration
 
 	// QueueBytesMax bounds what waits to be sent to one peer. A frame that is larger alone is taken when none waits.
 	QueueBytesMax int

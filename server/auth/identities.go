@@ -47,6 +47,12 @@ func (c *Identities) Add(r *Registry, remote netip.Addr, scheme string, data []b
 	if p == nil {
 		return jute.AuthFailed
 	}
+	if _, certifies := p.(Certifier); certifies { // the handshake has proven what there is
+		if c.has(scheme) {
+			return jute.OK
+		}
+		return jute.AuthFailed
+	}
 	ids, ok := p.Authenticate(remote, data)
 	if !ok {
 		return jute.AuthFailed
@@ -57,6 +63,11 @@ func (c *Identities) Add(r *Registry, remote netip.Addr, scheme string, data []b
 		}
 	}
 	return jute.OK
+}
+
+// has reports whether there is an identity of a scheme.
+func (c *Identities) has(scheme string) bool {
+	return slices.ContainsFunc(c.Snapshot(), func(id jute.ID) bool { return id.Scheme == scheme })
 }
 
 // Grant adds an identity that was proven by other means than an auth packet (a certificate, a SASL dialogue), unless it
