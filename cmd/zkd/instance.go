@@ -15,7 +15,6 @@ import (
 	"zkd/quorum"
 	"zkd/quorum/clock"
 	"zkd/server"
-	"zkd/server/auth"
 	"zkd/server/fourletter"
 	"zkd/storage"
 )
@@ -193,11 +192,9 @@ func (i *instance) serverID() uint64 {
 // serverOptions turns the configuration into the server's options.
 func (i *instance) serverOptions() (server.Options, error) {
 	c := i.config
-	registry, err := auth.New(auth.Options{
-		DigestDisabled: !c.Auth.DigestEnabled, DigestAlgorithm: c.Auth.DigestAlgorithm, SuperDigest: c.Auth.SuperDigest,
-	})
+	authentication, err := newAuthentication(c, i.logger)
 	if err != nil {
-		return server.Options{}, fmt.Errorf("authentication: %w", err)
+		return server.Options{}, err
 	}
 	revision, built := buildInfo()
 	version := fourletter.FullVersion(revision, built)
@@ -207,8 +204,9 @@ func (i *instance) serverOptions() (server.Options, error) {
 		i.logger.Warn("4lw.commands.whitelist names what is no command", slog.Any("words", unknown))
 	}
 	o := server.Options{
-		ServerID: i.serverID(), Machine: i.machine, Clock: clock.Real(), Logger: i.logger, Registry: registry,
-		Random: cryptorand.Reader, Words: words, Flags: proposalFlags(c),
+		ServerID: i.serverID(), Machine: i.machine, Clock: clock.Real(), Logger: i.logger,
+		Registry: authentication.registry, SASL: authentication.sasl, Random: cryptorand.Reader, Words: words,
+		Flags:    proposalFlags(c) | authentication.flags,
 		TickTime: c.Session.TickTime, MinTimeout: c.Session.MinTimeout, MaxTimeout: c.Session.MaxTimeout,
 		HandshakeTimeout: c.Client.HandshakeTimeout, MaxFrameBytes: int(c.Client.MaxFrameBytes),
 		MaxConnectionsPerIP: c.Client.MaxPerIP, MaxConnections: c.Client.MaxTotal, KeepAlive: c.Client.KeepAlive,
@@ -247,7 +245,7 @@ func limits(c conf.Limits) server.Limits {
 	}
 }
 
-// proposalFlags is what all servers must evaluate writes by.
+// proposalFlags is what all servers must evaluate writes by, but for the schemes of ACLs.
 func proposalFlags(c *conf.Config) (f storage.Flags) {
 	for _, flag := range []struct {
 		on   bool
@@ -256,7 +254,6 @@ func proposalFlags(c *conf.Config) (f storage.Flags) {
 		{c.Tree.ExtendedTypes, storage.FlagExtendedTypes},
 		{c.Tree.EnforceQuota, storage.FlagEnforceQuota},
 		{c.Tree.SkipACL, storage.FlagSkipACL},
-		{!c.Auth.DigestEnabled, storage.FlagDigestDisabled},
 		{!c.Ensemble.StandaloneEnabled, storage.FlagSingleVoter},
 		{c.Ensemble.MultiAddress, storage.FlagMultiAddress},
 	} {
