@@ -138,7 +138,7 @@ type Auth struct {
 	DigestAlgorithm          string            // DigestAuthenticationProvider.digestAlg (SHA1), as Java names it
 	X509SuperUser            string            // X509AuthenticationProvider.superUser
 	X509SAN                  X509SAN           // X509AuthenticationProvider.clientCertId*
-	SuperUsers               []string          // superUser and superUser.N, in the order of N
+	SuperUsers               []string          // superUser and superUser.X, in the order of X
 	SASLSuperPassword        string            // SASLAuthenticationProvider.superPassword
 	LetAnySASLUserDo         string            // letAnySaslUserDoX
 	AllowSASLFailedClients   bool              // allowSaslFailedClients (false)
@@ -150,6 +150,8 @@ type Auth struct {
 	UseXForwardedFor         bool              // IPAuthenticationProvider.usexforwardedfor (false)
 	JAASFile                 string            // java.security.auth.login.config
 	JAASSection              string            // sasl.serverconfig (Server)
+	SASLUsersFile            string            // zkd.sasl.users
+	KerberosConfig           string            // java.security.krb5.conf (/etc/krb5.conf)
 	KerberosRemoveHost       bool              // kerberos.removeHostFromPrincipal (false)
 	KerberosRemoveRealm      bool              // kerberos.removeRealmFromPrincipal (false)
 	KerberosAuthToLocal      string            // security.auth_to_local (DEFAULT)

@@ -48,7 +48,7 @@ func TestEveryKeyFillsItsField(t *testing.T) {
 		// The first group shapes more than one field or none; the scripts in testdata/load cover it.
 		switch k.name {
 		case "myid", "server.N", "group.N", "weight.N", "electionAlg", "peerType", "clientPort", "clientPortAddress",
-			"secureClientPort", "secureClientPortAddress", "dataDir", "dynamicConfigFile", "superUser.N",
+			"secureClientPort", "secureClientPortAddress", "dataDir", "dynamicConfigFile", "superUser.X",
 			"metricsProvider.httpHost", "admin.serverAddress", "standaloneEnabled", "quorum.auth.enableSasl",
 			"zkd.join":
 			continue
@@ -218,9 +218,9 @@ func TestFind(t *testing.T) {
 		{"", "", ""},
 		{"zookeeper.server.1", "", ""},
 		{"superUser", "superUser", ""},
-		{"superUser.2", "superUser.N", "2"},
-		{"zookeeper.superUser.2", "superUser.N", "2"},
-		{"superUser.x", "", ""},
+		{"superUser.2", "superUser.X", "2"},
+		{"zookeeper.superUser.2", "superUser.X", "2"},
+		{"superUser.x", "superUser.X", "x"},
 		{"authProvider.MyOwn", "authProvider.X", "MyOwn"},
 		{"metricsProvider.httpPort", "metricsProvider.httpPort", ""},
 		{"metricsProvider.exportJvmInfo", "metricsProvider.X", "exportJvmInfo"},

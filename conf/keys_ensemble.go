@@ -85,6 +85,10 @@ var quorumKeys = []key{
 
 // ownKeys are the rows that ZooKeeper has not. Their names begin with `zkd.`, which their variables leave out.
 var ownKeys = []key{
+	{name: "zkd.sasl.users", kind: kindPath, mark: must, effect: works,
+		doc: "File with the users of SASL's DIGEST-MD5, `name:password` a line, in place of a JAAS file. It switches " +
+			"the scheme sasl on, without authProvider.X. Let nobody but the server read it.",
+		set: func(c *Config, v value) { c.Auth.SASLUsersFile = v.text }},
 	{name: "zkd.linearizableReads", kind: kindBoolean, def: "false", mark: must, effect: works,
 		doc: "Every read waits until this server has seen all that was committed before it, for the price of a " +
 			"message to the leader and back. Without it reads are those of ZooKeeper: of this server, in the order " +

@@ -7,7 +7,7 @@ import (
 )
 
 // Unsupported lists what the configuration asks for that this release cannot do and must not pass over: hierarchical
-// quorums, SASL, enforced authentication, an audit log. A server must refuse to start while the list
+// quorums, SASL between members, an audit log. A server must refuse to start while the list
 // is not empty. Each Problem says in Allowed what to change.
 func (c *Config) Unsupported() []Problem {
 	u := unsupported{config: c}
@@ -80,23 +80,41 @@ func isX509Class(class string) bool {
 
 func (u *unsupported) authentication() {
 	a := &u.config.Auth
-	const remedy = "SASL is not built yet; remove it"
-	u.add(a.RequireSASL, "sessionRequireClientSASLAuth", remedy)
-	u.add(a.JAASFile != "", "java.security.auth.login.config", remedy)
-	u.add(a.QuorumSASL, "quorum.auth.enableSasl", remedy)
-	u.add(a.Enforce, "enforce.auth.enabled", "enforced authentication is not built yet; set it to false")
+	u.add(a.QuorumSASL, "quorum.auth.enableSasl",
+		"members do not prove who they are by SASL; remove it and use certificates: sslQuorum=true")
 	for _, name := range slices.Sorted(maps.Keys(a.Providers)) {
 		u.provider(name, a.Providers[name])
 	}
 }
 
-// provider refuses a scheme that only a class of the user or a scheme still to be built could serve. The class of X509
-// does nothing without TLS.
+// classPrefix begins the names of ZooKeeper's providers.
+const classPrefix = "org.apache.zookeeper.server.auth."
+
+// knownProviders are the schemes of the classes of authProvider.X that zkd has a counterpart of.
+var knownProviders = map[string]string{
+	classPrefix + "DigestAuthenticationProvider":   "digest",
+	classPrefix + "EnsembleAuthenticationProvider": "ensemble",
+	classPrefix + "IPAuthenticationProvider":       "ip",
+	classPrefix + "SASLAuthenticationProvider":     "sasl",
+	classPrefix + "X509AuthenticationProvider":     "x509",
+}
+
+// HasProvider tells whether authProvider.X names the class of this scheme.
+func (a *Auth) HasProvider(scheme string) bool {
+	for _, class := range a.Providers { // any order: one is enough
+		if knownProviders[class] == scheme {
+			return true
+		}
+	}
+	return false
+}
+
+// provider refuses a scheme that only a class of the user could serve.
 func (u *unsupported) provider(name, class string) {
 	switch {
-	case isX509Class(class):
-	case strings.HasPrefix(class, "org.apache.zookeeper.server.auth."):
-		u.add(true, "authProvider."+name, "this scheme is not built yet; remove it")
+	case knownProviders[class] != "":
+	case strings.HasPrefix(class, classPrefix):
+		u.add(true, "authProvider."+name, "there is no scheme of this class here; remove it")
 	default:
 		u.add(true, "authProvider."+name, "classes of one's own cannot be loaded; remove it")
 	}

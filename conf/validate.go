@@ -171,7 +171,10 @@ func (l *loader) finishAuth() {
 		l.refuse("quorum.auth.serverRequireSasl",
 			"needs quorum.auth.enableSasl=true and quorum.auth.learnerRequireSasl=true")
 	}
-	if a.Enforce && len(a.EnforceSchemes) == 0 {
+	if a.SASLUsersFile != "" && a.JAASFile != "" {
+		l.refuse("zkd.sasl.users", "java.security.auth.login.config is set, too; remove one of the two")
+	}
+	if a.Enforce && !a.RequireSASL && len(a.EnforceSchemes) == 0 {
 		l.refuse("enforce.auth.enabled", "needs enforce.auth.schemes")
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"zkd/jute"
 	"zkd/quorum/liveness"
 	"zkd/server/auth"
+	"zkd/server/auth/sasl"
 	"zkd/server/stats"
 	"zkd/server/watch"
 	"zkd/storage"
@@ -27,6 +28,7 @@ type conn struct {
 	in     input
 	out    output
 	ids    auth.Identities
+	login  *sasl.Dialogue // nil before the first token of SASL; owned by the reader
 	watch  watch.Holder
 
 	// Set by the reader when the session is there, before it is bound; immutable afterwards.

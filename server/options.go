@@ -8,6 +8,7 @@ import (
 	"zkd/quorum"
 	"zkd/quorum/clock"
 	"zkd/server/auth"
+	"zkd/server/auth/sasl"
 	"zkd/server/fourletter"
 	"zkd/storage"
 )
@@ -27,7 +28,8 @@ type Options struct {
 	Clock    clock.Clock
 	Logger   *slog.Logger
 	Registry *auth.Registry
-	Random   io.Reader // of session passwords: crypto/rand.Reader
+	SASL     *sasl.Server // nil: nobody can log in by SASL
+	Random   io.Reader    // of session passwords: crypto/rand.Reader
 	Words    *fourletter.Commands
 	Flags    storage.Flags // of every proposal
 

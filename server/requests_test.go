@@ -370,11 +370,6 @@ func TestFailedAuthEndsTheConnection(t *testing.T) {
 		}
 		c.wantClosed()
 	}
-	c := r.connect(t)
-	if got := c.call(jute.OpSASL, &jute.SASLToken{Token: []byte{}}); got.Err != jute.AuthFailed || got.Zxid != 0 {
-		t.Errorf("sasl: answer %+v", got.ReplyHeader)
-	}
-	c.wantClosed()
 }
 
 func TestEnforcedAuth(t *testing.T) {

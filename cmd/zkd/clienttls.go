@@ -76,18 +76,7 @@ func newClientPorts(c *conf.Config, registry *auth.Registry, logger *slog.Logger
 }
 
 // hasX509 tells whether the scheme x509 has a provider (QuorumPeerConfig.configureSSLAuth, ProviderRegistry).
-func hasX509(c *conf.Config) bool {
-	const class = "org.apache.zookeeper.server.auth.X509AuthenticationProvider"
-	if c.ClientTLS() {
-		return true
-	}
-	for _, provider := range c.Auth.Providers { // order: any of them
-		if provider == class {
-			return true
-		}
-	}
-	return false
-}
+func hasX509(c *conf.Config) bool { return c.ClientTLS() || c.Auth.HasProvider(auth.SchemeX509) }
 
 // x509Providers are the schemes that certificates prove.
 func x509Providers(c *conf.Config) ([]auth.Provider, error) {

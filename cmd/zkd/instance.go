@@ -15,7 +15,6 @@ import (
 	"zkd/quorum"
 	"zkd/quorum/clock"
 	"zkd/server"
-	"zkd/server/auth"
 	"zkd/server/fourletter"
 	"zkd/storage"
 )
@@ -207,12 +206,9 @@ func (i *instance) serverOptions() (server.Options, error) {
 	if err != nil {
 		return server.Options{}, fmt.Errorf("authentication: %w", err)
 	}
-	registry, err := auth.New(auth.Options{
-		DigestDisabled: !c.Auth.DigestEnabled, DigestAlgorithm: c.Auth.DigestAlgorithm, SuperDigest: c.Auth.SuperDigest,
-		Extra: extra,
-	})
+	authentication, err := newAuthentication(c, i.logger, extra...)
 	if err != nil {
-		return server.Options{}, fmt.Errorf("authentication: %w", err)
+		return server.Options{}, err
 	}
 	revision, built := buildInfo()
 	version := fourletter.FullVersion(revision, built)
@@ -222,8 +218,9 @@ func (i *instance) serverOptions() (server.Options, error) {
 		i.logger.Warn("4lw.commands.whitelist names what is no command", slog.Any("words", unknown))
 	}
 	o := server.Options{
-		ServerID: i.serverID(), Machine: i.machine, Clock: clock.Real(), Logger: i.logger, Registry: registry,
-		Random: cryptorand.Reader, Words: words, Flags: proposalFlags(c),
+		ServerID: i.serverID(), Machine: i.machine, Clock: clock.Real(), Logger: i.logger,
+		Registry: authentication.registry, SASL: authentication.sasl, Random: cryptorand.Reader, Words: words,
+		Flags:    proposalFlags(c) | authentication.flags,
 		TickTime: c.Session.TickTime, MinTimeout: c.Session.MinTimeout, MaxTimeout: c.Session.MaxTimeout,
 		HandshakeTimeout: c.Client.HandshakeTimeout, MaxFrameBytes: int(c.Client.MaxFrameBytes),
 		MaxConnectionsPerIP: c.Client.MaxPerIP, MaxConnections: c.Client.MaxTotal, KeepAlive: c.Client.KeepAlive,
@@ -263,7 +260,7 @@ func limits(c conf.Limits) server.Limits {
 	}
 }
 
-// proposalFlags is what all servers must evaluate writes by.
+// proposalFlags is what all servers must evaluate writes by, but for the schemes of ACLs.
 func proposalFlags(c *conf.Config) (f storage.Flags) {
 	for _, flag := range []struct {
 		on   bool
@@ -272,9 +269,7 @@ func proposalFlags(c *conf.Config) (f storage.Flags) {
 		{c.Tree.ExtendedTypes, storage.FlagExtendedTypes},
 		{c.Tree.EnforceQuota, storage.FlagEnforceQuota},
 		{c.Tree.SkipACL, storage.FlagSkipACL},
-		{!c.Auth.DigestEnabled, storage.FlagDigestDisabled},
 		{!c.Ensemble.StandaloneEnabled, storage.FlagSingleVoter},
-		{hasX509(c), storage.FlagX509},
 		{c.Ensemble.MultiAddress, storage.FlagMultiAddress},
 	} {
 		if flag.on {

@@ -15,6 +15,7 @@ import (
 type Identities struct {
 	ids atomic.Pointer[[]jute.ID] // what it points to never changes
 	set *javaSet                  // of the same, their order; nil up to the second. Owned by who adds.
+	any []jute.ID                 // of SchemeSASLAny: last in ids, not in set, which clients see. Owned by who adds.
 }
 
 // Bounds of what one connection may prove: each of its writes carries all of it. No client has reason to come near
@@ -41,7 +42,8 @@ func (c *Identities) Snapshot() []jute.ID {
 
 // Add takes an auth packet in and returns the code of its reply: OK, or AuthFailed, after which the connection is
 // closed (org.apache.zookeeper.server.ZooKeeperServer.processPacket). What goes beyond the bounds of a connection
-// fails, too. scheme and data are views of the frame; nothing keeps them.
+// fails, too. A provider may have another code for its refusals; BadArguments closes without any reply. scheme and data
+// are views of the frame; nothing keeps them.
 func (c *Identities) Add(r *Registry, remote netip.Addr, scheme string, data []byte) jute.Code {
 	p := r.Provider(scheme)
 	if p == nil {
@@ -55,6 +57,9 @@ func (c *Identities) Add(r *Registry, remote netip.Addr, scheme string, data []b
 	}
 	ids, ok := p.Authenticate(remote, data)
 	if !ok {
+		if r, ok := p.(refuser); ok {
+			return r.Refusal()
+		}
 		return jute.AuthFailed
 	}
 	for _, id := range ids {
@@ -78,11 +83,19 @@ func (c *Identities) Grant(id jute.ID) bool {
 	if !slices.Contains(old, id) && !fits(old, id) {
 		return false
 	}
+	id = jute.ID{Scheme: strings.Clone(id.Scheme), ID: strings.Clone(id.ID)}
 	if c.set == nil {
 		c.set = newJavaSet(old)
 	}
-	if c.set.add(jute.ID{Scheme: strings.Clone(id.Scheme), ID: strings.Clone(id.ID)}) {
-		ids := c.set.list()
+	changed := false
+	switch {
+	case id.Scheme != SchemeSASLAny:
+		changed = c.set.add(id)
+	case !slices.Contains(c.any, id):
+		c.any, changed = append(c.any, id), true
+	}
+	if changed {
+		ids := append(c.set.list(), c.any...)
 		c.ids.Store(&ids)
 	}
 	return true

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"zkd/jute"
+	"zkd/storage/acl"
 )
 
 // Scheme names of ZooKeeper.
@@ -18,6 +19,9 @@ const (
 	SchemeX509   = "x509"
 	SchemeSASL   = "sasl"
 	SchemeSuper  = "super"
+	// SchemeSASLAny is of identities that stand for an entry of ACLs which every SASL user satisfies
+	// (zookeeper.letAnySaslUserDoX). No client sees them.
+	SchemeSASLAny = acl.SchemeSASLAny
 )
 
 // Provider is one authentication scheme (org.apache.zookeeper.server.auth.AuthenticationProvider). It is used by many
@@ -31,6 +35,12 @@ type Provider interface {
 	// User returns the part of one of its identities that whoAmI and the audit log show
 	// (AuthenticationProvider.getUserName).
 	User(id string) string
+}
+
+// refuser is a Provider whose refusals have another code than AuthFailed.
+type refuser interface {
+	// Refusal returns what Identities.Add returns in place of AuthFailed.
+	Refusal() jute.Code
 }
 
 // Options sets up a Registry.
@@ -102,6 +112,9 @@ func (r *Registry) Provider(scheme string) Provider {
 	return nil
 }
 
+// Requires reports whether a scheme is among those that are enforced (AuthenticationHelper.isSaslAuthRequired).
+func (r *Registry) Requires(scheme string) bool { return slices.Contains(r.enforced, scheme) }
+
 // Enforces reports whether any scheme is enforced.
 func (r *Registry) Enforces() bool { return len(r.enforced) > 0 }
 
@@ -123,6 +136,9 @@ func (r *Registry) Admits(ids []jute.ID) bool {
 // scheme has no provider (super) has the user "" (org.apache.zookeeper.server.util.AuthUtil.getClientInfos).
 func (r *Registry) WhoAmI(dst []jute.ClientInfo, ids []jute.ID) []jute.ClientInfo {
 	for i := range ids {
+		if ids[i].Scheme == SchemeSASLAny {
+			continue
+		}
 		info := jute.ClientInfo{AuthScheme: ids[i].Scheme}
 		if p := r.Provider(ids[i].Scheme); p != nil {
 			info.User = p.User(ids[i].ID)

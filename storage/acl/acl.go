@@ -17,6 +17,10 @@ const (
 	SchemeX509   = "x509"
 	SchemeSuper  = "super" // an identity only: no ACL may hold it
 	anyone       = "anyone"
+	// SchemeSASLAny is of an identity that satisfies the entry of the scheme sasl with its id: that of
+	// zookeeper.letAnySaslUserDoX, which the proposer gives every SASL user, as apply knows no configuration. No ACL
+	// may hold it, and auth does not become it.
+	SchemeSASLAny = "sasl-any"
 )
 
 // Schemes is the set of schemes that have a provider. ip always has one.
@@ -71,7 +75,7 @@ func isAnyone(id *jute.ID) bool { return id.Scheme == SchemeWorld && id.ID == an
 // matches reports whether the identity id is the one that an ACL entry names.
 func matches(id, entry *jute.ID) bool {
 	if id.Scheme != entry.Scheme {
-		return false
+		return id.Scheme == SchemeSASLAny && entry.Scheme == SchemeSASL && id.ID == entry.ID
 	}
 	switch entry.Scheme {
 	case SchemeDigest, SchemeX509:
