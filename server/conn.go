@@ -171,10 +171,10 @@ func (c *conn) logEnd(err error) {
 	case errors.Is(err, errClose), errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
 	case errors.Is(err, os.ErrDeadlineExceeded) && c.server.draining():
 	case errors.Is(err, errFrameLength), errors.Is(err, errShortRequest), errors.Is(err, errHandshake):
-		c.server.bad.warn("closed a connection that sent what is no request", slog.String("peer", c.remote.String()),
+		c.server.bad.Warn("closed a connection that sent what is no request", slog.String("peer", c.remote.String()),
 			session(c.session), slog.Any("err", err))
 	case errors.Is(err, errLargeRequests), errors.Is(err, errStale):
-		c.server.bad.warn("closed a connection whose request is refused by a limit",
+		c.server.bad.Warn("closed a connection whose request is refused by a limit",
 			slog.String("peer", c.remote.String()), session(c.session), slog.Any("err", err))
 	default:
 		c.server.opts.Logger.Debug("connection ended", slog.String("peer", c.remote.String()), session(c.session),
@@ -262,7 +262,7 @@ func (c *conn) WatchFired(_ *watch.Event, notice []byte) {
 	c.counts.sent.Add(1)
 	c.server.metrics.sent.Add(1)
 	if cut {
-		c.server.bad.warn("cut off a client that does not read its watch events",
+		c.server.bad.Warn("cut off a client that does not read its watch events",
 			slog.String("peer", c.remote.String()), session(c.session))
 	}
 	if wake {

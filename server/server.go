@@ -14,6 +14,7 @@ import (
 
 	"zkd/jute"
 	"zkd/quorum/liveness"
+	"zkd/quorum/warning"
 	"zkd/server/watch"
 )
 
@@ -26,7 +27,7 @@ type Server struct {
 	watches *watch.Table
 	flusher *flusher
 	metrics metrics
-	bad     *limiter
+	bad     *warning.Limiter
 
 	underWay underWay // away from what every request reads: every write changes it
 
@@ -52,7 +53,7 @@ func New(o Options) *Server {
 	o.setDefaults()
 	s := &Server{opts: o, started: o.Clock.Now(), watches: watch.New(), stop: make(chan struct{})}
 	s.ids = newIDSource(o.ServerID, s.millis())
-	s.bad = newLimiter(o.Logger, o.Clock)
+	s.bad = warning.NewLimiter(o.Logger, o.Clock)
 	s.underWay.init(o.Limits.Outstanding)
 	s.underWay.gate = newThrottle(o.Limits.Requests, &s.underWay, o.Clock)
 	s.frames.init(&o)
@@ -105,7 +106,7 @@ func (s *Server) Serve(l net.Listener) error {
 		case s.draining():
 			return nil
 		case isTemporary(err):
-			s.bad.warn("cannot take a connection for now", slog.Any("err", err))
+			s.bad.Warn("cannot take a connection for now", slog.Any("err", err))
 			s.pause(acceptPause)
 		default:
 			return fmt.Errorf("take connections on %s: %w", l.Addr(), err)
@@ -149,7 +150,7 @@ func (s *Server) accept(nc net.Conn) {
 	}
 	if !s.connections.add(c) {
 		s.metrics.rejected.Add(1)
-		s.bad.warn("too many connections: maxClientCnxns or maxCnxns refuses another",
+		s.bad.Warn("too many connections: maxClientCnxns or maxCnxns refuses another",
 			slog.String("peer", c.remote.String()))
 		_ = nc.Close() // it was never served
 		return
