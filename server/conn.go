@@ -46,7 +46,8 @@ type conn struct {
 	now    time.Duration // when the requests in the input buffer came; owned by the reader
 	waited time.Duration // how long they have waited in the throttle; owned by the reader
 
-	reserved int // bytes of the large request that the reader is at, unless its write gives them back
+	auditor  *auditor // nil without an audit log; owned by the reader
+	reserved int      // bytes of the large request that the reader is at, unless its write gives them back
 }
 
 // connCounts is what the four-letter words cons and stat show of a connection. Atomic.
@@ -173,7 +174,7 @@ func (c *conn) logEnd(err error) {
 	case errors.Is(err, errFrameLength), errors.Is(err, errShortRequest), errors.Is(err, errHandshake):
 		c.server.bad.Warn("closed a connection that sent what is no request", slog.String("peer", c.remote.String()),
 			session(c.session), slog.Any("err", err))
-	case errors.Is(err, errLargeRequests), errors.Is(err, errStale):
+	case errors.Is(err, errLargeRequests), errors.Is(err, errStale), errors.Is(err, errWatches):
 		c.server.bad.Warn("closed a connection whose request is refused by a limit",
 			slog.String("peer", c.remote.String()), session(c.session), slog.Any("err", err))
 	default:

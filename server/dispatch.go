@@ -131,6 +131,7 @@ func (c *conn) unreadable(r *request) error {
 	}
 	c.server.bad.Warn("a request cannot be read", slog.String("peer", c.remote.String()), session(c.session),
 		slog.String("op", r.op.String()))
+	c.auditUnreadable(r)
 	c.reply(r.xid, c.server.opts.Machine.LastZxid(), jute.MarshallingError)
 	return nil
 }

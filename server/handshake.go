@@ -75,6 +75,9 @@ func (c *conn) connect(req *jute.ConnectRequest) error {
 			slog.String("peer", c.remote.String()), zxidAttr("seen", seen), zxidAttr("zxid", last))
 		return errClose
 	}
+	if req.SessionID == 0 && !c.roomForSession() {
+		return errClose
+	}
 	timeout := min(max(time.Duration(req.TimeoutMillis)*time.Millisecond, s.opts.MinTimeout), s.opts.MaxTimeout)
 	if p == phaseReadOnly || s.opts.LocalSessions && (req.SessionID == 0 || s.locals.has(req.SessionID)) {
 		return c.connectLocal(req, timeout, p == phaseReadOnly)

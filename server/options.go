@@ -7,8 +7,10 @@ import (
 
 	"zkd/quorum"
 	"zkd/quorum/clock"
+	"zkd/server/audit"
 	"zkd/server/auth"
 	"zkd/server/fourletter"
+	"zkd/server/watch"
 	"zkd/storage"
 )
 
@@ -61,6 +63,10 @@ type Options struct {
 	// LocalSessionsUpgrading localSessionsUpgradingEnabled: until they make an ephemeral.
 	LocalSessions          bool
 	LocalSessionsUpgrading bool
+	// Audit takes who has changed what; nil is no audit log. AuditUser is who the server is in it: what goes with a
+	// session is removed in its name.
+	Audit     *audit.Log
+	AuditUser string
 
 	node Node // set by Start
 }
@@ -72,6 +78,8 @@ type Limits struct {
 	LargeRequestsBytes int64 // largeRequestMaxBytes: of all large requests under way together
 	Requests           RequestThrottle
 	Sessions           SessionThrottle
+	SessionsMax        int // zkd.maxSessions: sessions that are known, above which none is made; 0 is no limit
+	Watches            watch.Bounds
 }
 
 // RequestThrottle has requests wait in line (org.apache.zookeeper.server.RequestThrottler).

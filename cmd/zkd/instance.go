@@ -17,6 +17,7 @@ import (
 	"zkd/server"
 	"zkd/server/auth"
 	"zkd/server/fourletter"
+	"zkd/server/watch"
 	"zkd/storage"
 )
 
@@ -29,6 +30,7 @@ type instance struct {
 	logger *slog.Logger
 	fatal  chan error // room for one; the first failure that ends the process
 
+	audit   auditLog
 	dir     *storage.DataDir
 	log     *storage.RaftLog
 	machine *storage.Machine
@@ -45,6 +47,7 @@ func serve(ctx context.Context, config *conf.Config, logger *slog.Logger) error 
 	i := &instance{config: config, logger: logger, fatal: make(chan error, 1), moves: make(chan string, 1),
 		done: make(chan struct{})}
 	err := i.open(ctx)
+	i.audit.begin(err)
 	if err == nil {
 		tuning, done := context.WithCancel(ctx)
 		defer done()
@@ -90,6 +93,10 @@ func (i *instance) fail(err error) {
 // open opens everything. What was opened before a failure is closed by close.
 func (i *instance) open(ctx context.Context) error {
 	c := i.config
+	var err error
+	if i.audit, err = openAudit(c.Audit, i.logger); err != nil {
+		return err
+	}
 	if err := i.openStores(); err != nil {
 		return err
 	}
@@ -218,6 +225,7 @@ func (i *instance) serverOptions() (server.Options, error) {
 		OpenFiles: openFiles, MaxOpenFiles: maxOpenFiles,
 		Status:            func() quorum.Status { return i.node.Status() },
 		LinearizableReads: c.Client.LinearizableReads,
+		Audit:             i.audit.log, AuditUser: auditUser(),
 	}
 	if c.Ensemble.Distributed {
 		o.Ensemble = &server.Ensemble{Observer: c.Ensemble.Observer && !c.Tree.Reconfig, Members: i.members}
@@ -244,6 +252,7 @@ func limits(c conf.Limits) server.Limits {
 			Weighted: s.Weighted, GlobalWeight: s.GlobalWeight, LocalWeight: s.LocalWeight,
 			RenewWeight: s.RenewWeight,
 		},
+		SessionsMax: c.Sessions, Watches: watch.Bounds{All: c.Watches, PerHolder: c.WatchesPerConnection},
 	}
 }
 
@@ -271,6 +280,7 @@ func proposalFlags(c *conf.Config) (f storage.Flags) {
 func (i *instance) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
+	i.audit.stop()
 	var errs []error
 	if i.client != nil {
 		errs = append(errs, i.server.Shutdown(ctx))
@@ -293,5 +303,5 @@ func (i *instance) close() error {
 	if i.dir != nil {
 		errs = append(errs, i.dir.Close())
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, i.audit.close())...)
 }
