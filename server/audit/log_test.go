@@ -47,7 +47,8 @@ func TestLinesOfZooKeeper(t *testing.T) {
 	got := written(t, audit.FormatZooKeeper, full(),
 		audit.Event{User: "root", Operation: audit.OpServerStart, Result: audit.Success},
 		audit.Event{Session: -1, Operation: audit.OpCreate, Znode: audit.Of(""), Result: audit.Success})
-	want := "2026-11-21 12:00:00,007 ERROR o.a.z.a.Slf4jAuditLogger: session=0x1f\tuser=bob,127.0.0.1\t" +
+	want := "2026-11-21 12:00:00,007 ERROR o.a.z.a.Slf4jAuditLogger: session=0x1f\t" +
+		"user=bob,127.0.0.1\t" +
 		"ip=127.0.0.1\toperation=setAcl\tznode=/a\tznode_type=persistent\tacl=world:anyone:r\tresult=failure\n" +
 		"2026-11-21 12:00:00,007 INFO o.a.z.a.Slf4jAuditLogger: user=root\toperation=serverStart\tresult=success\n" +
 		"2026-11-21 12:00:00,007 INFO o.a.z.a.Slf4jAuditLogger: session=0xffffffffffffffff\toperation=create\tznode=\t" +
