@@ -19,6 +19,7 @@ type Config struct {
 	Commands Commands
 	Tree     Tree
 	Auth     Auth
+	Audit    Audit
 	TLS      TLS
 	Admin    Admin
 	Metrics  Metrics
@@ -96,6 +97,9 @@ type Limits struct {
 	LargeRequestThresholdBytes int64              // largeRequestThreshold; -1 is off
 	LargeRequestMaxBytes       int64              // largeRequestMaxBytes (100 MiB)
 	Connections                ConnectionThrottle // connection_throttle_*
+	Sessions                   int                // zkd.maxSessions; 0 is no limit
+	Watches                    int                // zkd.maxWatches; 0 is no limit
+	WatchesPerConnection       int                // zkd.maxWatchesPerConnection; 0 is no limit
 }
 
 // ConnectionThrottle is the token bucket for new connections, ZooKeeper's BlueThrottle.
@@ -128,7 +132,20 @@ type Tree struct {
 	ContainerMaxPerMinute int           // znode.container.maxPerMinute (10000)
 	ContainerMaxNeverUsed time.Duration // znode.container.maxNeverUsedIntervalMs; 0 is never
 	Reconfig              bool          // reconfigEnabled (false)
-	AuditLog              bool          // audit.enable (false)
+}
+
+// Formats of the audit log's file.
+const (
+	AuditText      = "text"
+	AuditJSON      = "json"
+	AuditZooKeeper = "zookeeper"
+)
+
+// Audit says whether and where the audit log is written.
+type Audit struct {
+	Enabled bool   // audit.enable (false)
+	Path    string // zkd.audit.file; empty is the server's log
+	Format  string // zkd.audit.format (text), of the file
 }
 
 // Auth holds the authentication schemes and who is super.

@@ -50,6 +50,7 @@ var sections = []section{
 	{"Tree, durability and the admin server", serverKeys},
 	{"Limits", limitKeys},
 	{"Who a client is", authKeys},
+	{"Audit log", auditKeys},
 	{"TLS", tlsKeys},
 	{"Names in certificates of clients", sanKeys},
 	{"TLS with clients", clientTLSKeys},

@@ -1,6 +1,7 @@
 package conf
 
-// limitKeys are the rows for JVM properties that bound what requests and new connections may ask for.
+// limitKeys are the rows that bound what requests and new connections may ask for: JVM properties of ZooKeeper, and
+// below them what it has not.
 var limitKeys = []key{
 	{name: "globalOutstandingLimit", property: "zookeeper.globalOutstandingLimit", kind: kindProperty, def: "1000",
 		min: 1, max: maxInt,
@@ -91,4 +92,15 @@ var limitKeys = []key{
 		kind: kindProperty, def: "2",
 		min: 1, max: maxInt, mark: should, effect: works, doc: "Tokens that a reattaching session takes.",
 		set: func(c *Config, v value) { c.Limits.Connections.RenewWeight = int(v.num) }},
+	{name: "zkd.maxSessions", kind: kindNumber, def: "0", min: 0, max: maxInt, mark: must, effect: works,
+		doc: "Sessions above which this server makes no new one: it closes the connection, and the client tries " +
+			"another server. Of an ensemble all sessions count, of whatever server. 0 is no limit.",
+		set: func(c *Config, v value) { c.Limits.Sessions = int(v.num) }},
+	{name: "zkd.maxWatches", kind: kindNumber, def: "0", min: 0, max: maxInt, mark: must, effect: works,
+		doc: "Watches of all connections of this server above which it sets no more: a request that asks for one is " +
+			"answered with ThrottledOp and not executed. 0 is no limit.",
+		set: func(c *Config, v value) { c.Limits.Watches = int(v.num) }},
+	{name: "zkd.maxWatchesPerConnection", kind: kindNumber, def: "0", min: 0, max: maxInt, mark: must, effect: works,
+		doc: "The same for the watches of one connection.",
+		set: func(c *Config, v value) { c.Limits.WatchesPerConnection = int(v.num) }},
 }

@@ -338,6 +338,7 @@ func (l *loader) fill() {
 		s.row.set(l.config, v)
 		l.settings[s.name()] = s
 		l.noticeEffect(s)
+		l.noticeExposed(s)
 	}
 }
 
@@ -382,5 +383,13 @@ func (l *loader) noticeEffect(s setting) {
 		l.notice(s.notice(NoticeIgnored, s.row.why))
 	case s.row.effect == later:
 		l.notice(s.notice(NoticeNotBuilt, cmp.Or(s.row.why, notBuilt)))
+	}
+}
+
+// noticeExposed tells about a secret in the command line, which the system shows to every user.
+func (l *loader) noticeExposed(s setting) {
+	if s.row.secret && s.layer == layerFlag && s.value != "" {
+		l.notice(s.notice(NoticeAdvice, "every user of this machine can read a command line: give this secret in a "+
+			"zoo.cfg that only the server can read, or as the environment variable "+envName(s.name())))
 	}
 }

@@ -7,14 +7,13 @@ import (
 )
 
 // Unsupported lists what the configuration asks for that this release cannot do and must not pass over: hierarchical
-// quorums, SASL between members, an audit log. A server must refuse to start while the list
+// quorums, SASL between members. A server must refuse to start while the list
 // is not empty. Each Problem says in Allowed what to change.
 func (c *Config) Unsupported() []Problem {
 	u := unsupported{config: c}
 	u.ensemble()
 	u.tls()
 	u.authentication()
-	u.add(c.Tree.AuditLog, "audit.enable", "the audit log is not built yet; set it to false")
 	u.add(c.Admin.Enabled && c.Admin.ForceHTTPS, "admin.forceHttps", "TLS is not built yet; set it to false")
 	u.add(c.Admin.Enabled && c.Admin.NeedClientAuth, "admin.needClientAuth", "TLS is not built yet; set it to false")
 	slices.SortStableFunc(u.found, func(a, b Problem) int { return compareOrder(a.order, b.order) })

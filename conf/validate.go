@@ -20,6 +20,7 @@ func (l *loader) finish() {
 	l.finishEnsemble()
 	l.finishClient()
 	l.finishAuth()
+	l.finishAudit()
 	l.finishTLS()
 	l.noticeIdle()
 }
@@ -176,6 +177,18 @@ func (l *loader) finishAuth() {
 	}
 	if a.Enforce && !a.RequireSASL && len(a.EnforceSchemes) == 0 {
 		l.refuse("enforce.auth.enabled", "needs enforce.auth.schemes")
+	}
+}
+
+// finishAudit checks that the form of the audit log's file is of a file.
+func (l *loader) finishAudit() {
+	c := &l.config.Audit
+	if c.Path == "" && l.isSet("zkd.audit.format") && c.Format != AuditText {
+		l.refuse("zkd.audit.format", "needs zkd.audit.file: in the server's log its own form counts")
+	}
+	if !c.Enabled && l.isSet("zkd.audit.file") {
+		given := l.settings["zkd.audit.file"]
+		l.notice(given.notice(NoticeIgnored, "has no effect without audit.enable=true"))
 	}
 }
 

@@ -49,7 +49,8 @@ type conn struct {
 	now    time.Duration // when the requests in the input buffer came; owned by the reader
 	waited time.Duration // how long they have waited in the throttle; owned by the reader
 
-	reserved int // bytes of the large request that the reader is at, unless its write gives them back
+	auditor  *auditor // nil without an audit log; owned by the reader
+	reserved int      // bytes of the large request that the reader is at, unless its write gives them back
 }
 
 // connCounts is what the four-letter words cons and stat show of a connection. Atomic.
@@ -180,13 +181,13 @@ func (c *conn) logEnd(err error) {
 	case errors.Is(err, errClose), errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
 	case errors.Is(err, os.ErrDeadlineExceeded) && c.server.draining():
 	case errors.Is(err, errFrameLength), errors.Is(err, errShortRequest), errors.Is(err, errHandshake):
-		c.server.bad.warn("closed a connection that sent what is no request", slog.String("peer", c.remote.String()),
+		c.server.bad.Warn("closed a connection that sent what is no request", slog.String("peer", c.remote.String()),
 			session(c.session), slog.Any("err", err))
 	case errors.Is(err, errTLS), errors.Is(err, errNoTLS):
-		c.server.bad.warn("closed a connection without a session of TLS", slog.String("peer", c.remote.String()),
+		c.server.bad.Warn("closed a connection without a session of TLS", slog.String("peer", c.remote.String()),
 			slog.Any("err", err))
-	case errors.Is(err, errLargeRequests), errors.Is(err, errStale):
-		c.server.bad.warn("closed a connection whose request is refused by a limit",
+	case errors.Is(err, errLargeRequests), errors.Is(err, errStale), errors.Is(err, errWatches):
+		c.server.bad.Warn("closed a connection whose request is refused by a limit",
 			slog.String("peer", c.remote.String()), session(c.session), slog.Any("err", err))
 	default:
 		c.server.opts.Logger.Debug("connection ended", slog.String("peer", c.remote.String()), session(c.session),
@@ -274,7 +275,7 @@ func (c *conn) WatchFired(_ *watch.Event, notice []byte) {
 	c.counts.sent.Add(1)
 	c.server.metrics.sent.Add(1)
 	if cut {
-		c.server.bad.warn("cut off a client that does not read its watch events",
+		c.server.bad.Warn("cut off a client that does not read its watch events",
 			slog.String("peer", c.remote.String()), session(c.session))
 	}
 	if wake {

@@ -67,12 +67,12 @@ func (s *Server) dispatch(c *conn, r *request) error {
 		return errGone
 	}
 	if h == nil {
-		s.bad.warn("closed a connection that sent an unknown operation", slog.String("peer", c.remote.String()),
+		s.bad.Warn("closed a connection that sent an unknown operation", slog.String("peer", c.remote.String()),
 			session(c.session), slog.Int("op", int(r.op)))
 		return c.farewell(r.xid, -1, jute.Unimplemented)
 	}
 	if !authenticates && s.opts.Registry.Enforces() && !s.opts.Registry.Admits(c.ids.Snapshot()) {
-		s.bad.warn("closed a connection that has not authenticated itself", slog.String("peer", c.remote.String()),
+		s.bad.Warn("closed a connection that has not authenticated itself", slog.String("peer", c.remote.String()),
 			session(c.session))
 		return c.farewell(r.xid, 0, jute.SessionClosedAuth)
 	}
@@ -129,8 +129,9 @@ func (c *conn) unreadable(r *request) error {
 	if !c.out.awaitSettled(flushAtBytes) {
 		return errGone
 	}
-	c.server.bad.warn("a request cannot be read", slog.String("peer", c.remote.String()), session(c.session),
+	c.server.bad.Warn("a request cannot be read", slog.String("peer", c.remote.String()), session(c.session),
 		slog.String("op", r.op.String()))
+	c.auditUnreadable(r)
 	c.reply(r.xid, c.server.opts.Machine.LastZxid(), jute.MarshallingError)
 	return nil
 }

@@ -57,7 +57,7 @@ func (c *conn) connect(req *jute.ConnectRequest) error {
 	p := c.enter()
 	if p == phaseDown {
 		s.metrics.notServing.Add(1)
-		s.bad.warn("turned a client away: this server has no leader, or has not caught up with it yet",
+		s.bad.Warn("turned a client away: this server has no leader, or has not caught up with it yet",
 			slog.String("peer", c.remote.String()))
 		return errClose
 	}
@@ -65,13 +65,16 @@ func (c *conn) connect(req *jute.ConnectRequest) error {
 		return errClose
 	}
 	if p == phaseReadOnly && !req.ReadOnly {
-		s.bad.warn("turned a client away: this server has no leader, and the client cannot do with reads",
+		s.bad.Warn("turned a client away: this server has no leader, and the client cannot do with reads",
 			slog.String("peer", c.remote.String()))
 		return errClose
 	}
 	if seen, last := req.LastZxidSeen, s.opts.Machine.LastZxid(); seen > last {
-		s.bad.warn("refused a client that has seen a later zxid than this server: it must try another one",
+		s.bad.Warn("refused a client that has seen a later zxid than this server: it must try another one",
 			slog.String("peer", c.remote.String()), zxidAttr("seen", seen), zxidAttr("zxid", last))
+		return errClose
+	}
+	if req.SessionID == 0 && !c.roomForSession() {
 		return errClose
 	}
 	timeout := min(max(time.Duration(req.TimeoutMillis)*time.Millisecond, s.opts.MinTimeout), s.opts.MaxTimeout)
@@ -131,7 +134,7 @@ func (c *conn) welcome(renewed bool) bool {
 		var ok bool
 		if missing, ok = s.newcomers.take(s.elapsed(), renewed); !ok {
 			s.metrics.rejected.Add(1)
-			s.bad.warn("too many sessions at once: connection_throttle_tokens refuses another",
+			s.bad.Warn("too many sessions at once: connection_throttle_tokens refuses another",
 				slog.String("peer", c.remote.String()))
 			return false
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"zkd/jute"
+	"zkd/server/watch"
 )
 
 func TestConnectionLimits(t *testing.T) {
@@ -155,4 +156,64 @@ func TestManyWritesUnderWay(t *testing.T) {
 			t.Fatalf("reply %d: %+v", i, got.ReplyHeader)
 		}
 	}
+}
+
+func TestWatchesAreBounded(t *testing.T) {
+	for name, bounds := range map[string]watch.Bounds{ // order: each has its own server
+		"of all": {All: 5}, "of one": {PerHolder: 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, func(o *Options) { o.Limits.Watches = bounds })
+			c, other := r.connect(t), r.connect(t)
+			c.mustCreate("/n", "", jute.ModePersistent)
+			c.must(jute.OpGetData, watching("/n"), jute.OK)
+			c.must(jute.OpGetChildren2, watching("/n"), jute.OK)
+			c.must(jute.OpExists, watching("/none"), jute.NoNode)
+			c.must(jute.OpAddWatch, &jute.AddWatchRequest{Path: "/p", Mode: jute.WatchPersistent}, jute.OK)
+			for op, record := range map[jute.Op]record{ // order: none of them does anything
+				jute.OpGetData: watching("/n"), jute.OpGetChildren: watching("/n"), jute.OpExists: watching("/none"),
+				jute.OpAddWatch: &jute.AddWatchRequest{Path: "/r", Mode: jute.WatchPersistentRecursive},
+			} {
+				c.must(op, record, jute.Throttled)
+			}
+			c.must(jute.OpGetData, look("/n"), jute.OK)
+			code := jute.OK
+			if bounds.All > 0 {
+				code = jute.Throttled
+			}
+			other.must(jute.OpGetData, watching("/n"), code)
+			c.must(jute.OpRemoveWatches, &jute.WatcherTypeRequest{Path: "/p", Type: jute.WatcherAny}, jute.OK)
+			c.must(jute.OpGetData, watching("/"), jute.OK)
+			c.send(jute.OpSetWatches, &jute.SetWatchesRequest{Data: []string{"/1", "/2"}, Exist: []string{},
+				Child: []string{}})
+			c.wantClosed()
+			r.count(1)
+			if bounds.All > 0 { // all of the first connection's are gone with it
+				other.must(jute.OpGetData, watching("/n"), jute.OK)
+			}
+		})
+	}
+}
+
+func TestSessionsAreBounded(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Limits.SessionsMax = 2 })
+	a, b := r.connect(t), r.connect(t)
+	hello := frame((&jute.ConnectRequest{TimeoutMillis: 30000, Passwd: make([]byte, 16)}).Append(nil))
+	refused := r.dial(t)
+	refused.write(hello)
+	refused.wantClosed()
+	if got := r.server.metrics.rejected.Load(); got != 1 {
+		t.Errorf("%d connections counted as rejected, want 1", got)
+	}
+	_ = a.net.Close() // its session is there still, and may come back
+	r.count(1)
+	refused = r.dial(t)
+	refused.write(hello)
+	refused.wantClosed()
+	if again := r.reattach(t, a); again.welcome.SessionID != a.welcome.SessionID {
+		t.Errorf("the session is gone: %+v", again.welcome)
+	}
+	b.must(jute.OpCloseSession, nil, jute.OK)
+	b.wantClosed()
+	r.connect(t)
 }

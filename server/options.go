@@ -7,9 +7,11 @@ import (
 
 	"zkd/quorum"
 	"zkd/quorum/clock"
+	"zkd/server/audit"
 	"zkd/server/auth"
 	"zkd/server/auth/sasl"
 	"zkd/server/fourletter"
+	"zkd/server/watch"
 	"zkd/storage"
 )
 
@@ -63,6 +65,10 @@ type Options struct {
 	// LocalSessionsUpgrading localSessionsUpgradingEnabled: until they make an ephemeral.
 	LocalSessions          bool
 	LocalSessionsUpgrading bool
+	// Audit takes who has changed what; nil is no audit log. AuditUser is who the server is in it: what goes with a
+	// session is removed in its name.
+	Audit     *audit.Log
+	AuditUser string
 
 	node Node // set by Start
 }
@@ -77,6 +83,8 @@ type Limits struct {
 	Handshakes         int // netty.server.outstandingHandshake.limit: TLS handshakes under way at once; 0 is none
 	// HandshakesComputing is how many TLS handshakes compute at once, while others wait for their clients; 0 is one.
 	HandshakesComputing int
+	SessionsMax         int // zkd.maxSessions: sessions that are known, above which none is made; 0 is no limit
+	Watches             watch.Bounds
 }
 
 // RequestThrottle has requests wait in line (org.apache.zookeeper.server.RequestThrottler).

@@ -51,6 +51,9 @@ func (c *conn) exists(r *request) error {
 	if c.decode(r, p) != nil || p.Nulls != 0 {
 		return c.unreadable(r)
 	}
+	if p.Watch && !c.watchable(1) {
+		return c.tooManyWatches(r)
+	}
 	v := c.server.opts.Machine.View()
 	if jute.HasNUL(p.Path) {
 		return c.answer(r, v, jute.BadArguments, nil)
@@ -87,6 +90,9 @@ func (c *conn) findFor(r *request) (v storage.View, n storage.Node, ok bool, err
 	p := &c.req.pathWatch
 	if c.decode(r, p) != nil || p.Nulls != 0 {
 		return v, n, false, c.unreadable(r)
+	}
+	if p.Watch && !c.watchable(1) {
+		return v, n, false, c.tooManyWatches(r)
 	}
 	v = c.server.opts.Machine.View()
 	n, code := c.find(v, p.Path)

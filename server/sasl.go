@@ -26,7 +26,7 @@ func (c *conn) auth(r *request) error {
 		return nil
 	}
 	c.server.metrics.authFailed.Add(1)
-	c.server.bad.warn("authentication failed", slog.String("peer", c.remote.String()), session(c.session),
+	c.server.bad.Warn("authentication failed", slog.String("peer", c.remote.String()), session(c.session),
 		slog.String("scheme", p.Scheme))
 	if code == jute.BadArguments {
 		return errClose
@@ -74,7 +74,7 @@ func (c *conn) saslFailed(r *request, s *sasl.Server, err error) error {
 	required := c.server.opts.Registry.Requires(auth.SchemeSASL)
 	stays := s.AllowFailed() && !required && !errors.Is(err, sasl.ErrBroken)
 	c.server.metrics.authFailed.Add(1)
-	c.server.bad.warn("SASL authentication failed", slog.String("peer", c.remote.String()), session(c.session),
+	c.server.bad.Warn("SASL authentication failed", slog.String("peer", c.remote.String()), session(c.session),
 		slog.String("mechanism", s.Mechanism()), slog.Bool("stays", stays), slog.Any("err", err))
 	if stays {
 		c.saslReply(r.xid, jute.OK, nil)

@@ -14,6 +14,7 @@ import (
 
 	"zkd/jute"
 	"zkd/quorum/liveness"
+	"zkd/quorum/warning"
 	"zkd/server/watch"
 )
 
@@ -26,7 +27,7 @@ type Server struct {
 	watches *watch.Table
 	flusher *flusher
 	metrics metrics
-	bad     *limiter
+	bad     *warning.Limiter
 
 	shaking  shaking
 	underWay underWay // away from what every request reads: every write changes it
@@ -53,7 +54,7 @@ func New(o Options) *Server {
 	o.setDefaults()
 	s := &Server{opts: o, started: o.Clock.Now(), watches: watch.New(), stop: make(chan struct{})}
 	s.ids = newIDSource(o.ServerID, s.millis())
-	s.bad = newLimiter(o.Logger, o.Clock)
+	s.bad = warning.NewLimiter(o.Logger, o.Clock)
 	s.underWay.init(o.Limits.Outstanding)
 	s.underWay.gate = newThrottle(o.Limits.Requests, &s.underWay, o.Clock)
 	s.frames.init(&o)
@@ -111,7 +112,7 @@ func (s *Server) ServePort(l net.Listener, p *Port) error {
 		case s.draining():
 			return nil
 		case isTemporary(err):
-			s.bad.warn("cannot take a connection for now", slog.Any("err", err))
+			s.bad.Warn("cannot take a connection for now", slog.Any("err", err))
 			s.pause(acceptPause)
 		default:
 			return fmt.Errorf("take connections on %s: %w", l.Addr(), err)
@@ -155,14 +156,14 @@ func (s *Server) accept(nc net.Conn, p *Port) {
 	}
 	if !s.connections.add(c) {
 		s.metrics.rejected.Add(1)
-		s.bad.warn("too many connections: maxClientCnxns or maxCnxns refuses another",
+		s.bad.Warn("too many connections: maxClientCnxns or maxCnxns refuses another",
 			slog.String("peer", c.remote.String()))
 		_ = nc.Close() // it was never served
 		return
 	}
 	if !s.shaking.enter(c) {
 		s.connections.remove(c)
-		s.bad.warn("too many TLS handshakes: netty.server.outstandingHandshake.limit refuses another",
+		s.bad.Warn("too many TLS handshakes: netty.server.outstandingHandshake.limit refuses another",
 			slog.String("peer", c.remote.String()))
 		_ = nc.Close() // it was never served
 		return

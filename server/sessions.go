@@ -89,6 +89,7 @@ func (s *Server) Committed(r *storage.Result) {
 		}
 	}
 	if info := r.ClosedSession; info != nil {
+		s.auditClosed(r)
 		tracker.Remove(info.ID)
 		s.cut(info.ID)
 	}

@@ -129,7 +129,7 @@ func (c *conn) throttled(r *request, h handler) error {
 	if !c.out.awaitSettled(flushAtBytes) {
 		return errGone
 	}
-	c.server.bad.warn("a request has waited for too long and is refused (throttled_op_wait_time)",
+	c.server.bad.Warn("a request has waited for too long and is refused (throttled_op_wait_time)",
 		slog.String("peer", c.remote.String()), session(c.session), slog.String("op", r.op.String()))
 	c.reply(r.xid, c.server.opts.Machine.LastZxid(), jute.Throttled)
 	c.latency(r.op, c.now, c.server.elapsed())

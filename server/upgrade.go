@@ -19,7 +19,7 @@ func (c *conn) ownsEphemeral(r *request) (answered bool, err error) {
 	case r.op == jute.OpMulti:
 		return false, nil
 	}
-	return true, c.submit(&request{xid: r.xid, op: jute.OpError}, jute.EphemeralOnLocalSession)
+	return true, c.fail(r, jute.EphemeralOnLocalSession)
 }
 
 // makesEphemeral reports whether a write that can be read creates an ephemeral.

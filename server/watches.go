@@ -6,6 +6,9 @@ import (
 	"zkd/storage"
 )
 
+// watchesOf is how many watches one of addWatch is: a persistent one is of the data and of the children.
+var watchesOf = [...]int{jute.WatchPersistent: 2, jute.WatchPersistentRecursive: 1}
+
 // addWatch answers addWatch: any path, whether or not a znode is there.
 func (c *conn) addWatch(r *request) error {
 	var p jute.AddWatchRequest
@@ -14,6 +17,9 @@ func (c *conn) addWatch(r *request) error {
 	}
 	if p.Mode != jute.WatchPersistent && p.Mode != jute.WatchPersistentRecursive {
 		return c.unreadable(r)
+	}
+	if !c.watchable(watchesOf[p.Mode]) {
+		return c.tooManyWatches(r)
 	}
 	v := c.server.opts.Machine.View()
 	c.server.watches.AddWatch(&c.watch, p.Path, p.Mode)
@@ -60,6 +66,9 @@ func (c *conn) setWatches(r *request) error {
 	}
 	if p.Data == nil || p.Exist == nil || p.Child == nil {
 		return c.unreadable(r)
+	}
+	if !c.watchable(len(p.Data) + len(p.Exist) + len(p.Child) + 2*len(p.Persistent) + len(p.PersistentRecursive)) {
+		return errWatches
 	}
 	v := c.server.opts.Machine.View()
 	missed := *takeBuffer()

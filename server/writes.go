@@ -53,16 +53,17 @@ func (c *conn) reconfig(r *request) error {
 	}
 	s := c.server
 	if !s.opts.ReconfigEnabled {
-		return c.submit(&request{xid: r.xid, op: jute.OpError}, jute.ReconfigDisabled)
+		return c.fail(r, jute.ReconfigDisabled)
 	}
 	node, ok := s.opts.node.(reconfigurer)
 	if !ok || s.opts.Ensemble == nil {
-		return c.submit(&request{xid: r.xid, op: jute.OpError}, jute.Unimplemented)
+		return c.fail(r, jute.Unimplemented)
 	}
 	w, err := c.begin(r, jute.OK)
 	if err != nil {
 		return err
 	}
+	w = c.audited(r, w)
 	return c.begun(w, node.Reconfigure(&c.req.proposal, w))
 }
 
@@ -134,19 +135,27 @@ func (c *conn) multiRecord(op jute.Op) decodable {
 // closeSession proposes the end of the session. What the client sends behind it is dropped.
 func (c *conn) closeSession(r *request) error {
 	c.closing.Store(true)
-	return c.submit(&request{xid: r.xid, op: r.op}, jute.OK)
+	return c.propose(&request{xid: r.xid, op: r.op})
 }
 
 // propose has a write committed; Applied answers it. A multi that cannot be read is a transaction, too: it takes a
 // zxid.
-func (c *conn) propose(r *request) error { return c.submit(r, jute.OK) }
-
-// submit proposes r. code is the answer of an OpError.
-func (c *conn) submit(r *request, code jute.Code) error {
-	w, err := c.begin(r, code)
+func (c *conn) propose(r *request) error {
+	w, err := c.begin(r, jute.OK)
 	if err != nil {
 		return err
 	}
+	w = c.audited(r, w)
+	return c.begun(w, c.server.opts.node.Propose(&c.req.proposal, w))
+}
+
+// fail answers r, a write, with code: as a transaction that changes nothing and takes a zxid.
+func (c *conn) fail(r *request, code jute.Code) error {
+	w, err := c.begin(&request{xid: r.xid, op: jute.OpError}, code)
+	if err != nil {
+		return err
+	}
+	w = c.audited(r, w)
 	return c.begun(w, c.server.opts.node.Propose(&c.req.proposal, w))
 }
 

@@ -16,6 +16,7 @@ import (
 	"zkd/quorum/clock"
 	"zkd/server"
 	"zkd/server/fourletter"
+	"zkd/server/watch"
 	"zkd/storage"
 )
 
@@ -28,6 +29,7 @@ type instance struct {
 	logger *slog.Logger
 	fatal  chan error // room for one; the first failure that ends the process
 
+	audit   auditLog
 	dir     *storage.DataDir
 	log     *storage.RaftLog
 	machine *storage.Machine
@@ -46,6 +48,7 @@ func serve(ctx context.Context, config *conf.Config, logger *slog.Logger) error 
 	i := &instance{config: config, logger: logger, fatal: make(chan error, 1), moves: make(chan string, 1),
 		done: make(chan struct{})}
 	err := i.open(ctx)
+	i.audit.begin(err)
 	if err == nil {
 		tuning, done := context.WithCancel(ctx)
 		defer done()
@@ -92,6 +95,10 @@ func (i *instance) fail(err error) {
 
 // open opens everything. What was opened before a failure is closed by close.
 func (i *instance) open(ctx context.Context) error {
+	var err error
+	if i.audit, err = openAudit(i.config.Audit, i.logger); err != nil {
+		return err
+	}
 	if err := i.openStores(); err != nil {
 		return err
 	}
@@ -230,6 +237,7 @@ func (i *instance) serverOptions() (server.Options, error) {
 		OpenFiles: openFiles, MaxOpenFiles: maxOpenFiles,
 		Status:            func() quorum.Status { return i.node.Status() },
 		LinearizableReads: c.Client.LinearizableReads,
+		Audit:             i.audit.log, AuditUser: auditUser(),
 	}
 	o.Limits.Handshakes, o.Limits.HandshakesComputing = c.TLS.HandshakesMax, handshakesComputing()
 	if c.Ensemble.Distributed {
@@ -257,6 +265,7 @@ func limits(c conf.Limits) server.Limits {
 			Weighted: s.Weighted, GlobalWeight: s.GlobalWeight, LocalWeight: s.LocalWeight,
 			RenewWeight: s.RenewWeight,
 		},
+		SessionsMax: c.Sessions, Watches: watch.Bounds{All: c.Watches, PerHolder: c.WatchesPerConnection},
 	}
 }
 
@@ -283,6 +292,7 @@ func proposalFlags(c *conf.Config) (f storage.Flags) {
 func (i *instance) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
+	i.audit.stop()
 	var errs []error
 	serving := i.client != nil || i.secure != nil
 	if serving {
@@ -306,5 +316,5 @@ func (i *instance) close() error {
 	if i.dir != nil {
 		errs = append(errs, i.dir.Close())
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, i.audit.close())...)
 }

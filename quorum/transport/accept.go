@@ -32,7 +32,7 @@ func (t *Transport) accept(l net.Listener) {
 			t.opts.Logger.Error("the port for servers was closed", slog.Any("err", err))
 			return
 		default: // out of file descriptors, say
-			t.warn.warn("peer cannot be accepted", slog.Any("err", err))
+			t.warn.Warn("peer cannot be accepted", slog.Any("err", err))
 			pause(t.opts.Clock, acceptPause, t.done, nil)
 		}
 	}
@@ -55,7 +55,7 @@ func (t *Transport) admit(raw net.Conn) {
 	defer t.mu.Unlock()
 	if t.closed || t.shaking >= handshakesMax || t.handshakes[host] >= handshakesPerHostMax {
 		_ = raw.Close() // refused
-		t.warn.warn("too many connections in handshake", slog.String("remote", host), slog.Int("all", t.shaking))
+		t.warn.Warn("too many connections in handshake", slog.String("remote", host), slog.Int("all", t.shaking))
 		return
 	}
 	t.shaking++
@@ -91,7 +91,7 @@ func (t *Transport) receive(raw net.Conn, host string) {
 		}
 		_ = raw.Close() // given up; twice does no harm
 		if !t.isClosed() && !errors.Is(err, errAsked) {
-			t.warn.warn("connection of a peer refused",
+			t.warn.Warn("connection of a peer refused",
 				slog.String("remote", raw.RemoteAddr().String()), slog.Any("err", err))
 		}
 		return

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"zkd/quorum/clock"
+	"zkd/quorum/warning"
 )
 
 // call makes a connection to m, says h, and returns the answer and the connection.
@@ -262,11 +263,11 @@ func TestRefusalsDoNotFillTheLog(t *testing.T) {
 	a := newMember(t, 1, func(o *Options) { o.Clock = manual })
 	a.know()
 	a.Start(a.heard)
-	for range 3 * warnBurst {
+	for range 3 * warning.Burst {
 		call(t, a, good())
 	}
 	lines := func() int { return strings.Count(a.log.String(), "connection of a peer refused") }
-	eventually(t, "the burst is logged", func() bool { return lines() == warnBurst })
+	eventually(t, "the burst is logged", func() bool { return lines() == warning.Burst })
 	manual.Advance(time.Second)
 	call(t, a, good())
 	a.logs("connection of a peer refused", "omitted=")

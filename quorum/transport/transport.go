@@ -12,15 +12,16 @@ import (
 	"time"
 
 	"zkd/quorum/clock"
+	"zkd/quorum/warning"
 )
 
 // Transport connects this server with the others of its ensemble. Its methods may be called by any goroutine.
 type Transport struct {
 	opts    Options
-	mark    uint64    // random number of this process; immutable
-	start   time.Time // immutable; what now counts from
-	warn    *limiter  // for what strangers can cause
-	handler Handler   // set by Start, before any goroutine runs
+	mark    uint64           // random number of this process; immutable
+	start   time.Time        // immutable; what now counts from
+	warn    *warning.Limiter // for what strangers can cause
+	handler Handler          // set by Start, before any goroutine runs
 	done    chan struct{}
 	running sync.WaitGroup                   // all goroutines
 	peers   atomic.Pointer[map[uint64]*peer] // replaced under mu; never nil, nor changed once it is there
@@ -53,7 +54,7 @@ func New(opts Options) (*Transport, error) {
 		opts:       opts,
 		mark:       opts.Rand.Uint64(),
 		start:      opts.Clock.Now(),
-		warn:       newLimiter(opts.Logger, opts.Clock),
+		warn:       warning.NewLimiter(opts.Logger, opts.Clock),
 		done:       make(chan struct{}),
 		turns:      map[uint64]chan struct{}{},
 		handshakes: map[string]int{},

@@ -53,6 +53,7 @@ func (t *Table) link(h *Holder, path uint32, k kind, m mode) {
 			t.mu.dataPaths++
 		}
 	} else {
+		h.child++
 		t.mu.childCount++
 	}
 	if m&recursive != 0 {
@@ -87,6 +88,7 @@ func (t *Table) unlink(id uint32) {
 			t.mu.dataPaths--
 		}
 	} else {
+		h.child--
 		t.mu.childCount--
 	}
 	t.mu.watches.release(id)

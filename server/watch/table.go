@@ -40,6 +40,7 @@ type Holder struct {
 	first  uint32 // the newest of its watches, or 0
 	told   uint64 // the last round of firing that found this holder
 	data   uint32 // its watches in the data table
+	child  uint32 // its watches in the child table
 	listed bool   // counted among the watching connections: see Counts
 	closed bool   // RemoveAll was called
 }
@@ -120,6 +121,24 @@ type Table struct {
 	}
 	firing firing // owned by the goroutine that fires
 	fired  FiredCounts
+}
+
+// Bounds are how many watches there may be, 0 for no bound: Full says when they are reached.
+type Bounds struct {
+	All       int // of all holders
+	PerHolder int
+}
+
+// Full reports whether h may not have n more watches. What it may have is not reserved: callers at once may go beyond
+// the bound of all holders by what they ask for. Costs nothing without bounds.
+func (t *Table) Full(b Bounds, h *Holder, n int) bool {
+	if b == (Bounds{}) {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return b.All > 0 && t.mu.dataCount+t.mu.childCount+n > b.All ||
+		b.PerHolder > 0 && int(h.data)+int(h.child)+n > b.PerHolder
 }
 
 // New returns an empty table.

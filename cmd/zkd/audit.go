@@ -1,0 +1,79 @@
+package main
+
+import (
+	"io"
+	"log/slog"
+	"os/user"
+
+	"zkd/conf"
+	"zkd/quorum/clock"
+	"zkd/server/audit"
+)
+
+// auditLog is the audit log of this process. The zero one is off.
+type auditLog struct {
+	log     *audit.Log // nil if it is off
+	file    io.Closer  // nil if it goes to the server's log
+	started bool       // the start was written, so the stop is, too
+}
+
+// openAudit opens the audit log that c asks for.
+func openAudit(c conf.Audit, logger *slog.Logger) (auditLog, error) {
+	if !c.Enabled {
+		return auditLog{}, nil
+	}
+	if c.Path == "" {
+		handler := logger.Handler().WithAttrs([]slog.Attr{slog.String("component", "audit")})
+		return auditLog{log: audit.Open(audit.ToHandler(handler), clock.Real(), logger)}, nil
+	}
+	file, err := audit.OpenFile(c.Path, clock.Real())
+	if err != nil {
+		return auditLog{}, err
+	}
+	formats := map[string]audit.Format{conf.AuditText: audit.FormatText, conf.AuditJSON: audit.FormatJSON,
+		conf.AuditZooKeeper: audit.FormatZooKeeper}
+	sink := audit.ToWriter(file, formats[c.Format])
+	return auditLog{log: audit.Open(sink, clock.Real(), logger), file: file}, nil
+}
+
+// begin writes that the server has started or, with an error, has failed to
+// (org.apache.zookeeper.audit.ZKAuditProvider.addZKStartStopAuditLog, addServerStartFailureAuditLog).
+func (a *auditLog) begin(failure error) {
+	if a.log == nil {
+		return
+	}
+	result := audit.Success
+	if failure != nil {
+		result = audit.Failure
+	}
+	a.started = failure == nil
+	a.log.Write(audit.Event{User: auditUser(), Operation: audit.OpServerStart, Result: result})
+}
+
+// stop writes that the server stops.
+func (a *auditLog) stop() {
+	if a.started {
+		a.log.Write(audit.Event{User: auditUser(), Operation: audit.OpServerStop, Result: audit.Invoked})
+	}
+}
+
+// close writes what has gathered and ends the log.
+func (a *auditLog) close() error {
+	if a.log == nil {
+		return nil
+	}
+	a.log.Close()
+	if a.file == nil {
+		return nil
+	}
+	return a.file.Close()
+}
+
+// auditUser is who the server is in its audit log: the user of the system that runs it, as
+// org.apache.zookeeper.Login.SYSTEM_USER has it.
+func auditUser() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return "<NA>"
+}

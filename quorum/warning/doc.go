@@ -1,0 +1,6 @@
+// Package warning writes warnings that anybody who reaches a port can cause, and keeps them from filling the log.
+//
+// It is here, below the server and beside the transport, because both have a port that strangers reach. It owns the
+// count of what was left out; it must never know what a warning is about. A Limiter may be used by any goroutine, never
+// blocks, and loses no count: the next warning that is written says how many were left out before it.
+package warning

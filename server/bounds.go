@@ -1,0 +1,48 @@
+package server
+
+import (
+	"errors"
+	"log/slog"
+
+	"zkd/jute"
+)
+
+// errWatches means a setWatches beyond what the server or a connection may have. An answer would not do: clients take
+// an error for all watches set.
+var errWatches = errors.New("there are too many watches: zkd.maxWatches or zkd.maxWatchesPerConnection refuses more")
+
+// watchable reports whether the connection may have n more watches, and counts and warns if not.
+func (c *conn) watchable(n int) bool {
+	s := c.server
+	if !s.watches.Full(s.opts.Limits.Watches, &c.watch, n) {
+		return true
+	}
+	s.bad.Warn("too many watches: zkd.maxWatches or zkd.maxWatchesPerConnection refuses another",
+		slog.String("peer", c.remote.String()), session(c.session))
+	return false
+}
+
+// tooManyWatches answers a request that asks for a watch too much: it is not executed.
+func (c *conn) tooManyWatches(r *request) error {
+	c.reply(r.xid, c.server.opts.Machine.LastZxid(), jute.Throttled)
+	c.latency(r.op, c.now, c.server.elapsed())
+	return nil
+}
+
+// roomForSession reports whether a new session may be made, and counts and warns if not. What is being made at the same
+// time does not count, so that a few more may come.
+func (c *conn) roomForSession() bool {
+	s := c.server
+	if s.opts.Limits.SessionsMax == 0 {
+		return true
+	}
+	v := s.opts.Machine.View()
+	n := v.SessionCount() + s.locals.count()
+	v.Close()
+	if n < s.opts.Limits.SessionsMax {
+		return true
+	}
+	s.metrics.rejected.Add(1)
+	s.bad.Warn("too many sessions: zkd.maxSessions refuses another", slog.String("peer", c.remote.String()))
+	return false
+}
