@@ -12,14 +12,15 @@ const latencyBuckets = 40 * 4
 // LatencySummary describes durations since the start. The quantiles are upper bounds that are at most a quarter too
 // large.
 type LatencySummary struct {
-	Count          uint64
-	Total, Max     time.Duration
-	P50, P99, P999 time.Duration
+	Count           uint64
+	Total, Min, Max time.Duration
+	P50, P99, P999  time.Duration
 }
 
 // latency counts durations in buckets. Any goroutine may add and summarize.
 type latency struct {
 	count, total, max atomic.Uint64 // durations in nanoseconds
+	shortest          atomic.Uint64 // one more than the shortest, so that 0 is none
 	buckets           [latencyBuckets]atomic.Uint64
 }
 
@@ -31,6 +32,12 @@ func (l *latency) add(d time.Duration) {
 	for {
 		old := l.max.Load()
 		if uint64(d) <= old || l.max.CompareAndSwap(old, uint64(d)) {
+			break
+		}
+	}
+	for {
+		old := l.shortest.Load()
+		if old != 0 && old <= uint64(d)+1 || l.shortest.CompareAndSwap(old, uint64(d)+1) {
 			break
 		}
 	}
@@ -60,6 +67,9 @@ func latencyBound(bucket int) time.Duration {
 func (l *latency) summary() LatencySummary {
 	s := LatencySummary{
 		Count: l.count.Load(), Total: time.Duration(l.total.Load()), Max: time.Duration(l.max.Load()),
+	}
+	if shortest := l.shortest.Load(); shortest > 0 {
+		s.Min = time.Duration(shortest - 1)
 	}
 	var counts [latencyBuckets]uint64
 	var all uint64

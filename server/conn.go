@@ -45,6 +45,8 @@ type conn struct {
 	req    records       // owned by the reader
 	now    time.Duration // when the requests in the input buffer came; owned by the reader
 	waited time.Duration // how long they have waited in the throttle; owned by the reader
+	held   time.Duration // how long the present one has waited for its turn; owned by the reader
+	barred time.Duration // and for a barrier; owned by the reader
 
 	reserved int // bytes of the large request that the reader is at, unless its write gives them back
 }
@@ -142,6 +144,7 @@ func (c *conn) step() error {
 		return err
 	}
 	if waits {
+		c.server.metrics.bytesReceived.Add(c.in.taken())
 		c.now, c.waited, c.linearized = c.server.elapsed(), 0, false
 		if live := c.live.Load(); live != nil {
 			live.Touch()
@@ -209,6 +212,7 @@ func (c *conn) beginLocked(xid jute.Xid, zxid jute.Zxid, code jute.Code) (b []by
 // endLocked ends a reply.
 func (c *conn) endLocked(b []byte, mark int) {
 	*c.out.buf = jute.EndFrame(b, mark)
+	c.out.replies.add(len(b) - mark - jute.FrameHeaderBytes)
 	if c.out.closed { // nobody will take it
 		giveBuffer(c.out.buf)
 		c.out.buf = nil
@@ -261,6 +265,7 @@ func (c *conn) WatchFired(_ *watch.Event, notice []byte) {
 	o.mu.Unlock()
 	c.counts.sent.Add(1)
 	c.server.metrics.sent.Add(1)
+	c.server.metrics.watchBytes.Add(int64(len(notice)))
 	if cut {
 		c.server.bad.warn("cut off a client that does not read its watch events",
 			slog.String("peer", c.remote.String()), session(c.session))

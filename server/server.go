@@ -27,6 +27,7 @@ type Server struct {
 	flusher *flusher
 	metrics metrics
 	bad     *limiter
+	slow    slowLog
 
 	underWay underWay // away from what every request reads: every write changes it
 
@@ -56,6 +57,7 @@ func New(o Options) *Server {
 	s.underWay.init(o.Limits.Outstanding)
 	s.underWay.gate = newThrottle(o.Limits.Requests, &s.underWay, o.Clock)
 	s.frames.init(&o)
+	s.slow.init(&o)
 	s.newcomers = newBucket(o.Limits.Sessions, o.Random, s.elapsed())
 	s.connections.init(o.MaxConnectionsPerIP, o.MaxConnections)
 	s.sessions.init()
@@ -154,7 +156,7 @@ func (s *Server) accept(nc net.Conn) {
 		_ = nc.Close() // it was never served
 		return
 	}
-	c.out.init(nc)
+	c.out.init(nc, &s.metrics)
 	c.in.init(nc, c.out.raw, &s.frames)
 	c.ids.Start(c.remote.Addr())
 	s.spawn(c.serve)

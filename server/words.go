@@ -38,6 +38,9 @@ func (w *wordWriter) flush() error {
 	return err
 }
 
+// Info is what the admin commands show of the server, as it is now. Any goroutine may call it.
+func (s *Server) Info() *fourletter.Info { return s.info() }
+
 // info is what the four-letter words show of the server. One that does not serve looks at nothing: it may be because
 // the state is being replaced.
 func (s *Server) info() *fourletter.Info {
@@ -56,6 +59,8 @@ func (s *Server) info() *fourletter.Info {
 		PacketsSent:      s.metrics.sent.Load(),
 		AliveConnections: s.connections.count(),
 		Outstanding:      s.underWay.n.Load(),
+		Uptime:           s.elapsed(),
+		AuthFailed:       s.metrics.authFailed.Load(),
 		Zxid:             zxid,
 		Nodes:            int64(nodes) + 1, // Quirk: ZooKeeper's DataTree counts the root under two names
 		Conf:             s.configuration,
@@ -72,9 +77,13 @@ func (s *Server) info() *fourletter.Info {
 			yield(zxid, digest)
 		},
 		Environment:      s.opts.Environment,
-		Metrics:          s.setMetrics,
+		Metrics:          s.SetMetrics,
 		ResetConnections: s.resetConnections,
 		ResetServer:      s.metrics.reset,
+	}
+	info.Replies.Last, info.Replies.Min, info.Replies.Max = s.metrics.replies.sizes()
+	if s.opts.SlowFsyncs != nil {
+		info.SlowFsyncs = s.opts.SlowFsyncs()
 	}
 	s.describeRole(info, p)
 	return info
