@@ -15,8 +15,6 @@ func (c *Config) Unsupported() []Problem {
 	u.tls()
 	u.authentication()
 	u.add(c.Tree.AuditLog, "audit.enable", "the audit log is not built yet; set it to false")
-	u.add(c.Admin.Enabled && c.Admin.ForceHTTPS, "admin.forceHttps", "TLS is not built yet; set it to false")
-	u.add(c.Admin.Enabled && c.Admin.NeedClientAuth, "admin.needClientAuth", "TLS is not built yet; set it to false")
 	slices.SortStableFunc(u.found, func(a, b Problem) int { return compareOrder(a.order, b.order) })
 	return u.found
 }
@@ -53,7 +51,8 @@ func (u *unsupported) tls() {
 	const remedy = "TLS with clients is not built yet; remove it"
 	u.add(c.Client.SecureAddr != "", "secureClientPort", remedy)
 	u.add(c.Client.PortUnification, "client.portUnification", remedy)
-	if c.Ensemble.Distributed && (c.TLS.QuorumEnabled || c.TLS.QuorumPortUnification) {
+	admin := c.Admin.Enabled && (c.Admin.ForceHTTPS || c.Admin.PortUnification)
+	if admin || c.Ensemble.Distributed && (c.TLS.QuorumEnabled || c.TLS.QuorumPortUnification) {
 		u.quorumTLS()
 	}
 }

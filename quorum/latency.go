@@ -15,7 +15,18 @@ type LatencySummary struct {
 	Count           uint64
 	Total, Min, Max time.Duration
 	P50, P99, P999  time.Duration
+	// Below counts those that are shorter than LatencyBound of its index, exactly.
+	Below [latencyBounds]uint64
 }
+
+// Of LatencySummary.Below: from 64 µs to 16.8 s, each bound twice the one before.
+const (
+	latencyBounds     = 19
+	latencyFirstPower = 6
+)
+
+// LatencyBound is the i-th bound of LatencySummary.Below.
+func LatencyBound(i int) time.Duration { return time.Microsecond << (latencyFirstPower + i) }
 
 // latency counts durations in buckets. Any goroutine may add and summarize.
 type latency struct {
@@ -76,6 +87,10 @@ func (l *latency) summary() LatencySummary {
 	for i := range counts {
 		counts[i] = l.buckets[i].Load()
 		all += counts[i]
+		// A power of two ends every fourth bucket.
+		if power := i/4 + 2; i%4 == 3 && power >= latencyFirstPower && power < latencyFirstPower+latencyBounds {
+			s.Below[power-latencyFirstPower] = all
+		}
 	}
 	quantile := func(perMille uint64) time.Duration {
 		need, seen := (all*perMille+999)/1000, uint64(0)

@@ -3,6 +3,7 @@ package server
 import (
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"zkd/quorum"
 	"zkd/server/stats"
@@ -230,7 +231,12 @@ func setAgreement(v *catalog.Values, status quorum.Status) {
 
 // seconds is a summary of ours.
 func seconds(l quorum.LatencySummary) catalog.Latency {
-	return catalog.Latency{Count: l.Count, Total: l.Total, Max: l.Max, P50: l.P50, P99: l.P99, P999: l.P999}
+	below := make(map[time.Duration]uint64, len(l.Below))
+	for i, n := range l.Below {
+		below[quorum.LatencyBound(i)] = n
+	}
+	return catalog.Latency{Count: l.Count, Total: l.Total, Max: l.Max, P50: l.P50, P99: l.P99, P999: l.P999,
+		Below: below}
 }
 
 // milliseconds is a summary of ZooKeeper's.

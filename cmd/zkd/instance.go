@@ -15,6 +15,7 @@ import (
 	"zkd/quorum"
 	"zkd/quorum/clock"
 	"zkd/server"
+	"zkd/server/admin"
 	"zkd/server/auth"
 	"zkd/server/fourletter"
 	"zkd/storage"
@@ -34,10 +35,16 @@ type instance struct {
 	machine *storage.Machine
 	server  *server.Server
 	peers   *peers // nil if this server is alone
-	node    *quorum.Node
-	client  *movable
-	moves   chan string   // where the port for clients is to be; the last counts
-	done    chan struct{} // closed when run has returned
+	figures figures
+
+	words     *fourletter.Commands
+	registry  *auth.Registry
+	operators *operators    // nil until the server runs
+	admin     *admin.Server // nil if there is none
+	node      *quorum.Node
+	client    *movable
+	moves     chan string   // where the port for clients is to be; the last counts
+	done      chan struct{} // closed when run has returned
 }
 
 // serve runs a server until ctx ends or it fails.
@@ -105,6 +112,9 @@ func (i *instance) open(ctx context.Context) error {
 	if i.peers != nil {
 		i.peers.start(i.node)
 	}
+	if err := i.openOperators(ctx); err != nil {
+		return err
+	}
 	// The port opens last: who can connect is served.
 	i.client, err = i.listenClients(ctx, c.Client.Addr)
 	return err
@@ -146,6 +156,8 @@ func (i *instance) restored() {
 // openStores locks the data directory and opens the raft log and the state.
 func (i *instance) openStores() (err error) {
 	s := i.config.Storage
+	begun := clock.Real().Now()
+	defer func() { i.figures.opening.Add(clock.Real().Since(begun).Milliseconds()) }()
 	i.dir, err = storage.OpenDataDir(storage.DataDirOptions{Dir: s.DataDir, LogDir: s.DataLogDir, FS: vfs.Default,
 		Logger: i.logger})
 	if err != nil {
@@ -157,6 +169,7 @@ func (i *instance) openStores() (err error) {
 		Nanotime: func() int64 { return int64(clock.Real().Since(start)) },
 		OnFsync: func(took time.Duration) {
 			if took > s.FsyncWarning {
+				i.figures.slowFsyncs.Inc()
 				i.logger.Warn("a write to the raft log took long: look at the disk", slog.Duration("took", took))
 			}
 		},
@@ -201,11 +214,13 @@ func (i *instance) serverOptions() (server.Options, error) {
 	}
 	revision, built := buildInfo()
 	version := fourletter.FullVersion(revision, built)
+	i.registry = registry
 	words := fourletter.New(fourletter.Options{Whitelist: strings.Join(c.Commands.Whitelist, ","),
 		ReadOnlyMode: c.Client.ReadOnlyMode, Version: version})
 	if unknown := words.Unknown(); len(unknown) > 0 {
 		i.logger.Warn("4lw.commands.whitelist names what is no command", slog.Any("words", unknown))
 	}
+	i.words = words
 	o := server.Options{
 		ServerID: i.serverID(), Machine: i.machine, Clock: clock.Real(), Logger: i.logger, Registry: registry,
 		Random: cryptorand.Reader, Words: words, Flags: proposalFlags(c),
@@ -217,6 +232,9 @@ func (i *instance) serverOptions() (server.Options, error) {
 		Conf: i.shownConfiguration(), Environment: environment(c), DirSizes: i.dirSizes,
 		OpenFiles: openFiles, MaxOpenFiles: maxOpenFiles,
 		Status:            func() quorum.Status { return i.node.Status() },
+		Metrics:           i.setMetrics,
+		SlowFsyncs:        i.figures.slowFsyncs.Load,
+		SlowRequest:       c.Metrics.SlowRequest,
 		LinearizableReads: c.Client.LinearizableReads,
 	}
 	if c.Ensemble.Distributed {
@@ -272,6 +290,9 @@ func (i *instance) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	var errs []error
+	if i.operators != nil { // first: they look at all that is closed below
+		errs = append(errs, i.operators.close(ctx))
+	}
 	if i.client != nil {
 		errs = append(errs, i.server.Shutdown(ctx))
 	}

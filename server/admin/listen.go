@@ -5,8 +5,6 @@ import (
 	"net"
 	"sync"
 	"time"
-
-	"zkd/quorum/clock"
 )
 
 // bounded is a listener that has no more than cap(room) connections at once: who comes beyond waits to be taken.
@@ -54,10 +52,7 @@ func (c *counted) Close() error {
 // unified is a listener that takes TLS and plain text, by the first byte (UnifiedConnectionFactory).
 type unified struct {
 	net.Listener
-	config  *tls.Config
-	clock   clock.Clock
-	timeout time.Duration
-	plain   func() // told of each connection without TLS
+	opts *PortOptions
 
 	ready   chan net.Conn // unbuffered: what nobody takes any more is closed
 	failed  chan error    // room for one
@@ -67,9 +62,9 @@ type unified struct {
 }
 
 // newUnified wraps l.
-func newUnified(l net.Listener, config *tls.Config, c clock.Clock, timeout time.Duration, plain func()) *unified {
-	u := &unified{Listener: l, config: config, clock: c, timeout: timeout, plain: plain, ready: make(chan net.Conn),
-		failed: make(chan error, 1), down: make(chan struct{})}
+func newUnified(l net.Listener, o *PortOptions) *unified {
+	u := &unified{Listener: l, opts: o, ready: make(chan net.Conn), failed: make(chan error, 1),
+		down: make(chan struct{})}
 	u.running.Go(u.run)
 	return u
 }
@@ -100,7 +95,7 @@ func (u *unified) look(c net.Conn) {
 		case <-stop:
 		}
 	})
-	err := c.SetReadDeadline(u.clock.Now().Add(u.timeout))
+	err := c.SetReadDeadline(u.opts.Clock.Now().Add(u.opts.IdleTimeout))
 	if err == nil {
 		_, err = c.Read(first.byte[:])
 	}
@@ -111,9 +106,9 @@ func (u *unified) look(c net.Conn) {
 	}
 	var conn net.Conn = first
 	if first.byte[0] == handshakeByte {
-		conn = tls.Server(first, u.config)
+		conn = tls.Server(first, u.opts.TLS)
 	} else {
-		u.plain()
+		u.opts.Plain()
 	}
 	select {
 	case u.ready <- conn:

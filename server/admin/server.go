@@ -3,8 +3,6 @@ package admin
 import (
 	"bufio"
 	"context"
-	"crypto/tls"
-	"errors"
 	"fmt"
 	"html"
 	"io"
@@ -24,7 +22,7 @@ import (
 // Server answers operators over HTTP.
 type Server struct {
 	opts  Options // immutable
-	http  *http.Server
+	port  *Port
 	mux   *http.ServeMux
 	limit map[*command]*interval // immutable; of the guarded commands
 
@@ -50,7 +48,7 @@ type taken struct {
 const (
 	headerBytesMax = 64 << 10
 	connectionsMax = 256
-	answerBytes    = 32 << 10 // how much of an answer is gathered before it is sent
+	answerBytes    = 32 << 10 // of an answer that is gathered before it is sent
 )
 
 // New returns a server.
@@ -79,36 +77,16 @@ func New(o Options) *Server {
 		s.mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 		s.mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	}
-	s.http = &http.Server{
-		Handler: http.HandlerFunc(s.serve), ReadHeaderTimeout: o.IdleTimeout, IdleTimeout: o.IdleTimeout,
-		MaxHeaderBytes: headerBytesMax, ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
-	}
+	s.port = NewPort(PortOptions{Handler: http.HandlerFunc(s.serve), Clock: o.Clock, Logger: o.Logger,
+		IdleTimeout: o.IdleTimeout, TLS: o.TLS, Unified: o.Unified, Plain: s.counts.insecure.Inc})
 	return s
 }
 
 // Serve answers on l until Shutdown, or until l fails. It closes l.
-func (s *Server) Serve(l net.Listener) error {
-	l = &bounded{Listener: l, room: make(chan struct{}, connectionsMax), down: make(chan struct{})}
-	if s.opts.TLS != nil {
-		if s.opts.Unified {
-			l = newUnified(l, s.opts.TLS, s.opts.Clock, s.opts.IdleTimeout, s.counts.insecure.Inc)
-		} else {
-			l = tls.NewListener(l, s.opts.TLS)
-		}
-	}
-	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve operators on %s: %w", l.Addr(), err)
-	}
-	return nil
-}
+func (s *Server) Serve(l net.Listener) error { return s.port.Serve(l) }
 
 // Shutdown ends Serve. Answers under way are finished unless ctx ends before.
-func (s *Server) Shutdown(ctx context.Context) error {
-	if err := s.http.Shutdown(ctx); err != nil {
-		return errors.Join(fmt.Errorf("end the answers to operators: %w", err), s.http.Close())
-	}
-	return nil
-}
+func (s *Server) Shutdown(ctx context.Context) error { return s.port.Shutdown(ctx) }
 
 // ServeHTTP answers one request: for who has a listener of his own.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.serve(w, r) }
@@ -118,9 +96,6 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodTrace {
 		w.WriteHeader(http.StatusForbidden)
 		return
-	}
-	if s.opts.TLS != nil && r.TLS != nil {
-		w.Header().Set("Strict-Transport-Security", "max-age=86400; includeSubDomains")
 	}
 	s.mux.ServeHTTP(w, r)
 }

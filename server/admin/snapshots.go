@@ -83,7 +83,7 @@ func (s *Server) identities(r *http.Request, header string) []jute.ID {
 	case auth.SchemeIP:
 		return []jute.ID{{Scheme: scheme, ID: auth.HostAddress(remote)}}
 	case auth.SchemeX509:
-		if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 || s.opts.Certificate == nil {
+		if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 || s.opts.Certificate == nil {
 			return nil
 		}
 		return s.opts.Certificate(r.TLS.PeerCertificates[0])

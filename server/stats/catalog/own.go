@@ -52,7 +52,7 @@ var ownCounters = []Row{
 	{Name: "zkd_slow_fsyncs_total", Help: "Writes of the raft log that took longer than fsync.warningthresholdms."},
 }
 
-// ownSummaries are what only zkd has of durations. The quantiles are since the start.
+// ownSummaries are what only zkd has of durations: histograms for Prometheus, percentiles since the start in mntr.
 var ownSummaries = []Row{
 	{Name: "zkd_fsync_seconds", Help: "Time to write and sync the raft log."},
 	{Name: "zkd_commit_seconds", Help: "Time from the proposal of a batch on this server until it is applied here."},

@@ -35,6 +35,8 @@ type Latency struct {
 	Count          uint64
 	Total, Max     time.Duration
 	P50, P99, P999 time.Duration
+	// Below counts the shorter ones than each of these.
+	Below map[time.Duration]uint64
 }
 
 // New returns Values with nothing set.
