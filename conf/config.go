@@ -30,6 +30,7 @@ type Config struct {
 	settings map[string]setting // what the fields were read from, by key name
 	members  []setting          // the server, group and weight lines, in the order of their numbers
 	text     bool               // File is no name of a file: the zoo.cfg was given as text
+	initial  string             // the zoo.cfg, without secrets
 }
 
 // Storage says where data lives and how it is made durable.
@@ -251,10 +252,17 @@ type Admin struct {
 	Snapshot         bool          // admin.snapshot.enabled (true)
 	Restore          bool          // admin.restore.enabled (true)
 	SnapshotInterval time.Duration // admin.rateLimiterIntervalInMS (300000 ms)
+	Profiles         bool          // zkd.admin.pprof (false)
 }
 
-// Metrics describes the Prometheus endpoint.
+// Metrics describes the Prometheus endpoint, and which requests count as slow.
 type Metrics struct {
-	Prometheus bool   // metricsProvider.className names the Prometheus provider
-	Addr       string // metricsProvider.httpHost and metricsProvider.httpPort as host:port (0.0.0.0:7000)
+	Prometheus     bool          // metricsProvider.className names the Prometheus provider
+	Host           string        // metricsProvider.httpHost (0.0.0.0)
+	Port           int           // metricsProvider.httpPort (7000); -1 is none
+	TLSPort        int           // metricsProvider.httpsPort; -1 is none
+	Runtime        bool          // metricsProvider.exportJvmInfo (true)
+	TLS            TLSEnd        // metricsProvider.ssl.*
+	NeedClientAuth bool          // metricsProvider.ssl.need.client.auth (true)
+	SlowRequest    time.Duration // zkd.slowRequestThreshold (1000 ms); 0 is off
 }

@@ -174,7 +174,7 @@ const propertyPrefix = "zookeeper."
 func newTable() *table {
 	t := &table{exact: map[string]*key{}, byEnv: map[string]*key{}}
 	for _, part := range [][]key{
-		fileKeys, quorumKeys, ownKeys, serverKeys, limitKeys, authKeys, auditKeys,
+		fileKeys, quorumKeys, ownKeys, serverKeys, adminKeys, limitKeys, authKeys, auditKeys,
 		tlsKeys, sanKeys, clientTLSKeys, quorumTLSKeys, tuningKeys, javaKeys,
 	} {
 		t.rows = append(t.rows, part...)

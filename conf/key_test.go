@@ -65,7 +65,8 @@ func TestEveryKeyFillsItsField(t *testing.T) {
 				t.Errorf("%s changes %s, and so does %s", k.name, fields[0], other)
 			}
 			owner[fields[0]] = k.name
-			name := strings.TrimPrefix(strings.TrimPrefix(k.name, "ssl."), "quorum.")
+			name := strings.TrimPrefix(strings.TrimPrefix(k.name, "metricsProvider."), "ssl.")
+			name = strings.TrimPrefix(name, "quorum.")
 			for _, prefix := range []string{"keyStore.", "trustStore."} {
 				name = strings.TrimPrefix(name, prefix)
 			}
@@ -223,7 +224,7 @@ func TestFind(t *testing.T) {
 		{"superUser.x", "superUser.X", "x"},
 		{"authProvider.MyOwn", "authProvider.X", "MyOwn"},
 		{"metricsProvider.httpPort", "metricsProvider.httpPort", ""},
-		{"metricsProvider.exportJvmInfo", "metricsProvider.X", "exportJvmInfo"},
+		{"metricsProvider.maxQueueSize", "metricsProvider.X", "maxQueueSize"},
 		{"jvm.pause.warn-threshold.ms", "jvm.pause.X", "warn-threshold.ms"},
 		{"ssl.quorum.clientAuth", "ssl.quorum.clientAuth", ""},
 	} {

@@ -1,7 +1,5 @@
 package conf
 
-import "strings"
-
 // maxInt is the largest Java int.
 const maxInt = 1<<31 - 1
 
@@ -58,18 +56,4 @@ var fileKeys = []key{
 	{name: "autopurge.purgeInterval", kind: kindHours, def: "0", mark: should, effect: later,
 		doc: "Time between two clean-ups; 0 or less is never.",
 		set: func(c *Config, v value) { c.Storage.PurgeInterval = max(0, v.span) }},
-	{name: "metricsProvider.className", kind: kindText, def: defaultMetricsClass, mark: must, effect: later,
-		doc: "Java class; one whose name ends in `PrometheusMetricsProvider` opens the Prometheus endpoint.",
-		set: func(c *Config, v value) {
-			c.Metrics.Prometheus = strings.HasSuffix(v.text, "PrometheusMetricsProvider")
-		}},
-	{name: "metricsProvider.httpPort", kind: kindNumber, def: "7000", min: 0, max: 65535, mark: must, effect: later,
-		doc: "Port of the Prometheus endpoint.",
-		set: func(c *Config, v value) { c.Metrics.Addr = joinPort(c.Metrics.Addr, v.num) }},
-	{name: "metricsProvider.httpHost", kind: kindText, def: "0.0.0.0", mark: must, effect: later,
-		doc: "Address of the Prometheus endpoint.",
-		set: func(c *Config, v value) { c.Metrics.Addr = joinHost(v.text, c.Metrics.Addr) }},
 }
-
-// defaultMetricsClass is the provider that ZooKeeper uses when none is named.
-const defaultMetricsClass = "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider"

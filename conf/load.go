@@ -142,6 +142,7 @@ func (l *loader) loadFile(s Sources) error {
 	}
 	l.config.File = name
 	entries, broken := parseProperties(content)
+	l.config.initial = withoutSecrets(content, entries, l.table)
 	l.reportUnreadable(name, broken)
 	items := make([]assignment, 0, len(entries))
 	for _, e := range entries {

@@ -55,15 +55,11 @@ func (s setting) isDefault() bool {
 	return s.value == s.row.def || (s.row.kind == kindBoolean && strings.EqualFold(s.value, s.row.def))
 }
 
-// asksForNothing tells whether a key without effect was set to what holds anyway. That is the default, but for the
-// admin server: by default ZooKeeper has one and zkd has none. The image sets all its variables, so what it sets them
-// to says nothing either.
+// asksForNothing tells whether a key without effect was set to what holds anyway: the default. The image sets all its
+// variables, so what it sets them to says nothing either.
 func (s setting) asksForNothing() bool {
-	switch {
-	case s.layer == layerImage && isImageDefault(s.name(), s.value):
+	if s.layer == layerImage && isImageDefault(s.name(), s.value) {
 		return true
-	case strings.HasPrefix(s.row.name, "admin.") && s.row.effect == later:
-		return strings.EqualFold(s.value, "false")
 	}
 	return s.row.def != "" && s.isDefault()
 }
@@ -71,7 +67,7 @@ func (s setting) asksForNothing() bool {
 // shown is the value for messages.
 func (s setting) shown() string {
 	if s.row.secret && s.value != "" {
-		return "(hidden)"
+		return hidden
 	}
 	return s.value
 }

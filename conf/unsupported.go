@@ -14,8 +14,6 @@ func (c *Config) Unsupported() []Problem {
 	u.ensemble()
 	u.tls()
 	u.authentication()
-	u.add(c.Admin.Enabled && c.Admin.ForceHTTPS, "admin.forceHttps", "TLS is not built yet; set it to false")
-	u.add(c.Admin.Enabled && c.Admin.NeedClientAuth, "admin.needClientAuth", "TLS is not built yet; set it to false")
 	slices.SortStableFunc(u.found, func(a, b Problem) int { return compareOrder(a.order, b.order) })
 	return u.found
 }
@@ -53,7 +51,8 @@ func (u *unsupported) tls() {
 		u.endTLS("ssl.", &c.TLS.Client)
 		u.authProvider()
 	}
-	if c.Ensemble.Distributed && (c.TLS.QuorumEnabled || c.TLS.QuorumPortUnification) {
+	admin := c.Admin.Enabled && (c.Admin.ForceHTTPS || c.Admin.PortUnification)
+	if admin || c.Ensemble.Distributed && (c.TLS.QuorumEnabled || c.TLS.QuorumPortUnification) {
 		u.endTLS("ssl.quorum.", &c.TLS.Quorum)
 	}
 }
@@ -68,13 +67,8 @@ func (u *unsupported) endTLS(prefix string, end *TLSEnd) {
 // authProvider refuses a scheme for certificates that only a class of the user could serve.
 func (u *unsupported) authProvider() {
 	name := u.config.TLS.AuthProvider
-	known := name == "x509" || isX509Class(u.config.Auth.Providers[name])
+	known := name == "x509" || knownProviders[u.config.Auth.Providers[name]] == "x509"
 	u.add(!known, "ssl.authProvider", "no scheme but x509 knows certificates; remove it")
-}
-
-// isX509Class tells whether a Java class is ZooKeeper's own provider for certificates.
-func isX509Class(class string) bool {
-	return class == "org.apache.zookeeper.server.auth.X509AuthenticationProvider"
 }
 
 func (u *unsupported) authentication() {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"go.etcd.io/raft/v3/raftpb"
 
@@ -64,6 +65,7 @@ type applier struct {
 	quiet   int               // bytes applied since the loop was woken
 	result  storage.Result
 	index   uint64         // of the entry that is applied
+	began   time.Time      // when it began to be
 	settled *atomic.Uint64 // progress.reconfigured
 	commits latency        // from the first proposal of a batch until it is applied
 }
@@ -132,6 +134,7 @@ func (a *applier) applyEntry(e *raftpb.Entry) error {
 		}
 	}
 	a.index = index
+	a.began = a.clock.Now()
 	number := a.ownBatch(data)
 	found, lost := a.gather.claim(number, term)
 	for _, b := range lost {

@@ -113,7 +113,9 @@ func (l *loop) noteLeader(lead uint64) {
 		e.lostAt = l.options.Clock.Now()
 	case lead != raft.None:
 		if !e.lostAt.IsZero() {
-			l.progress.lastElection.Store(int64(l.options.Clock.Since(e.lostAt)))
+			took := l.options.Clock.Since(e.lostAt)
+			l.progress.lastElection.Store(int64(took))
+			l.progress.leaderless.add(took)
 		}
 		l.progress.elections.Add(1)
 		e.lostAt = time.Time{}

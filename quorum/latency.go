@@ -12,14 +12,26 @@ const latencyBuckets = 40 * 4
 // LatencySummary describes durations since the start. The quantiles are upper bounds that are at most a quarter too
 // large.
 type LatencySummary struct {
-	Count          uint64
-	Total, Max     time.Duration
-	P50, P99, P999 time.Duration
+	Count           uint64
+	Total, Min, Max time.Duration
+	P50, P99, P999  time.Duration
+	// Below counts those that are shorter than LatencyBound of its index, exactly.
+	Below [latencyBounds]uint64
 }
+
+// Of LatencySummary.Below: from 64 µs to 16.8 s, each bound twice the one before.
+const (
+	latencyBounds     = 19
+	latencyFirstPower = 6
+)
+
+// LatencyBound is the i-th bound of LatencySummary.Below.
+func LatencyBound(i int) time.Duration { return time.Microsecond << (latencyFirstPower + i) }
 
 // latency counts durations in buckets. Any goroutine may add and summarize.
 type latency struct {
 	count, total, max atomic.Uint64 // durations in nanoseconds
+	shortest          atomic.Uint64 // one more than the shortest, so that 0 is none
 	buckets           [latencyBuckets]atomic.Uint64
 }
 
@@ -31,6 +43,12 @@ func (l *latency) add(d time.Duration) {
 	for {
 		old := l.max.Load()
 		if uint64(d) <= old || l.max.CompareAndSwap(old, uint64(d)) {
+			break
+		}
+	}
+	for {
+		old := l.shortest.Load()
+		if old != 0 && old <= uint64(d)+1 || l.shortest.CompareAndSwap(old, uint64(d)+1) {
 			break
 		}
 	}
@@ -61,11 +79,18 @@ func (l *latency) summary() LatencySummary {
 	s := LatencySummary{
 		Count: l.count.Load(), Total: time.Duration(l.total.Load()), Max: time.Duration(l.max.Load()),
 	}
+	if shortest := l.shortest.Load(); shortest > 0 {
+		s.Min = time.Duration(shortest - 1)
+	}
 	var counts [latencyBuckets]uint64
 	var all uint64
 	for i := range counts {
 		counts[i] = l.buckets[i].Load()
 		all += counts[i]
+		// A power of two ends every fourth bucket.
+		if power := i/4 + 2; i%4 == 3 && power >= latencyFirstPower && power < latencyFirstPower+latencyBounds {
+			s.Below[power-latencyFirstPower] = all
+		}
 	}
 	quantile := func(perMille uint64) time.Duration {
 		need, seen := (all*perMille+999)/1000, uint64(0)

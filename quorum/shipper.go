@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -40,6 +41,8 @@ type shipper struct {
 	tell    func(what any)     // the loop
 	spawn   func(func() error) // begins a goroutine of the node
 	taken   []shipWork         // from work, and not done; owned by the ship goroutine
+	sent    atomic.Uint64      // shipments that the member has
+	failed  atomic.Uint64      // and those that it has not
 }
 
 // clean removes what earlier processes have left of checkpoints.
@@ -120,5 +123,10 @@ func (s *shipper) do(ctx context.Context, w *shipWork) {
 // send sends a checkpoint to a member.
 func (s *shipper) send(ctx context.Context, job *shipment) {
 	err := s.shipper.Ship(ctx, job.to, job.header, job.dir)
+	if err == nil {
+		s.sent.Add(1)
+	} else {
+		s.failed.Add(1)
+	}
 	s.tell(shipped{shipment: job, err: err})
 }

@@ -24,11 +24,15 @@ type Status struct {
 	Fsync               LatencySummary // of appends to the raft log
 	Commits             LatencySummary // of this process's entries, from the first proposal until applied
 
-	Voters, Learners []uint64      // the members, sorted; of a change under way all that had or will have a vote
-	Quorum           int           // how many voters a decision takes
-	Peers            []PeerStatus  // on the leader: the other members, sorted, as of the last tick
-	Elections        uint64        // how often this member has learned of a leader
-	LastElection     time.Duration // how long it knew of none before
+	Voters, Learners []uint64       // the members, sorted; of a change under way all that had or will have a vote
+	Quorum           int            // how many voters a decision takes
+	Peers            []PeerStatus   // on the leader: the other members, sorted, as of the last tick
+	Elections        uint64         // how often this member has learned of a leader
+	LastElection     time.Duration  // how long it knew of none before
+	Leaderless       LatencySummary // all of these
+
+	SnapshotsSent, SnapshotFailures uint64 // to other members, since the start
+	SnapshotsInstalled              uint64 // that have replaced the state of this member
 }
 
 // PeerStatus is what the leader knows of another member.
@@ -57,6 +61,7 @@ type progress struct {
 	group        atomic.Pointer[group]
 	elections    atomic.Uint64
 	lastElection atomic.Int64 // nanoseconds
+	leaderless   latency
 }
 
 // tickGroup publishes what is known of the members, for Status and for the keeper.
@@ -111,9 +116,15 @@ func (n *Node) Status() Status {
 		Entries: commits.Count, EntryBytes: n.appender.bytes.Load(),
 		Fsync: n.appender.fsyncs.summary(), Commits: commits,
 		Elections: p.elections.Load(), LastElection: time.Duration(p.lastElection.Load()),
+		Leaderless: p.leaderless.summary(), SnapshotsSent: n.shipper.sent.Load(),
+		SnapshotFailures: n.shipper.failed.Load(), SnapshotsInstalled: n.appender.installs.Load() / 2,
 	}
 	state, g := p.state.Load(), p.group.Load()
 	s.Leader, s.Term, s.Role = state.Leader, state.Term, state.Role
 	s.Voters, s.Learners, s.Quorum, s.Peers = g.voters, g.learners, g.quorum, g.peers
 	return s
 }
+
+// ApplyBegan is when the entry that is applied began to be. Only Waiters and the Observer may ask, while they are told
+// of a result of that entry.
+func (n *Node) ApplyBegan() time.Time { return n.applier.began }

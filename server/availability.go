@@ -180,6 +180,7 @@ func (a *attendant) lead(before quorum.State) {
 	switch {
 	case leads && (!led || a.state.Term != before.Term):
 		a.server.ledSince.Store(int64(a.server.elapsed()))
+		a.server.metrics.proposals.reset()
 		tracker.Lead()
 	case led && !leads:
 		tracker.Follow()

@@ -48,6 +48,8 @@ type conn struct {
 	req    records       // owned by the reader
 	now    time.Duration // when the requests in the input buffer came; owned by the reader
 	waited time.Duration // how long they have waited in the throttle; owned by the reader
+	held   time.Duration // how long the present one has waited for its turn; owned by the reader
+	barred time.Duration // and for a barrier; owned by the reader
 
 	auditor  *auditor // nil without an audit log; owned by the reader
 	reserved int      // bytes of the large request that the reader is at, unless its write gives them back
@@ -152,6 +154,7 @@ func (c *conn) step() error {
 		return err
 	}
 	if waits {
+		c.server.metrics.bytesReceived.Add(c.in.taken())
 		c.now, c.waited, c.linearized = c.server.elapsed(), 0, false
 		if live := c.live.Load(); live != nil {
 			live.Touch()
@@ -222,6 +225,7 @@ func (c *conn) beginLocked(xid jute.Xid, zxid jute.Zxid, code jute.Code) (b []by
 // endLocked ends a reply.
 func (c *conn) endLocked(b []byte, mark int) {
 	*c.out.buf = jute.EndFrame(b, mark)
+	c.out.replies.add(len(b) - mark - jute.FrameHeaderBytes)
 	if c.out.closed { // nobody will take it
 		giveBuffer(c.out.buf)
 		c.out.buf = nil
@@ -274,6 +278,7 @@ func (c *conn) WatchFired(_ *watch.Event, notice []byte) {
 	o.mu.Unlock()
 	c.counts.sent.Add(1)
 	c.server.metrics.sent.Add(1)
+	c.server.metrics.watchBytes.Add(int64(len(notice)))
 	if cut {
 		c.server.bad.Warn("cut off a client that does not read its watch events",
 			slog.String("peer", c.remote.String()), session(c.session))

@@ -63,7 +63,7 @@ var errGone = errors.New("connection ended before its request was answered")
 func (s *Server) dispatch(c *conn, r *request) error {
 	h := handlers[r.op]
 	authenticates := r.op == jute.OpAuth || r.op == jute.OpSASL
-	if !isWrite(r.op) && !authenticates && !c.out.awaitSettled(flushAtBytes) {
+	if !isWrite(r.op) && !authenticates && !c.settle() {
 		return errGone
 	}
 	if h == nil {

@@ -6,6 +6,7 @@ import (
 
 	"zkd/quorum"
 	"zkd/server/fourletter"
+	"zkd/server/stats/catalog"
 )
 
 // Ensemble says that this server is a member of a group of several, or may become one: it serves clients when SetState
@@ -19,10 +20,9 @@ type Ensemble struct {
 // Members is what a member knows of its group, for the four-letter words.
 type Members struct {
 	Voters, Learners []uint64
-	Peers            []Peer                   // the others, as the leader knows them; empty elsewhere
-	Proposals        fourletter.ProposalSizes // of the leader's log entries, bytes
-	Elections        int64                    // begun by this member since its start
-	LastElection     time.Duration            // how long the last one took
+	Peers            []Peer        // the others, as the leader knows them; empty elsewhere
+	Elections        int64         // begun by this member since its start
+	LastElection     time.Duration // how long the last one took
 }
 
 // Peer is another member as the leader knows it.
@@ -37,13 +37,10 @@ type Peer struct {
 // members is what this server knows of its group.
 func (s *Server) members() Members {
 	if s.opts.Ensemble.Members == nil {
-		return Members{Proposals: noProposals}
+		return Members{}
 	}
 	return s.opts.Ensemble.Members()
 }
-
-// noProposals are sizes before the first proposal.
-var noProposals = fourletter.ProposalSizes{Last: -1, Min: -1, Max: -1}
 
 // describeRole sets what the four-letter words show of the part that this server plays (QuorumPeer.getServerState and
 // getDetailedPeerState).
@@ -63,8 +60,8 @@ func (s *Server) describeRole(info *fourletter.Info, p phase) {
 	switch {
 	case state.Role == quorum.RoleLeader:
 		info.Mode, info.PeerState = "leader", "leading - broadcast"
-		sizes := s.members().Proposals
-		info.Proposals = &sizes
+		last, least, greatest := s.metrics.proposals.sizes()
+		info.Proposals = &fourletter.ProposalSizes{Last: last, Min: least, Max: greatest}
 		return
 	case s.observes(state):
 		info.Mode, info.PeerState, info.ObserverMaster = "observer", "observing - broadcast", state.Leader
@@ -82,48 +79,29 @@ func (s *Server) observes(state quorum.State) bool {
 	return s.opts.Ensemble.Observer || state.Role == quorum.RoleLearner
 }
 
-// setMemberMetrics sets what mntr shows of a member of an ensemble, after ZooKeeper's names (Leader and
-// LeaderZooKeeperServer.registerMetrics). What only zkd has begins with zk_zkd_ there, and with zk_<id>_zkd_ if there
-// is one for each other member:
-//
-//	zkd_term, zkd_leader_id              raft's term, and who leads; 0 is nobody
-//	zkd_commit_index, zkd_applied_index  of the raft log, as known here
-//	zkd_durable_index                    up to which no crash takes back what was applied
-//	zkd_elections, zkd_last_election_ms  begun here since the start, and how long the last one took
-//	zkd_fsync_p50_us, zkd_fsync_p99_us   of appends to the raft log, microseconds
-//	zkd_commit_p50_us, zkd_commit_p99_us of this server's proposals, until they are applied here
-//	<id>_zkd_lag_entries                 log entries that the member has not confirmed; on the leader
-func (s *Server) setMemberMetrics(m *fourletter.Metrics) {
+// setMemberMetrics sets what only a member of an ensemble shows (Leader and LeaderZooKeeperServer.registerMetrics).
+func (s *Server) setMemberMetrics(v *catalog.Values) {
 	members, state := s.members(), s.available.latest()
 	if s.available.phase() == phaseServing {
-		m.SetGauge("quorum_size", int64(len(members.Voters))) // Quirk: ZooKeeper's is the number of voters
+		v.Set("quorum_size", int64(len(members.Voters))) // Quirk: ZooKeeper's is the number of voters
 	}
 	if state.Role == quorum.RoleLeader {
-		s.setLeaderMetrics(m, &members)
+		s.setLeaderMetrics(v, &members)
 	}
-	m.SetCounter("looking_count", members.Elections)
-	m.SetGauge("zkd_term", int64(state.Term))
-	m.SetGauge("zkd_leader_id", int64(state.Leader))
-	m.SetGauge("zkd_elections", members.Elections)
-	m.SetGauge("zkd_last_election_ms", members.LastElection.Milliseconds())
-	if s.opts.Status == nil {
-		return
-	}
-	status := s.opts.Status()
-	m.SetGauge("zkd_commit_index", int64(status.Commit))
-	m.SetGauge("zkd_applied_index", int64(status.Applied))
-	m.SetGauge("zkd_durable_index", int64(status.Durable))
-	m.SetGauge("zkd_fsync_p50_us", status.Fsync.P50.Microseconds())
-	m.SetGauge("zkd_fsync_p99_us", status.Fsync.P99.Microseconds())
-	m.SetGauge("zkd_commit_p50_us", status.Commits.P50.Microseconds())
-	m.SetGauge("zkd_commit_p99_us", status.Commits.P99.Microseconds())
+	v.Set("looking_count", members.Elections)
+	v.Set("zkd_term", int64(state.Term))
+	v.Set("zkd_leader_id", int64(state.Leader))
+	v.SetFloat("zkd_last_election_seconds", members.LastElection.Seconds())
 }
 
 // setLeaderMetrics sets what only a leader shows.
-func (s *Server) setLeaderMetrics(m *fourletter.Metrics, members *Members) {
+func (s *Server) setLeaderMetrics(v *catalog.Values, members *Members) {
 	var learners, followers, observers int64
 	for _, p := range members.Peers {
-		m.SetKeyedGauge("zkd_lag_entries", strconv.FormatUint(p.ID, 10), int64(p.LagEntries))
+		peer := strconv.FormatUint(p.ID, 10)
+		v.SetKeyed("zkd_peer_lag_entries", peer, int64(p.LagEntries))
+		v.SetKeyed("zkd_peer_active", peer, flag(p.Active))
+		v.SetKeyed("zkd_peer_snapshotting", peer, flag(p.Snapshotting))
 		if !p.Active {
 			continue
 		}
@@ -136,13 +114,22 @@ func (s *Server) setLeaderMetrics(m *fourletter.Metrics, members *Members) {
 			followers++
 		}
 	}
-	m.SetGauge("learners", learners)
-	m.SetGauge("synced_followers", followers)
-	m.SetGauge("synced_observers", observers)
-	m.SetGauge("synced_non_voting_followers", 0) // whoever does not vote is an observer here
-	m.SetGauge("pending_syncs", 0)               // a sync waits where it was asked for
-	m.SetGauge("leader_uptime", (s.elapsed() - time.Duration(s.ledSince.Load())).Milliseconds())
-	m.SetGauge("last_proposal_size", members.Proposals.Last)
-	m.SetGauge("min_proposal_size", members.Proposals.Min)
-	m.SetGauge("max_proposal_size", members.Proposals.Max)
+	v.Set("learners", learners)
+	v.Set("synced_followers", followers)
+	v.Set("synced_observers", observers)
+	v.Set("synced_non_voting_followers", 0)
+	v.Set("pending_syncs", 0)
+	v.Set("leader_uptime", (s.elapsed() - time.Duration(s.ledSince.Load())).Milliseconds())
+	last, least, greatest := s.metrics.proposals.sizes()
+	v.Set("last_proposal_size", last)
+	v.Set("min_proposal_size", least)
+	v.Set("max_proposal_size", greatest)
+}
+
+// flag is 1 or 0.
+func flag(on bool) int64 {
+	if on {
+		return 1
+	}
+	return 0
 }

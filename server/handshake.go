@@ -159,6 +159,9 @@ func (w *connecting) Applied(r *storage.Result) {
 			c.refuse(w.hasReadOnly)
 			return errClose
 		}
+		if r.Op == storage.OpReattachSession {
+			c.server.metrics.revalidated.Add(1)
+		}
 		c.timeout.Store(int64(info.TimeoutMillis) * int64(time.Millisecond))
 		c.server.bind(c, c.server.tracker.Load())
 		c.welcomeSession(&jute.ConnectResponse{TimeoutMillis: info.TimeoutMillis, SessionID: info.ID,

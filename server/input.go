@@ -24,7 +24,8 @@ type input struct {
 	buf   *[]byte // nil while idle
 	start int     // of the bytes in buf that are not used
 
-	got  int // of the last read
+	got  int   // of the last read
+	came int64 // bytes that taken has not returned yet
 	err  error
 	read func(fd uintptr) bool
 }
@@ -88,6 +89,13 @@ func (in *input) peek(n int) ([]byte, error) {
 	return in.buffered()[:n:n], nil
 }
 
+// taken returns how many bytes have come since it was called last.
+func (in *input) taken() int64 {
+	n := in.came
+	in.came = 0
+	return n
+}
+
 // release gives the buffer back if nothing is in it.
 func (in *input) release() {
 	if in.buf != nil && in.start == len(*in.buf) {
@@ -115,6 +123,7 @@ func (in *input) fill(n int) error {
 		return err
 	}
 	if in.got > 0 {
+		in.came += int64(in.got)
 		*in.buf = (*in.buf)[:len(*in.buf)+in.got]
 		return nil
 	}

@@ -1,10 +1,14 @@
 package server
 
 import (
+	"strings"
 	"sync/atomic"
+	"time"
 
-	"zkd/server/fourletter"
+	"zkd/quorum"
 	"zkd/server/stats"
+	"zkd/server/stats/catalog"
+	"zkd/storage"
 )
 
 // counter is an atomic count.
@@ -20,11 +24,51 @@ type metrics struct {
 	// sessionless counts connections that were silent for HandshakeTimeout without a session
 	// (org.apache.zookeeper.server.NIOServerCnxnFactory.ConnectionExpirerThread).
 	sessionless             atomic.Int64
-	tokenDeficit            stats.Summary // of newcomers, after each session that it lets in
-	unsuccessfulHandshakes  atomic.Int64  // of TLS
-	plainLocal, plainRemote atomic.Int64  // connections without TLS, while there is a port with TLS
-	notServing              atomic.Int64  // ConnectRequests while there was no leader
-	unavailable             stats.Summary // milliseconds without a leader that this server had caught up with
+	unsuccessfulHandshakes  atomic.Int64    // of TLS
+	plainLocal, plainRemote atomic.Int64    // connections without TLS, while there is a port with TLS
+	tokenDeficit            stats.Histogram // of newcomers, after each session that it lets in
+	notServing              atomic.Int64    // ConnectRequests while there was no leader
+	unavailable             stats.Histogram // milliseconds without a leader that this server had caught up with
+	revalidated             atomic.Int64    // sessions that came back to this server
+	staleReplies            atomic.Int64    // to connections that had ended
+	watchBytes              atomic.Int64
+	bytesReceived           atomic.Int64
+	bytesSent               atomic.Int64
+	replies                 extent // bytes of replies
+	proposals               extent // bytes of writes of all servers, while this one leads
+}
+
+// extent is the last, the least and the greatest of some sizes, -1 before the first (ZooKeeper's BufferStats). The zero
+// extent is ready. Each holds one more than its value.
+type extent struct{ last, least, greatest atomic.Int64 }
+
+// add takes in sizes that came one after the other.
+func (e *extent) add(last, least, greatest int) {
+	e.last.Store(int64(last) + 1)
+	for {
+		old := e.least.Load()
+		if old != 0 && old <= int64(least)+1 || e.least.CompareAndSwap(old, int64(least)+1) {
+			break
+		}
+	}
+	for {
+		old := e.greatest.Load()
+		if old > int64(greatest) || e.greatest.CompareAndSwap(old, int64(greatest)+1) {
+			return
+		}
+	}
+}
+
+// reset forgets the sizes.
+func (e *extent) reset() {
+	e.last.Store(0)
+	e.least.Store(0)
+	e.greatest.Store(0)
+}
+
+// sizes returns the sizes.
+func (e *extent) sizes() (last, least, greatest int64) {
+	return e.last.Load() - 1, e.least.Load() - 1, e.greatest.Load() - 1
 }
 
 // countPlain counts a connection without TLS (ServerStats.getNonMTLSLocalConnCount and its like).
@@ -44,73 +88,211 @@ func (m *metrics) reset() {
 	m.received.Store(0)
 	m.sent.Store(0)
 	m.latency.Reset()
+	m.replies.reset()
 }
 
-// setMetrics sets what mntr shows.
-func (s *Server) setMetrics(m *fourletter.Metrics) {
-	v := s.opts.Machine.View()
-	nodes, ephemerals, bytes, sessions := v.NodeCount(), v.EphemeralCount(), v.ApproximateDataBytes(), v.SessionCount()
-	v.Close()
-	latency := s.metrics.latency.Load()
-	m.SetFloatGauge("avg_latency", latency.Avg)
-	for _, g := range []struct {
-		name  string
-		value int64
-	}{
-		{"max_latency", latency.Max},
-		{"min_latency", latency.Min},
-		{"packets_received", s.metrics.received.Load()},
-		{"packets_sent", s.metrics.sent.Load()},
-		{"num_alive_connections", int64(s.connections.count())},
-		{"outstanding_requests", s.underWay.n.Load()},
-		{"znode_count", int64(nodes) + 1},
-		{"ephemerals_count", int64(ephemerals)},
-		{"approximate_data_size", bytes},
-		{"watch_count", int64(s.watches.Counts().All)},
-		{"global_sessions", int64(sessions)},
-		{"uptime", s.elapsed().Milliseconds()},
-		{"outstanding_tls_handshake", s.shaking.outstanding.Load()},
-		{"non_mtls_local_conn_count", s.metrics.plainLocal.Load()},
-		{"non_mtls_remote_conn_count", s.metrics.plainRemote.Load()},
-		{"auth_failed_count", s.metrics.authFailed.Load()},
-		{"open_file_descriptor_count", s.opts.OpenFiles()},
-		{"max_file_descriptor_count", s.opts.MaxOpenFiles()},
-	} {
-		m.SetGauge(g.name, g.value)
-	}
-	m.SetFloatGauge("connection_drop_probability", s.newcomers.dropProbability())
-	m.SetSummary("connection_token_deficit", &s.metrics.tokenDeficit)
-	m.SetCounter("large_requests_rejected", s.frames.rejected.Load())
-	if t := s.underWay.gate; t != nil {
-		m.SetCounter("request_throttle_wait_count", t.waits.Load())
-		m.SetCounter("stale_requests", t.stale.Load())
-		m.SetCounter("stale_requests_dropped", t.dropped.Load())
-		m.SetCounter("throttled_ops", t.refused.Load())
-		m.SetHistogram("request_throttle_queue_time_ms", &t.queued)
-	}
-	m.SetCounter("unsuccessful_handshake", s.metrics.unsuccessfulHandshakes.Load())
-	m.SetCounter("tls_handshake_exceeded", s.shaking.exceeded.Load())
-	m.SetCounter("cnxn_closed_without_zk_server_running", s.metrics.notServing.Load())
-	m.SetSummary("unavailable_time", &s.metrics.unavailable)
-	m.SetGauge("local_sessions", int64(s.locals.count()))
-	m.SetCounter("connection_request_count", s.metrics.connections.Load())
-	m.SetCounter("connection_rejected", s.metrics.rejected.Load())
-	m.SetCounter("connection_drop_count", s.metrics.drops.Load())
-	m.SetCounter("stale_sessions_expired", s.metrics.expired.Load())
-	m.SetCounter("sessionless_connections_expired", s.metrics.sessionless.Load())
-	m.SetHistogram("readlatency", &s.metrics.reads)
-	m.SetHistogram("updatelatency", &s.metrics.updates)
-	fired := s.watches.Fired()
-	m.SetSummary("node_created_watch_count", &fired.Created)
-	m.SetSummary("node_deleted_watch_count", &fired.Deleted)
-	m.SetSummary("node_changed_watch_count", &fired.Changed)
-	m.SetSummary("node_children_watch_count", &fired.Children)
-	if s.opts.Ensemble != nil {
-		s.setMemberMetrics(m)
-	}
+// SetMetrics sets all that the server and Options.Metrics have to tell. Any goroutine may call it.
+func (s *Server) SetMetrics(v *catalog.Values) {
+	s.setState(v)
+	s.setTraffic(v)
+	s.setLimits(v)
+	s.setWatches(v)
+	s.setRole(v)
 	if s.opts.Status != nil {
-		status := s.opts.Status()
-		m.SetCounter("commit_count", int64(status.Commits.Count))
-		m.SetCounter("proposal_count", int64(status.Proposals))
+		setAgreement(v, s.opts.Status())
+	}
+	if s.opts.Ensemble != nil {
+		s.setMemberMetrics(v)
+	}
+	v.Set("zkd_slow_requests_total", s.slow.seen.Load())
+	if s.opts.Metrics != nil {
+		s.opts.Metrics(v)
+	}
+}
+
+// setState sets what the state has.
+func (s *Server) setState(v *catalog.Values) {
+	if s.available.phase() == phaseDown {
+		return // it may be being replaced
+	}
+	view := s.opts.Machine.View()
+	nodes, ephemerals, bytes := view.NodeCount(), view.EphemeralCount(), view.ApproximateDataBytes()
+	sessions, zxid := view.SessionCount(), view.Zxid()
+	quotas(view, v)
+	view.Close()
+	v.Set("znode_count", int64(nodes)+1)
+	v.Set("ephemerals_count", int64(ephemerals))
+	v.Set("approximate_data_size", bytes)
+	v.Set("global_sessions", int64(sessions))
+	v.Set("zkd_zxid", int64(zxid))
+}
+
+// setTraffic sets what clients have brought about.
+func (s *Server) setTraffic(v *catalog.Values) {
+	m := &s.metrics
+	latency := m.latency.Load()
+	v.SetFloat("avg_latency", latency.Avg)
+	v.Set("max_latency", latency.Max)
+	v.Set("min_latency", latency.Min)
+	v.Set("packets_received", m.received.Load())
+	v.Set("packets_sent", m.sent.Load())
+	v.Set("bytes_received_count", m.bytesReceived.Load())
+	v.Set("response_bytes", m.bytesSent.Load())
+	last, least, greatest := m.replies.sizes()
+	v.Set("last_client_response_size", last)
+	v.Set("min_client_response_size", least)
+	v.Set("max_client_response_size", greatest)
+	v.Set("num_alive_connections", int64(s.connections.count()))
+	v.Set("outstanding_requests", s.underWay.n.Load())
+	v.Set("uptime", s.elapsed().Milliseconds())
+	v.Set("auth_failed_count", m.authFailed.Load())
+	v.Set("unsuccessful_handshake", m.unsuccessfulHandshakes.Load())
+	v.Set("tls_handshake_exceeded", s.shaking.exceeded.Load())
+	v.Set("outstanding_tls_handshake", s.shaking.outstanding.Load())
+	v.Set("non_mtls_local_conn_count", m.plainLocal.Load())
+	v.Set("non_mtls_remote_conn_count", m.plainRemote.Load())
+	v.Set("local_sessions", int64(s.locals.count()))
+	v.Set("connection_request_count", m.connections.Load())
+	v.Set("connection_rejected", m.rejected.Load())
+	v.Set("connection_drop_count", m.drops.Load())
+	v.Set("connection_revalidate_count", m.revalidated.Load())
+	v.Set("stale_sessions_expired", m.expired.Load())
+	v.Set("stale_replies", m.staleReplies.Load())
+	v.Set("sessionless_connections_expired", m.sessionless.Load())
+	v.Set("cnxn_closed_without_zk_server_running", m.notServing.Load())
+	v.SetHistogram("readlatency", &m.reads)
+	v.SetHistogram("updatelatency", &m.updates)
+	v.SetHistogram("unavailable_time", &m.unavailable)
+	if s.opts.OpenFiles != nil {
+		v.Set("open_file_descriptor_count", s.opts.OpenFiles())
+		v.Set("max_file_descriptor_count", s.opts.MaxOpenFiles())
+	}
+}
+
+// setLimits sets what the limits have held back.
+func (s *Server) setLimits(v *catalog.Values) {
+	v.SetFloat("connection_drop_probability", s.newcomers.dropProbability())
+	v.SetHistogram("connection_token_deficit", &s.metrics.tokenDeficit)
+	v.Set("large_requests_rejected", s.frames.rejected.Load())
+	if t := s.underWay.gate; t != nil {
+		v.Set("request_throttle_wait_count", t.waits.Load())
+		v.Set("stale_requests", t.stale.Load())
+		v.Set("stale_requests_dropped", t.dropped.Load())
+		v.Set("throttled_ops", t.refused.Load())
+		v.SetHistogram("request_throttle_queue_time_ms", &t.queued)
+	}
+}
+
+// setWatches sets what the watches have done.
+func (s *Server) setWatches(v *catalog.Values) {
+	v.Set("watch_count", int64(s.watches.Counts().All))
+	v.Set("watch_bytes", s.metrics.watchBytes.Load())
+	fired := s.watches.Fired()
+	v.SetHistogram("node_created_watch_count", &fired.Created)
+	v.SetHistogram("node_deleted_watch_count", &fired.Deleted)
+	v.SetHistogram("node_changed_watch_count", &fired.Changed)
+	v.SetHistogram("node_children_watch_count", &fired.Children)
+}
+
+// setRole sets the part that this server plays.
+func (s *Server) setRole(v *catalog.Values) {
+	p := s.available.phase()
+	role := "standalone"
+	if s.opts.Ensemble != nil {
+		state := s.available.latest()
+		role = string(state.Role)
+		switch {
+		case p == phaseReadOnly:
+			role = "read-only"
+		case state.Role == quorum.RoleLearner, s.opts.Ensemble.Observer:
+			role = "observer"
+		}
+	}
+	if role != "" {
+		v.SetKeyed("zkd_role", role, 1)
+	}
+	v.Set("zkd_serving", 0)
+	if p != phaseDown {
+		v.Set("zkd_serving", 1)
+	}
+}
+
+// setAgreement sets what the node tells of raft and its log.
+func setAgreement(v *catalog.Values, status quorum.Status) {
+	v.Set("commit_count", int64(status.Commits.Count))
+	v.Set("proposal_count", int64(status.Proposals))
+	v.Set("looking_count", int64(status.Elections))
+	v.Set("snap_count", int64(status.SnapshotsSent))
+	v.SetDistribution("fsynctime", milliseconds(status.Fsync))
+	v.SetDistribution("proposal_latency", milliseconds(status.Commits))
+	v.SetDistribution("election_time", milliseconds(status.Leaderless))
+	v.SetDistribution("leader_unavailable_time", milliseconds(status.Leaderless))
+	for name, n := range map[string]uint64{ // any order
+		"zkd_term": status.Term, "zkd_leader_id": status.Leader, "zkd_quorum": uint64(status.Quorum),
+		"zkd_voters": uint64(len(status.Voters)), "zkd_learners": uint64(len(status.Learners)),
+		"zkd_first_index": status.FirstIndex, "zkd_last_index": status.LastIndex, "zkd_commit_index": status.Commit,
+		"zkd_applied_index": status.Applied, "zkd_durable_index": status.Durable,
+		"zkd_apply_lag_entries":          status.Commit - min(status.Commit, status.Applied),
+		"zkd_outstanding_proposal_bytes": uint64(status.OutstandingBytes),
+		"zkd_elections_total":            status.Elections, "zkd_proposals_total": status.Proposals,
+		"zkd_entries_total": status.Entries, "zkd_log_bytes_total": status.EntryBytes,
+		"zkd_snapshots_sent_total":      status.SnapshotsSent,
+		"zkd_snapshot_failures_total":   status.SnapshotFailures,
+		"zkd_snapshots_installed_total": status.SnapshotsInstalled,
+	} {
+		v.Set(name, int64(n))
+	}
+	v.SetFloat("zkd_last_election_seconds", status.LastElection.Seconds())
+	v.SetLatency("zkd_fsync_seconds", seconds(status.Fsync))
+	v.SetLatency("zkd_commit_seconds", seconds(status.Commits))
+	v.SetLatency("zkd_election_seconds", seconds(status.Leaderless))
+}
+
+// seconds is a summary of ours.
+func seconds(l quorum.LatencySummary) catalog.Latency {
+	below := make(map[time.Duration]uint64, len(l.Below))
+	for i, n := range l.Below {
+		below[quorum.LatencyBound(i)] = n
+	}
+	return catalog.Latency{Count: l.Count, Total: l.Total, Max: l.Max, P50: l.P50, P99: l.P99, P999: l.P999,
+		Below: below}
+}
+
+// milliseconds is a summary of ZooKeeper's.
+func milliseconds(l quorum.LatencySummary) catalog.Distribution {
+	d := catalog.Distribution{
+		Snapshot: stats.Snapshot{Count: int64(l.Count), Sum: l.Total.Milliseconds(), Min: l.Min.Milliseconds(),
+			Max: l.Max.Milliseconds()},
+		Percentiles: stats.Percentiles{P50: l.P50.Milliseconds(), P95: l.P99.Milliseconds(),
+			P99: l.P99.Milliseconds(), P999: l.P999.Milliseconds()},
+	}
+	if l.Count > 0 {
+		d.Avg = stats.Mean(l.Total.Seconds()*1000, int64(l.Count))
+	}
+	return d
+}
+
+// quotasMax is how many quotas the metrics show: a guess, more than anybody has.
+const quotasMax = 1000
+
+// quotas sets what quotas allow and count, together for each top-level path (QuotaMetricsUtils).
+func quotas(view storage.View, v *catalog.Values) {
+	sums := map[string][4]int64{}
+	view.Quotas(quotasMax, func(q storage.Quota) {
+		namespace, _, _ := strings.Cut(strings.TrimPrefix(q.Path, "/"), "/")
+		if namespace == "" {
+			return
+		}
+		sum := sums[namespace]
+		for i, n := range [4]int64{q.CountLimit, q.BytesLimit, q.Count, q.Bytes} {
+			sum[i] += n
+		}
+		sums[namespace] = sum
+	})
+	for namespace, sum := range sums { // any order
+		v.SetKeyed("quota_count_limit_per_namespace", namespace, sum[0])
+		v.SetKeyed("quota_bytes_limit_per_namespace", namespace, sum[1])
+		v.SetKeyed("quota_count_usage_per_namespace", namespace, sum[2])
+		v.SetKeyed("quota_bytes_usage_per_namespace", namespace, sum[3])
 	}
 }

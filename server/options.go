@@ -11,6 +11,7 @@ import (
 	"zkd/server/auth"
 	"zkd/server/auth/sasl"
 	"zkd/server/fourletter"
+	"zkd/server/stats/catalog"
 	"zkd/server/watch"
 	"zkd/storage"
 )
@@ -53,7 +54,10 @@ type Options struct {
 	DirSizes                func() fourletter.DirSizes
 	OpenFiles, MaxOpenFiles func() int64
 	Status                  func() quorum.Status
-	Ensemble                *Ensemble // nil: this server is alone, and serves as soon as it is started
+	Metrics                 func(*catalog.Values) // sets what the server does not know; nil for nothing
+	SlowFsyncs              func() int64          // how many were beyond the threshold; nil for none
+	SlowRequest             time.Duration         // what takes as long is logged; 0 is off
+	Ensemble                *Ensemble             // nil: this server is alone, and serves as soon as it is started
 	// LeaderGrace is how long a server that has lost its leader keeps its connections: reads go on, writes wait. 0 is
 	// two seconds or a tick, whichever is longer: then a read-only server of ZooKeeper begins, too, and most elections
 	// are over long before. What is read meanwhile is as old as what a follower of ZooKeeper shows that its leader does

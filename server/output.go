@@ -34,8 +34,9 @@ func giveBuffer(b *[]byte) {
 
 // output is what a connection has to send, and how many of its writes are under way.
 type output struct {
-	net    net.Conn
-	socket syscall.RawConn // of a TCP connection, else nil; immutable after init
+	net     net.Conn
+	socket  syscall.RawConn // of a TCP connection, else nil; immutable after init
+	figures *metrics        // of the server
 
 	mu sync.Mutex
 	// The rest is guarded by mu.
@@ -51,6 +52,7 @@ type output struct {
 	finish      bool            // close when all is written
 	closed      bool
 	gone        chan struct{} // closed with the connection; nil until somebody asks
+	replies     replySizes    // since the last write
 
 	attempt attempt // owned by whoever set writing
 }
@@ -63,9 +65,33 @@ type attempt struct {
 	try func(fd uintptr) bool
 }
 
+// replySizes are the sizes of replies that the server's figures have not yet.
+type replySizes struct {
+	some                  bool
+	last, least, greatest int
+}
+
+// add takes in the size of a reply.
+func (r *replySizes) add(n int) {
+	if !r.some {
+		r.some, r.least, r.greatest = true, n, n
+	}
+	r.last, r.least, r.greatest = n, min(r.least, n), max(r.greatest, n)
+}
+
+// wroteLocked gives the server's figures what has gathered, at a write of so many bytes: so it costs each write, and
+// not each reply.
+func (o *output) wroteLocked(n int) {
+	o.figures.bytesSent.Add(int64(n))
+	if r := &o.replies; r.some {
+		o.figures.replies.add(r.last, r.least, r.greatest)
+		*r = replySizes{}
+	}
+}
+
 // init sets up the output of a connection.
-func (o *output) init(c net.Conn) {
-	o.net, o.to = c, c
+func (o *output) init(c net.Conn, figures *metrics) {
+	o.net, o.to, o.figures = c, c, figures
 	o.settled.L = &o.mu
 	if tcp, ok := c.(syscall.Conn); ok {
 		if raw, err := tcp.SyscallConn(); err == nil {
@@ -133,6 +159,7 @@ func (o *output) drainLocked() {
 		b := o.buf
 		o.buf = nil
 		to := o.to
+		o.wroteLocked(len(*b))
 		o.mu.Unlock()
 		_, err := to.Write(*b)
 		giveBuffer(b)
@@ -170,8 +197,10 @@ func (o *output) tryFlush() bool {
 		b := o.buf
 		o.buf = nil
 		o.mu.Unlock()
+		n := len(*b)
 		rest, err := o.tryWrite(*b)
 		o.mu.Lock()
+		o.wroteLocked(n - len(rest))
 		if err != nil {
 			o.closeLocked()
 		} else if len(rest) > 0 {
@@ -265,30 +294,42 @@ func (o *output) ended() bool {
 // awaitSettled waits until no write is outstanding and what is unread is below limit. It returns false if the
 // connection has ended.
 func (o *output) awaitSettled(limit int) bool {
+	ok, _ := o.awaitTurn(limit)
+	return ok
+}
+
+// awaitTurn is awaitSettled, and tells whether it had to wait.
+func (o *output) awaitTurn(limit int) (ok, waited bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for !o.closed && (o.outstanding > 0 || o.lenLocked() > limit) {
+		waited = true
 		o.settled.Wait()
 	}
-	return !o.closed
+	return !o.closed, waited
 }
 
-// beginWrite counts a write in that came at arrival, after waiting while too much is under way: of this connection, of
+// beginWrite counts a write in that came at a time, after waiting while too much is under way: of this connection, of
 // all connections together, or unread. It returns false if the connection has ended.
 //
 // However much is under way, a connection may have some, so a reader waits for the replies of its own connection alone:
 // it looks again when they are written, and nobody has to wake the readers of other connections.
-func (o *output) beginWrite(arrival time.Duration, all *underWay) bool {
+func (o *output) beginWrite(came time.Duration, all *underWay, elapsed func() time.Duration) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	a := arrival{at: came, taken: came}
 	for !o.closed && o.fullLocked(all) {
 		o.settled.Wait()
+		a.taken = 0
 	}
 	if o.closed {
 		return false
 	}
+	if a.taken != came {
+		a.taken = elapsed()
+	}
 	o.outstanding++
-	o.arrivals.push(arrival)
+	o.arrivals.push(a)
 	all.begin()
 	return true
 }
@@ -306,14 +347,17 @@ func (o *output) fullLocked(all *underWay) bool {
 	return o.held
 }
 
-// arrivals is a queue of the times at which outstanding writes came, in the clock's nanoseconds.
+// arrival is when a write came, and when its connection might propose it: later only if it was held back.
+type arrival struct{ at, taken time.Duration }
+
+// arrivals is a queue of the outstanding writes.
 type arrivals struct {
-	at   []time.Duration
+	at   []arrival
 	head int
 }
 
 // push adds the newest.
-func (a *arrivals) push(t time.Duration) {
+func (a *arrivals) push(t arrival) {
 	if a.head > 0 && len(a.at) == cap(a.at) {
 		a.at = a.at[:copy(a.at, a.at[a.head:])]
 		a.head = 0
@@ -322,9 +366,9 @@ func (a *arrivals) push(t time.Duration) {
 }
 
 // pop takes the oldest.
-func (a *arrivals) pop() (time.Duration, bool) {
+func (a *arrivals) pop() (arrival, bool) {
 	if a.head == len(a.at) {
-		return 0, false
+		return arrival{}, false
 	}
 	t := a.at[a.head]
 	a.head++

@@ -10,7 +10,7 @@ func TestTheLastFlushWaitsForWhoIsWriting(t *testing.T) {
 	near, far := net.Pipe()
 	defer func() { _ = far.Close() }()
 	var o output
-	o.init(near)
+	o.init(near, &metrics{})
 	add := func(s string) {
 		o.mu.Lock()
 		*o.buf = append(o.openLocked(), s...)

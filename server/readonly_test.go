@@ -193,21 +193,22 @@ func TestWordsOfRoles(t *testing.T) {
 				Voters: []uint64{1, 2}, Learners: []uint64{3}, Elections: 4, LastElection: 1500 * time.Millisecond,
 				Peers: []Peer{{ID: 2, LagEntries: 7, Active: true}, {ID: 3, Active: true, Learner: true},
 					{ID: 4, Active: true, Snapshotting: true}, {ID: 5}},
-				Proposals: fourletter.ProposalSizes{Last: 3, Min: 1, Max: 5},
 			}
 		}}
 	}})
 	g.elect(1)
 	g.serves(1, 2, 3)
-	g.at(1).wantLines(t, "srvr", "Mode: leader\n", "Proposal sizes last/min/max: 3/1/5\n")
+	g.at(1).wantLines(t, "srvr", "Mode: leader\n", "Proposal sizes last/min/max: -1/-1/-1\n")
 	g.at(2).wantLines(t, "stat", "Mode: follower\n", "-Proposal sizes")
 	g.at(3).wantLines(t, "srvr", "Mode: observer\n", "-Proposal sizes")
 	g.at(1).wantLines(t, "mntr", "zk_server_state\tleader\nzk_peer_state\tleading - broadcast\nzk_eph",
 		"zk_synced_followers\t1\n", "zk_synced_observers\t1\n", "zk_synced_non_voting_followers\t0\n",
 		"zk_learners\t3\n",
-		"zk_pending_syncs\t0\n", "zk_quorum_size\t2\n", "zk_leader_uptime\t", "zk_last_proposal_size\t3\n",
-		"zk_min_proposal_size\t1\n", "zk_max_proposal_size\t5\n", "zk_2_zkd_lag_entries\t7\n", "zk_looking_count\t4\n",
-		"zk_zkd_last_election_ms\t1500\n", "zk_zkd_leader_id\t1\n", "zk_zkd_term\t1\n")
+		"zk_pending_syncs\t0\n", "zk_quorum_size\t2\n", "zk_leader_uptime\t", "zk_last_proposal_size\t-1\n",
+		"zk_min_proposal_size\t-1\n", "zk_max_proposal_size\t-1\n", "zk_2_zkd_peer_lag_entries\t7\n",
+		"zk_4_zkd_peer_snapshotting\t1\n", "zk_5_zkd_peer_active\t0\n", "zk_looking_count\t4\n",
+		"zk_zkd_last_election_seconds\t1.5\n", "zk_zkd_leader_id\t1\n", "zk_zkd_term\t1\n",
+		"zk_leader_zkd_role\t1\n")
 	g.at(2).wantLines(t, "mntr",
 		"zk_server_state\tfollower\nzk_peer_state\tfollowing - broadcast\nzk_eph",
 		"zk_quorum_size\t2\n", "-zk_learners", "-zk_synced_followers", "-zk_leader_uptime")
@@ -217,6 +218,8 @@ func TestWordsOfRoles(t *testing.T) {
 	g.at(1).wantLines(t, "dump", "Global Session Sets (0)/(0):\n", "-Local")
 	_ = g.at(2).connect(t)
 	g.at(2).wantLines(t, "dump", "Global Sessions(1):\n0x")
+	g.at(1).wantLines(t, "mntr", "-zk_last_proposal_size\t-1\n", "-zk_min_proposal_size\t-1\n",
+		"-zk_max_proposal_size\t-1\n")
 	g.lose()
 	g.at(2).wantLines(t, "mntr",
 		"zk_server_state\tfollower\nzk_peer_state\tlooking - election\n", "zk_zkd_leader_id\t0\n")

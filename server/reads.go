@@ -32,7 +32,11 @@ func (c *conn) readDone(r *request, zxid jute.Zxid) {
 	now := c.server.elapsed()
 	c.answered(r.xid, zxid)
 	c.latency(r.op, c.now, now)
-	c.server.metrics.reads.Add((now - c.now).Milliseconds())
+	took := now - c.now
+	c.server.metrics.reads.Add(took.Milliseconds())
+	if c.server.isSlow(took) {
+		c.server.slowRead(c, r, took)
+	}
 }
 
 // decode reads a record from the body of r. An error means that it cannot be read.

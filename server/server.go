@@ -28,6 +28,7 @@ type Server struct {
 	flusher *flusher
 	metrics metrics
 	bad     *warning.Limiter
+	slow    slowLog
 
 	shaking  shaking
 	underWay underWay // away from what every request reads: every write changes it
@@ -58,6 +59,7 @@ func New(o Options) *Server {
 	s.underWay.init(o.Limits.Outstanding)
 	s.underWay.gate = newThrottle(o.Limits.Requests, &s.underWay, o.Clock)
 	s.frames.init(&o)
+	s.slow.init(&o)
 	s.newcomers = newBucket(o.Limits.Sessions, o.Random, s.elapsed())
 	s.shaking.init(o.Limits.Handshakes, o.Limits.HandshakesComputing)
 	s.connections.init(o.MaxConnectionsPerIP, o.MaxConnections)
@@ -168,7 +170,7 @@ func (s *Server) accept(nc net.Conn, p *Port) {
 		_ = nc.Close() // it was never served
 		return
 	}
-	c.out.init(nc)
+	c.out.init(nc, &s.metrics)
 	c.in.init(nc, c.out.raw, &s.frames)
 	c.ids.Start(c.remote.Addr())
 	s.spawn(c.serve)

@@ -75,6 +75,9 @@ func (s *Server) connectionOf(id jute.SessionID) *conn {
 // it, before the write is visible and before its client is answered; during the node's start too, when nobody
 // watches.
 func (s *Server) Committed(r *storage.Result) {
+	if s.available.leading.Load() {
+		s.metrics.proposals.add(r.Bytes, r.Bytes, r.Bytes)
+	}
 	for i := range r.Events {
 		s.watches.Fire((*watch.Event)(&r.Events[i]))
 	}

@@ -53,8 +53,9 @@ func (c *conn) linearize() error {
 	if c.linearized {
 		return nil
 	}
+	begun := c.server.elapsed()
 	_, err := c.barrier()
-	c.linearized = err == nil
+	c.linearized, c.barred = err == nil, c.server.elapsed()-begun
 	return err
 }
 

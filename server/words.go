@@ -38,6 +38,9 @@ func (w *wordWriter) flush() error {
 	return err
 }
 
+// Info is what the admin commands show of the server, as it is now. Any goroutine may call it.
+func (s *Server) Info() *fourletter.Info { return s.info(false) }
+
 // info is what the four-letter words show of the server. One that does not serve looks at nothing: it may be because
 // the state is being replaced.
 //
@@ -59,6 +62,8 @@ func (s *Server) info(secure bool) *fourletter.Info {
 		PacketsSent:      s.metrics.sent.Load(),
 		AliveConnections: s.connections.count(),
 		Outstanding:      s.underWay.n.Load(),
+		Uptime:           s.elapsed(),
+		AuthFailed:       s.metrics.authFailed.Load(),
 		Zxid:             zxid,
 		Nodes:            int64(nodes) + 1, // Quirk: ZooKeeper's DataTree counts the root under two names
 		Conf:             s.configuration,
@@ -75,9 +80,13 @@ func (s *Server) info(secure bool) *fourletter.Info {
 			yield(zxid, digest)
 		},
 		Environment:      s.opts.Environment,
-		Metrics:          s.setMetrics,
+		Metrics:          s.SetMetrics,
 		ResetConnections: func() { s.resetConnections(secure) },
 		ResetServer:      s.metrics.reset,
+	}
+	info.Replies.Last, info.Replies.Min, info.Replies.Max = s.metrics.replies.sizes()
+	if s.opts.SlowFsyncs != nil {
+		info.SlowFsyncs = s.opts.SlowFsyncs()
 	}
 	s.describeRole(info, p)
 	return info

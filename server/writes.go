@@ -2,7 +2,6 @@ package server
 
 import (
 	"errors"
-	"time"
 
 	"zkd/jute"
 	"zkd/quorum"
@@ -162,7 +161,7 @@ func (c *conn) fail(r *request, code jute.Code) error {
 // begin counts r in as a write under way, and makes the proposal for it in c.req.
 func (c *conn) begin(r *request, code jute.Code) (quorum.Waiter, error) {
 	s := c.server
-	if !c.out.beginWrite(c.now, &s.underWay) {
+	if !c.out.beginWrite(c.now, &s.underWay, s.elapsed) {
 		return nil, errGone
 	}
 	flags := s.opts.Flags
@@ -199,6 +198,8 @@ func (c *conn) Applied(r *storage.Result) {
 	if !o.closed {
 		b, mark := c.beginLocked(r.Xid, r.Zxid, headerCode(r))
 		c.endLocked(appendResult(b, r), mark)
+	} else {
+		c.server.metrics.staleReplies.Add(1)
 	}
 	if o.outstanding == 0 || o.outstanding == maxOutstanding {
 		o.settled.Broadcast()
@@ -210,14 +211,18 @@ func (c *conn) Applied(r *storage.Result) {
 		c.server.flusher.add(c)
 	}
 	c.answered(r.Xid, r.Zxid)
-	c.written(r.Op, arrival)
+	c.written(r, arrival)
 }
 
 // written records a write's latency.
-func (c *conn) written(op jute.Op, arrival time.Duration) {
+func (c *conn) written(r *storage.Result, came arrival) {
 	now := c.server.elapsed()
-	c.latency(op, arrival, now)
-	c.server.metrics.updates.Add((now - arrival).Milliseconds())
+	c.latency(r.Op, came.at, now)
+	took := now - came.at
+	c.server.metrics.updates.Add(took.Milliseconds())
+	if c.server.isSlow(took) {
+		c.server.slowWrite(c, r, came, now)
+	}
 }
 
 // Dropped ends the connection: whether the write will be applied is not known, and a client knows what that means.
@@ -291,12 +296,17 @@ func (c *conn) sync(r *request) error {
 	if err != nil {
 		return err
 	}
+	now := c.server.elapsed()
 	c.out.mu.Lock()
 	b, mark := c.beginLocked(r.xid, zxid, jute.OK)
 	c.endLocked((&jute.SyncResponse{Path: p.Path, Nulls: p.Nulls}).Append(b), mark)
 	c.out.mu.Unlock()
 	c.answered(r.xid, zxid)
-	c.latency(r.op, c.now, c.server.elapsed())
+	c.latency(r.op, c.now, now)
+	if took := now - c.now; c.server.isSlow(took) {
+		c.barred = took - c.held
+		c.server.slowRead(c, r, took)
+	}
 	return nil
 }
 

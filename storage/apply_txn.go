@@ -36,6 +36,7 @@ type txn struct {
 	p       Proposal
 	origin  uint64
 	batchNo uint64
+	bytes   int // of the proposal that is evaluated, in the log
 	results []Result
 	spans   []span // of results: where their events and operations are
 	events  []Event
@@ -150,7 +151,8 @@ func (t *txn) evaluateEntry(data []byte) error {
 		return err
 	}
 	t.origin, t.batchNo = reader.Origin, reader.Batch
-	for reader.Next(&t.p) {
+	for before := len(reader.rest); reader.Next(&t.p); before = len(reader.rest) {
+		t.bytes = before - len(reader.rest)
 		t.evaluate()
 		if t.err != nil {
 			return t.err
@@ -165,7 +167,8 @@ func (t *txn) evaluate() {
 	if p.Op != OpReattachSession && p.Op != OpFoundEnsemble {
 		t.pos.zxid++
 	}
-	t.results = append(t.results, Result{Op: p.Op, Session: p.Session, Xid: p.Xid, Zxid: t.pos.zxid})
+	t.results = append(t.results, Result{Op: p.Op, Session: p.Session, Xid: p.Xid, Zxid: t.pos.zxid,
+		Bytes: t.bytes})
 	s := span{events: len(t.events), ops: len(t.ops)}
 	r := &t.results[len(t.results)-1]
 	if h := proposalHandler(p.Op); h != nil {

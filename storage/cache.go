@@ -32,6 +32,8 @@ type cacheShard struct {
 		hand  int
 		count int
 		bytes int64
+
+		hits, misses uint64 // of get
 	}
 	bytesMax int64 // immutable after newCache
 }
@@ -74,6 +76,9 @@ func (c *cache) get(path string) *znode {
 		slot := &s.mu.slots[i]
 		slot.used = true
 		n = slot.node
+		s.mu.hits++
+	} else {
+		s.mu.misses++
 	}
 	s.mu.Unlock()
 	return n

@@ -23,7 +23,6 @@ import (
 	"zkd/quorum/snapshot"
 	"zkd/quorum/transport"
 	"zkd/server"
-	"zkd/server/fourletter"
 	"zkd/storage"
 	"zkd/storage/ensemble"
 )
@@ -227,8 +226,7 @@ func (c committed) Committed(r *storage.Result) {
 func (i *instance) members() server.Members {
 	s := i.node.Status()
 	m := server.Members{
-		Proposals: fourletter.ProposalSizes{Last: -1, Min: -1, Max: -1}, // of one client each: the log has batches
-		Voters:    s.Voters, Learners: s.Learners, Elections: int64(s.Elections), LastElection: s.LastElection,
+		Voters: s.Voters, Learners: s.Learners, Elections: int64(s.Elections), LastElection: s.LastElection,
 	}
 	for _, p := range s.Peers {
 		m.Peers = append(m.Peers, server.Peer{

@@ -15,6 +15,8 @@ import (
 	"zkd/quorum"
 	"zkd/quorum/clock"
 	"zkd/server"
+	"zkd/server/admin"
+	"zkd/server/auth"
 	"zkd/server/fourletter"
 	"zkd/server/watch"
 	"zkd/storage"
@@ -35,12 +37,18 @@ type instance struct {
 	machine *storage.Machine
 	server  *server.Server
 	peers   *peers // nil if this server is alone
-	node    *quorum.Node
-	ports   *clientPorts
-	client  *movable      // nil if there is only the port with TLS
-	secure  *movable      // nil if there is none with TLS alone
-	moves   chan string   // where the port for clients is to be; the last counts
-	done    chan struct{} // closed when run has returned
+	figures figures
+
+	words     *fourletter.Commands
+	registry  *auth.Registry
+	operators *operators    // nil until the server runs
+	admin     *admin.Server // nil if there is none
+	node      *quorum.Node
+	ports     *clientPorts
+	client    *movable      // nil if there is only the port with TLS
+	secure    *movable      // nil if there is none with TLS alone
+	moves     chan string   // where the port for clients is to be; the last counts
+	done      chan struct{} // closed when run has returned
 }
 
 // serve runs a server until ctx ends or it fails.
@@ -117,6 +125,9 @@ func (i *instance) open(ctx context.Context) error {
 	if i.peers != nil {
 		i.peers.start(i.node)
 	}
+	if err := i.openOperators(ctx); err != nil {
+		return err
+	}
 	// The port opens last: who can connect is served.
 	return i.openClientPorts(ctx)
 }
@@ -162,6 +173,8 @@ func (i *instance) restored() {
 // openStores locks the data directory and opens the raft log and the state.
 func (i *instance) openStores() (err error) {
 	s := i.config.Storage
+	begun := clock.Real().Now()
+	defer func() { i.figures.opening.Add(clock.Real().Since(begun).Milliseconds()) }()
 	i.dir, err = storage.OpenDataDir(storage.DataDirOptions{Dir: s.DataDir, LogDir: s.DataLogDir, FS: vfs.Default,
 		Logger: i.logger})
 	if err != nil {
@@ -173,6 +186,7 @@ func (i *instance) openStores() (err error) {
 		Nanotime: func() int64 { return int64(clock.Real().Since(start)) },
 		OnFsync: func(took time.Duration) {
 			if took > s.FsyncWarning {
+				i.figures.slowFsyncs.Inc()
 				i.logger.Warn("a write to the raft log took long: look at the disk", slog.Duration("took", took))
 			}
 		},
@@ -219,11 +233,13 @@ func (i *instance) serverOptions() (server.Options, error) {
 	}
 	revision, built := buildInfo()
 	version := fourletter.FullVersion(revision, built)
+	i.registry = authentication.registry
 	words := fourletter.New(fourletter.Options{Whitelist: strings.Join(c.Commands.Whitelist, ","),
 		ReadOnlyMode: c.Client.ReadOnlyMode, Version: version})
 	if unknown := words.Unknown(); len(unknown) > 0 {
 		i.logger.Warn("4lw.commands.whitelist names what is no command", slog.Any("words", unknown))
 	}
+	i.words = words
 	o := server.Options{
 		ServerID: i.serverID(), Machine: i.machine, Clock: clock.Real(), Logger: i.logger,
 		Registry: authentication.registry, SASL: authentication.sasl, Random: cryptorand.Reader, Words: words,
@@ -236,6 +252,9 @@ func (i *instance) serverOptions() (server.Options, error) {
 		Conf: i.shownConfiguration(), Environment: environment(c), DirSizes: i.dirSizes,
 		OpenFiles: openFiles, MaxOpenFiles: maxOpenFiles,
 		Status:            func() quorum.Status { return i.node.Status() },
+		Metrics:           i.setMetrics,
+		SlowFsyncs:        i.figures.slowFsyncs.Load,
+		SlowRequest:       c.Metrics.SlowRequest,
 		LinearizableReads: c.Client.LinearizableReads,
 		Audit:             i.audit.log, AuditUser: auditUser(),
 	}
@@ -294,6 +313,9 @@ func (i *instance) close() error {
 	defer cancel()
 	i.audit.stop()
 	var errs []error
+	if i.operators != nil { // first: they look at all that is closed below
+		errs = append(errs, i.operators.close(ctx))
+	}
 	serving := i.client != nil || i.secure != nil
 	if serving {
 		errs = append(errs, i.server.Shutdown(ctx))

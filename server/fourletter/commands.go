@@ -47,6 +47,15 @@ func New(o Options) *Commands {
 // Unknown returns what the whitelist names and what is no word, for a warning.
 func (c *Commands) Unknown() []string { return c.unknown }
 
+// Version returns the full version text.
+func (c *Commands) Version() string { return c.version }
+
+// TraceMask returns the mask that gtmk shows.
+func (c *Commands) TraceMask() int64 { return c.traceMask.Load() }
+
+// SetTraceMask is stmk.
+func (c *Commands) SetTraceMask(mask int64) { c.traceMask.Store(mask) }
+
 // Enabled reports whether the word is answered, and not refused.
 func (c *Commands) Enabled(w Word) bool { return slices.Contains(c.enabled, w) }
 

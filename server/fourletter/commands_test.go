@@ -14,6 +14,7 @@ import (
 
 	"zkd/jute"
 	"zkd/server/stats"
+	"zkd/server/stats/catalog"
 )
 
 func TestWhitelist(t *testing.T) {
@@ -202,7 +203,13 @@ func TestMetricsOfOurs(t *testing.T) {
 	c := New(Options{Whitelist: "*", Version: "v"})
 	info := &Info{Serving: true, Mode: "standalone"}
 	lines := strings.Split(strings.TrimSuffix(answer(t, c, Mntr, nil, info), "\n"), "\n")
-	want := 2 + len(gauges) - len(memberGauges) + len(counters) + 5*len(summaries) + 9*len(histograms)
+	want := 2
+	for r := range catalog.All() {
+		if r.Own || r.Label != "" || r.Part != catalog.Everywhere {
+			continue
+		}
+		want += map[catalog.Kind]int{catalog.Gauge: 1, catalog.Counter: 1, catalog.Summary: 5, catalog.Percentiles: 9}[r.Kind]
+	}
 	if len(lines) != want {
 		t.Errorf("%d lines, want %d", len(lines), want)
 	}
@@ -211,27 +218,26 @@ func TestMetricsOfOurs(t *testing.T) {
 			t.Errorf("unset: %s", line)
 		}
 	}
-	info.Metrics = func(m *Metrics) {
-		var s stats.Summary
+	info.Metrics = func(v *catalog.Values) {
 		var h stats.Histogram
-		s.Add(3)
 		h.Add(5)
-		m.SetGauge("zkd_x", 1)
-		m.SetCounter("zkd_y_total", 2)
-		m.SetSummary("zkd_z", &s)
-		m.SetHistogram("readlatency", &h)
-		m.SetKeyedGauge("quota_count_limit_per_namespace", "app", 7)
-		m.SetKeyedCounter("quota_exceeded_error_per_namespace", "app", 8)
-		m.SetKeyedSummary("read_per_namespace", "app", &s)
+		v.Set("zkd_term", 1)
+		v.Set("zkd_elections_total", 2)
+		v.SetFloat("zkd_last_election_seconds", 0.00025)
+		v.SetLatency("zkd_fsync_seconds", catalog.Latency{Count: 2, Total: 3 * time.Millisecond, P99: 2 * time.Millisecond})
+		v.SetHistogram("readlatency", &h)
+		v.SetKeyed("zkd_peer_lag_entries", "7", 3)
+		v.SetKeyed("quota_count_limit_per_namespace", "app", 7)
+		v.SetKeyed("quota_exceeded_error_per_namespace", "app", 8)
 	}
 	got := answer(t, c, Mntr, nil, info)
 	order := []string{
-		"zk_non_mtls_local_conn_count\t0\nzk_zkd_x\t1\nzk_app_quota_count_limit_per_namespace\t7\nzk_watch_bytes\t0\n",
-		"zk_zkd_y_total\t2\nzk_app_quota_exceeded_error_per_namespace\t8\nzk_avg_socket_closing_time\t0.0\n",
-		"zk_avg_zkd_z\t3.0\nzk_min_zkd_z\t3\nzk_max_zkd_z\t3\nzk_cnt_zkd_z\t1\nzk_sum_zkd_z\t3\n" +
-			"zk_avg_prep_processor_queue_time_ms",
+		"zk_non_mtls_local_conn_count\t0\nzk_zkd_term\t1\nzk_zkd_last_election_seconds\t0.00025\n" +
+			"zk_app_quota_count_limit_per_namespace\t7\nzk_7_zkd_peer_lag_entries\t3\nzk_watch_bytes\t0\n",
+		"zk_zkd_elections_total\t2\nzk_app_quota_exceeded_error_per_namespace\t8\nzk_avg_socket_closing_time\t0.0\n",
 		"zk_p50_readlatency\t5\nzk_p95_readlatency\t5\nzk_p99_readlatency\t5\nzk_p999_readlatency\t5\n",
-		"zk_avg_app_read_per_namespace\t3.0\n",
+		"zk_cnt_zkd_fsync_seconds\t2\nzk_sum_zkd_fsync_seconds\t0.003\n",
+		"zk_p99_zkd_fsync_seconds\t0.002\n",
 	}
 	for _, want := range order {
 		i := strings.Index(got, want)

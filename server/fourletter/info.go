@@ -7,6 +7,7 @@ import (
 
 	"zkd/jute"
 	"zkd/server/stats"
+	"zkd/server/stats/catalog"
 	"zkd/server/watch"
 )
 
@@ -33,6 +34,12 @@ type Info struct {
 	Nodes     int64
 	Proposals *ProposalSizes // of a leader, else nil
 
+	// What only the admin commands show.
+	Replies    ProposalSizes // of replies to clients
+	SlowFsyncs int64         // beyond fsync.warningthresholdms
+	Uptime     time.Duration
+	AuthFailed int64
+
 	Conf        func() Configuration
 	Connections iter.Seq[Connection]
 	Dirs        func() DirSizes
@@ -47,13 +54,13 @@ type Info struct {
 	Watches     *watch.Table
 	Digests     iter.Seq2[jute.Zxid, uint64] // of the tree, oldest first
 	Environment func() []Setting             // of envi, after zookeeper.version
-	Metrics     func(*Metrics)               // sets what the server measures
+	Metrics     func(*catalog.Values)        // sets what the server measures
 	// ResetConnections and ResetServer are crst and srst.
 	ResetConnections func()
 	ResetServer      func()
 }
 
-// ProposalSizes are sizes of proposals in bytes; -1 before the first.
+// ProposalSizes are sizes of proposals, or of replies, in bytes; -1 before the first.
 type ProposalSizes struct{ Last, Min, Max int64 }
 
 // Configuration is what conf shows.
@@ -89,6 +96,7 @@ type Connection struct {
 	// interest in reading, else 0 (a four-letter word's own, or one that is held back).
 	Reads       bool
 	Writes      bool // replies are waiting for the client: 4 more between the brackets
+	Secure      bool // by TLS
 	Outstanding int64
 	Received    int64
 	Sent        int64

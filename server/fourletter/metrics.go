@@ -5,168 +5,129 @@ import (
 	"slices"
 
 	"zkd/server/stats"
+	"zkd/server/stats/catalog"
 )
 
-// Metrics are values under the names of ZooKeeper's metrics, without zk_. What is not set is shown as 0. A name that
-// ZooKeeper does not have is shown after those of its kind that it has.
-type Metrics struct {
-	gauges      map[string]number
-	counters    map[string]number
-	summaries   map[string]stats.Snapshot
-	histograms  map[string]histogram
-	gaugeSets   map[string]map[string]number
-	counterSets map[string]map[string]number
-	summarySets map[string]map[string]stats.Snapshot
+// Figure is one line of mntr, or one field of the admin command monitor.
+type Figure struct {
+	Name  string // without zk_
+	Text  string // instead of a number; "" for none
+	Whole int64
+	// Decimals is instead of Whole if Float. Java is for one that ZooKeeper has: it is written as Java writes a double.
+	Decimals    float64
+	Float, Java bool
 }
 
-// number is a value with or without decimals.
-type number struct {
-	whole    int64
-	decimals float64
-	float    bool
-}
+// String is the value as mntr writes it.
+func (f *Figure) String() string { return string(appendFigure(nil, f)) }
 
-type histogram struct {
-	stats.Snapshot
-	stats.Percentiles
-}
-
-func newMetrics() *Metrics {
-	m := &Metrics{
-		gauges:      map[string]number{},
-		counters:    map[string]number{},
-		summaries:   map[string]stats.Snapshot{},
-		histograms:  map[string]histogram{},
-		gaugeSets:   map[string]map[string]number{},
-		counterSets: map[string]map[string]number{},
-		summarySets: map[string]map[string]stats.Snapshot{},
-	}
-	for _, name := range floatGauges {
-		m.SetFloatGauge(name, 0)
-	}
-	return m
-}
-
-// SetGauge sets a value that goes up and down.
-func (m *Metrics) SetGauge(name string, v int64) { m.gauges[name] = number{whole: v} }
-
-// SetFloatGauge sets a gauge that is shown with decimals: avg_latency and connection_drop_probability.
-func (m *Metrics) SetFloatGauge(name string, v float64) {
-	m.gauges[name] = number{decimals: v, float: true}
-}
-
-// SetCounter sets a value that only grows.
-func (m *Metrics) SetCounter(name string, v int64) { m.counters[name] = number{whole: v} }
-
-// SetSummary sets a summary.
-func (m *Metrics) SetSummary(name string, s *stats.Summary) { m.summaries[name] = s.Load() }
-
-// SetHistogram sets a summary with percentiles.
-func (m *Metrics) SetHistogram(name string, h *stats.Histogram) {
-	m.histograms[name] = histogram{h.Load(), h.Percentiles()}
-}
-
-// SetKeyedGauge sets the gauge of one key in a set: one of the quota_*_per_namespace, by the namespace.
-func (m *Metrics) SetKeyedGauge(name, key string, v int64) {
-	put(m.gaugeSets, name, key, number{whole: v})
-}
-
-// SetKeyedCounter sets the counter of one key in a set: quota_exceeded_error_per_namespace, by the namespace.
-func (m *Metrics) SetKeyedCounter(name, key string, v int64) {
-	put(m.counterSets, name, key, number{whole: v})
-}
-
-// SetKeyedSummary sets the summary of one key in a set: read_per_namespace or write_per_namespace, by the namespace.
-func (m *Metrics) SetKeyedSummary(name, key string, s *stats.Summary) {
-	put(m.summarySets, name, key, s.Load())
-}
-
-// put sets one key of a set.
-func put[V any](sets map[string]map[string]V, name, key string, v V) {
-	if sets[name] == nil {
-		sets[name] = map[string]V{}
-	}
-	sets[name][key] = v
-}
-
-// order returns ZooKeeper's names, then those that only zkd has, sorted.
-func order[V any](known []string, have map[string]V) []string {
-	all := slices.Clone(known)
-	for _, name := range slices.Sorted(maps.Keys(have)) {
-		if !slices.Contains(known, name) {
-			all = append(all, name)
-		}
-	}
-	return all
-}
-
-// mntr: MonitorCommand, ZooKeeperServer.dumpMonitorValues and DefaultMetricsProvider.dump.
-func (c *Commands) mntr(p *page, info *Info) {
-	m := newMetrics()
-	if info.Metrics != nil {
-		info.Metrics(m)
-	}
-	p.str("zk_version\t", c.version, "\nzk_server_state\t", info.Mode, "\n")
+// Figures yields what mntr shows, in its order: the version, the server's part, and the metrics by kind, ZooKeeper's
+// before ours, those of one value before the sets (MonitorCommand, ZooKeeperServer.dumpMonitorValues and
+// DefaultMetricsProvider.dump). The Figure is valid until the next one.
+func (c *Commands) Figures(info *Info, yield func(*Figure)) {
+	yield(&Figure{Name: "version", Text: c.version})
+	yield(&Figure{Name: "server_state", Text: info.Mode})
 	if info.PeerState != "" {
-		p.str("zk_peer_state\t", info.PeerState, "\n")
+		yield(&Figure{Name: "peer_state", Text: info.PeerState})
 	}
 	if info.ObserverMaster != 0 {
-		p.line("zk_observer_master_id\t", int64(info.ObserverMaster))
+		yield(&Figure{Name: "observer_master_id", Whole: int64(info.ObserverMaster)})
 	}
-	for _, name := range order(gauges, m.gauges) {
-		if _, ok := m.gauges[name]; !ok && slices.Contains(memberGauges, name) {
-			continue
+	v := catalog.New()
+	if info.Metrics != nil {
+		info.Metrics(v)
+	}
+	f := figures{values: v, yield: yield}
+	for _, k := range []catalog.Kind{catalog.Gauge, catalog.Counter} {
+		for r := range catalog.Rows(k) {
+			if v.Shown(r) {
+				n, _ := v.Number(r.Name)
+				f.number(r, r.Name, n)
+			}
 		}
-		p.metric("", name, m.gauges[name])
+		for r := range catalog.Rows(k) {
+			f.set(r)
+		}
 	}
-	p.sets(m.gaugeSets)
-	for _, name := range order(counters, m.counters) {
-		p.metric("", name, m.counters[name])
-	}
-	p.sets(m.counterSets)
-	for _, name := range order(summaries, m.summaries) {
-		p.summary(name, m.summaries[name])
-	}
-	for _, name := range order(histograms, m.histograms) {
-		h := m.histograms[name]
-		p.summary(name, h.Snapshot)
-		p.metric("p50_", name, number{whole: h.P50})
-		p.metric("p95_", name, number{whole: h.P95})
-		p.metric("p99_", name, number{whole: h.P99})
-		p.metric("p999_", name, number{whole: h.P999})
-	}
-	for _, name := range slices.Sorted(maps.Keys(m.summarySets)) {
-		for _, key := range slices.Sorted(maps.Keys(m.summarySets[name])) {
-			p.summary(key+"_"+name, m.summarySets[name][key])
+	for _, k := range []catalog.Kind{catalog.Summary, catalog.Percentiles} {
+		for r := range catalog.Rows(k) {
+			if v.Shown(r) {
+				f.distribution(r)
+			}
 		}
 	}
 }
 
-// sets writes the metrics that have one value per key, the key before the name.
-func (p *page) sets(sets map[string]map[string]number) {
-	for _, name := range slices.Sorted(maps.Keys(sets)) {
-		for _, key := range slices.Sorted(maps.Keys(sets[name])) {
-			p.metric(key+"_", name, sets[name][key])
-		}
+// figures writes metrics as figures.
+type figures struct {
+	values *catalog.Values
+	yield  func(*Figure)
+}
+
+// number yields a gauge or a counter.
+func (f *figures) number(r *catalog.Row, name string, n catalog.Number) {
+	f.yield(&Figure{Name: name, Whole: n.Whole, Decimals: n.Decimals, Float: r.Float, Java: !r.Own})
+}
+
+// set yields the values of a set, the key before the name.
+func (f *figures) set(r *catalog.Row) {
+	set := f.values.Keyed(r.Name)
+	for _, key := range slices.Sorted(maps.Keys(set)) {
+		f.number(r, key+"_"+r.Name, set[key])
 	}
 }
 
-// metric writes one line.
-func (p *page) metric(prefix, name string, v number) {
-	p.str("zk_", prefix, name, "\t")
-	if v.float {
-		p.float(v.decimals)
-	} else {
-		p.num(v.whole)
+// distribution yields the lines of a summary (AvgMinMaxCounter.values, AvgMinMaxPercentileCounter.values).
+func (f *figures) distribution(r *catalog.Row) {
+	if r.Own {
+		f.latency(r)
+		return
 	}
-	p.str("\n")
+	d := f.values.Distribution(r.Name)
+	f.summary(r.Name, d.Snapshot)
+	if r.Kind != catalog.Percentiles {
+		return
+	}
+	for _, p := range []struct {
+		prefix string
+		value  int64
+	}{{"p50_", d.P50}, {"p95_", d.P95}, {"p99_", d.P99}, {"p999_", d.P999}} {
+		f.yield(&Figure{Name: p.prefix + r.Name, Whole: p.value})
+	}
 }
 
-// summary writes the five lines of a summary (AvgMinMaxCounter.values).
-func (p *page) summary(name string, s stats.Snapshot) {
-	p.metric("avg_", name, number{decimals: s.Avg, float: true})
-	p.metric("min_", name, number{whole: s.Min})
-	p.metric("max_", name, number{whole: s.Max})
-	p.metric("cnt_", name, number{whole: s.Count})
-	p.metric("sum_", name, number{whole: s.Sum})
+// summary yields the five lines of a summary.
+func (f *figures) summary(name string, s stats.Snapshot) {
+	f.yield(&Figure{Name: "avg_" + name, Decimals: s.Avg, Float: true, Java: true})
+	f.yield(&Figure{Name: "min_" + name, Whole: s.Min})
+	f.yield(&Figure{Name: "max_" + name, Whole: s.Max})
+	f.yield(&Figure{Name: "cnt_" + name, Whole: s.Count})
+	f.yield(&Figure{Name: "sum_" + name, Whole: s.Sum})
+}
+
+// latency yields the lines of a summary of ours, in seconds.
+func (f *figures) latency(r *catalog.Row) {
+	l, ok := f.values.Latency(r.Name)
+	if !ok {
+		return
+	}
+	f.yield(&Figure{Name: "cnt_" + r.Name, Whole: int64(l.Count)})
+	for _, p := range []struct {
+		prefix  string
+		seconds float64
+	}{
+		{"sum_", l.Total.Seconds()}, {"max_", l.Max.Seconds()}, {"p50_", l.P50.Seconds()}, {"p99_", l.P99.Seconds()},
+		{"p999_", l.P999.Seconds()},
+	} {
+		f.yield(&Figure{Name: p.prefix + r.Name, Decimals: p.seconds, Float: true})
+	}
+}
+
+// mntr writes the figures as lines.
+func (c *Commands) mntr(p *page, info *Info) {
+	c.Figures(info, func(f *Figure) {
+		p.str("zk_", f.Name, "\t")
+		p.bytes(appendFigure(p.scratch, f))
+		p.str("\n")
+	})
 }

@@ -32,6 +32,19 @@ func (p *page) num(v int64)     { p.bytes(strconv.AppendInt(p.scratch, v, 10)) }
 func (p *page) hex(v int64)     { p.bytes(strconv.AppendUint(p.scratch, uint64(v), 16)) }
 func (p *page) float(v float64) { p.str(javaDouble(v)) }
 
+// appendFigure appends the value of a figure.
+func appendFigure(b []byte, f *Figure) []byte {
+	switch {
+	case f.Text != "":
+		return append(b, f.Text...)
+	case f.Float && f.Java:
+		return append(b, javaDouble(f.Decimals)...)
+	case f.Float:
+		return strconv.AppendFloat(b, f.Decimals, 'f', -1, 64)
+	}
+	return strconv.AppendInt(b, f.Whole, 10)
+}
+
 // line writes a text and a number as one line.
 func (p *page) line(key string, v int64) {
 	p.str(key)
@@ -51,6 +64,9 @@ func (p *page) remote(a netip.AddrPort) {
 
 // date writes a time as Java's Date.toString does.
 func (p *page) date(t time.Time) { p.str(t.Format("Mon Jan 02 15:04:05 MST 2006")) }
+
+// JavaDouble writes a number as Java's Double.toString does, for whoever shows what ZooKeeper does.
+func JavaDouble(v float64) string { return javaDouble(v) }
 
 // javaDouble writes a number as Java's Double.toString does: at least one decimal, and scientific from 10^7 on and
 // below 10^-3.

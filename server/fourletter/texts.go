@@ -137,18 +137,33 @@ func connections(p *page, info *Info, brief bool) {
 	}
 }
 
-func connection(p *page, cn *Connection, brief bool) {
-	interest := int64(0)
+// InterestOps is what ZooKeeper shows of a connection as the interest of its selector.
+func (cn *Connection) InterestOps() (ops int64) {
 	if cn.Reads {
-		interest |= 1
+		ops |= 1
 	}
 	if cn.Writes {
-		interest |= 4
+		ops |= 4
 	}
+	return ops
+}
+
+// Operation is the last operation, by name.
+func (cn *Connection) Operation() string {
+	if cn.LastOp == "" {
+		return noOp
+	}
+	return cn.LastOp
+}
+
+// MeanLatency is the mean as a whole number, as ServerCnxn.getAvgLatency has it.
+func (cn *Connection) MeanLatency() int64 { return average(cn.Latency) }
+
+func connection(p *page, cn *Connection, brief bool) {
 	p.str(" ")
 	p.remote(cn.Remote)
 	p.str("[")
-	p.hex(interest)
+	p.hex(cn.InterestOps())
 	p.str("](queued=")
 	p.num(cn.Outstanding)
 	p.str(",recved=")
@@ -162,13 +177,9 @@ func connection(p *page, cn *Connection, brief bool) {
 }
 
 func connectionSession(p *page, cn *Connection) {
-	lastOp := cn.LastOp
-	if lastOp == "" {
-		lastOp = noOp
-	}
 	p.str(",sid=0x")
 	p.hex(int64(cn.Session))
-	p.str(",lop=", lastOp, ",est=")
+	p.str(",lop=", cn.Operation(), ",est=")
 	p.num(int64(cn.Established))
 	p.str(",to=")
 	p.num(cn.Timeout.Milliseconds())
@@ -190,7 +201,7 @@ func connectionSession(p *page, cn *Connection) {
 	p.num(cn.Latency.Max)
 }
 
-// average is the mean as a whole number, as ServerCnxn.getAvgLatency has it.
+// average is the mean as a whole number.
 func average(s stats.Snapshot) int64 {
 	if s.Count == 0 {
 		return 0

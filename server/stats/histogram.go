@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"math"
 	"math/bits"
 	"sync/atomic"
 )
@@ -25,6 +26,13 @@ type Histogram struct {
 func (h *Histogram) Add(v int64) {
 	h.Summary.Add(v)
 	h.counts[bucketOf(v)].Add(1)
+}
+
+// AddNonZero takes v in unless it is 0.
+func (h *Histogram) AddNonZero(v int64) {
+	if v != 0 {
+		h.Add(v)
+	}
 }
 
 // Reset forgets everything.
@@ -60,6 +68,54 @@ func (h *Histogram) Percentiles() Percentiles {
 		return limit
 	}
 	return Percentiles{P50: at(500), P95: at(950), P99: at(990), P999: at(999)}
+}
+
+// Buckets are the counts of a Histogram at one moment, by bucket, up to the last that is not 0.
+type Buckets []int64
+
+// Buckets returns the counts of now.
+func (h *Histogram) Buckets() Buckets {
+	used := len(h.counts)
+	for used > 0 && h.counts[used-1].Load() == 0 {
+		used--
+	}
+	b := make(Buckets, used)
+	for i := range b {
+		b[i] = h.counts[i].Load()
+	}
+	return b
+}
+
+// QuantileSince returns the value that a share q of the values, 0 to 1, does not exceed, of those that came after
+// before was taken; ok is false if none did. A histogram that was reset meanwhile counts from its reset. The value is
+// the highest of its bucket.
+func (b Buckets) QuantileSince(before Buckets, q float64) (v int64, ok bool) {
+	for i, n := range before {
+		if i >= len(b) || b[i] < n {
+			before = nil
+			break
+		}
+	}
+	fresh := func(i int) int64 {
+		if i < len(before) {
+			return b[i] - before[i]
+		}
+		return b[i]
+	}
+	var total int64
+	for i := range b {
+		total += fresh(i)
+	}
+	if total == 0 {
+		return 0, false
+	}
+	rank := max(int64(math.Ceil(float64(total)*q)), 1)
+	for i := range b {
+		if rank -= fresh(i); rank <= 0 {
+			return highestOf(i), true
+		}
+	}
+	return highestOf(len(b) - 1), true
 }
 
 // bucketOf returns the bucket that counts v.

@@ -78,9 +78,12 @@ func (s *Summary) Load() Snapshot {
 	}
 	snap.Min = s.min.Load() ^ math.MaxInt64
 	snap.Max = s.max.Load() ^ math.MinInt64
-	snap.Avg = round4(float64(snap.Sum) / float64(snap.Count))
+	snap.Avg = Mean(float64(snap.Sum), snap.Count)
 	return snap
 }
+
+// Mean is the average of count values that add up to sum, with at most four decimals, as ZooKeeper rounds it.
+func Mean(sum float64, count int64) float64 { return round4(sum / float64(count)) }
 
 // round4 rounds to four decimals, halves up (BigDecimal.setScale(4, HALF_UP) in AvgMinMaxCounter).
 func round4(v float64) float64 { return math.Round(v*1e4) / 1e4 }

@@ -11,7 +11,7 @@ import (
 // FiredCounts holds, per event type, how many connections each change that was watched found, as ZooKeeper's metrics
 // node_created_watch_count, node_deleted_watch_count, node_changed_watch_count and node_children_watch_count.
 type FiredCounts struct {
-	Created, Deleted, Changed, Children stats.Summary
+	Created, Deleted, Changed, Children stats.Histogram
 }
 
 // firing is the scratch memory of Fire, kept between calls.

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"sync"
+
+	"zkd/conf"
+	"zkd/conf/keystore"
+	"zkd/jute"
+	"zkd/quorum/clock"
+	"zkd/server/admin"
+)
+
+// operators is what serves operators: the admin server, and the port of the metrics.
+type operators struct {
+	logger  *slog.Logger
+	ports   []operatorPort
+	running sync.WaitGroup
+}
+
+// operatorPort is one open port.
+type operatorPort interface {
+	Serve(l net.Listener) error
+	Shutdown(ctx context.Context) error
+}
+
+// openOperators opens the ports for operators, if the configuration has any.
+func (i *instance) openOperators(ctx context.Context) error {
+	i.operators = &operators{logger: i.logger}
+	page, err := i.metricsPage()
+	if err != nil {
+		return err
+	}
+	if i.config.Metrics.Prometheus {
+		if err := i.openMetrics(ctx, page); err != nil {
+			return fmt.Errorf("serve metrics (metricsProvider.className): %w", err)
+		}
+	}
+	if !i.config.Admin.Enabled {
+		return nil
+	}
+	switch err := i.openAdmin(ctx, page); {
+	case err == nil:
+		return nil
+	case i.mustAdmin():
+		return fmt.Errorf("serve operators (admin.serverPort; or set admin.enableServer to false): %w", err)
+	default:
+		i.logger.Warn("there is no admin server: free its port or set admin.serverPort to another, and start again",
+			slog.Any("err", err))
+		return nil
+	}
+}
+
+// mustAdmin reports whether the start fails without the admin server. ZooKeeper's fails when it is alone, and goes on
+// in an ensemble. Here it also goes on when nobody has said where the admin server is to be, so that one more server on
+// a machine starts.
+func (i *instance) mustAdmin() bool {
+	c := i.config
+	return !c.Ensemble.Distributed && (c.Given("admin.serverPort") || c.Given("admin.serverAddress"))
+}
+
+// openAdmin opens the port of the admin server.
+func (i *instance) openAdmin(ctx context.Context, page http.Handler) error {
+	c := i.config
+	o := admin.Options{
+		Clock: clock.Real(), Logger: i.logger, Info: i.server.Info, Words: i.words, Metrics: i.server.SetMetrics,
+		Page: page, InitialConfiguration: c.Initial, Properties: c.Properties, CommandURL: c.Admin.CommandURL,
+		IdleTimeout: c.Admin.IdleTimeout, Profiles: c.Admin.Profiles, Unified: !c.Admin.ForceHTTPS,
+		Registry: i.registry, RootACL: i.rootACL, ForwardedFor: c.Auth.UseXForwardedFor,
+		// Quirk: ZooKeeper takes the interval for microseconds where snapshots are limited.
+		SnapshotInterval: c.Admin.SnapshotInterval / 1000, RestoreInterval: c.Admin.SnapshotInterval,
+	}
+	if c.Ensemble.Distributed {
+		o.Members = i.peers.described
+	}
+	var err error
+	if c.Admin.ForceHTTPS || c.Admin.PortUnification {
+		end := c.TLS.Quorum
+		if o.TLS, err = i.operatorTLS(&end, "ssl.quorum.", c.Admin.NeedClientAuth); err != nil {
+			return err
+		}
+	}
+	i.admin = admin.New(o)
+	err = i.operators.open(ctx, i.admin, c.Admin.Addr)
+	if err != nil {
+		i.admin = nil
+	}
+	return err
+}
+
+// operatorTLS reads the stores of a port for operators.
+func (i *instance) operatorTLS(end *conf.TLSEnd, prefix string, needCertificate bool) (*tls.Config, error) {
+	end.ClientAuth, end.ClientHostnameVerification = "none", false
+	if needCertificate {
+		end.ClientAuth = "need"
+	}
+	set, err := keystore.Open(keystore.Options{End: *end, Prefix: prefix, ReadFile: os.ReadFile,
+		Now: clock.Real().Now, LookupAddr: net.DefaultResolver.LookupAddr})
+	if err != nil {
+		return nil, fmt.Errorf("TLS with operators: %w", err)
+	}
+	for _, w := range set.Warnings() {
+		i.logger.Warn("TLS with operators is not all that the configuration says", slog.String("warning", w))
+	}
+	return set.Server(), nil
+}
+
+// rootACL is the ACL of the root.
+func (i *instance) rootACL() ([]jute.ACL, bool) {
+	v := i.machine.View()
+	defer v.Close()
+	n, ok := v.Exists("/")
+	if !ok {
+		return nil, false
+	}
+	return n.ACL(), true
+}
+
+// described is what the admin commands tell of the members.
+func (p *peers) described() *admin.Members {
+	m := &admin.Members{ID: uint64(p.config.Ensemble.MyID), ClientAddr: shownAddr(p.config.Client.Addr)}
+	agreed, err := p.agreed()
+	if err != nil || agreed == nil {
+		agreed = &p.founding
+	}
+	m.Servers = agreed.Servers
+	status := p.node.Status()
+	m.Leader = status.Leader
+	learning := map[uint64]bool{}
+	for _, peer := range status.Peers {
+		learning[peer.ID] = peer.Learner && peer.Active
+	}
+	for _, s := range p.streams.Status() {
+		if learning[s.ID] {
+			m.Observers = append(m.Observers, admin.Observer{
+				ID: s.ID, Remote: s.Address, Since: s.OutSince, QueuedBytes: int64(s.QueueBytes),
+				FramesSent: s.FramesOut, FramesReceived: s.FramesIn,
+			})
+		}
+	}
+	return m
+}
+
+// shownAddr is an address as ZooKeeper shows it: with 0.0.0.0 for all.
+func shownAddr(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil || host != "" {
+		return addr
+	}
+	return net.JoinHostPort("0.0.0.0", port)
+}
+
+// open serves a port.
+func (o *operators) open(ctx context.Context, p operatorPort, addr string) error {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return fmt.Errorf("listen for operators: %w", err)
+	}
+	o.ports = append(o.ports, p)
+	o.logger.Info("serving operators", slog.String("addr", l.Addr().String()))
+	o.running.Go(func() {
+		if err := p.Serve(l); err != nil {
+			o.logger.Error("a port for operators has failed: start this server again", slog.Any("err", err))
+		}
+	})
+	return nil
+}
+
+// close ends the ports.
+func (o *operators) close(ctx context.Context) error {
+	var errs []error
+	for _, p := range o.ports {
+		errs = append(errs, p.Shutdown(ctx))
+	}
+	o.running.Wait()
+	return errors.Join(errs...)
+}
+
+// joinPort writes an address.
+func joinPort(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }

@@ -1,0 +1,233 @@
+package admin
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"html"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"zkd/jute"
+	"zkd/server/stats"
+	"zkd/server/stats/catalog"
+)
+
+// Server answers operators over HTTP.
+type Server struct {
+	opts  Options // immutable
+	port  *Port
+	mux   *http.ServeMux
+	limit map[*command]*interval // immutable; of the guarded commands
+
+	lastSnapshot atomic.Pointer[taken]
+	counts       struct {
+		insecure, snapshotErrors, restoreErrors, snapshotsLimited, restoresLimited stats.Counter
+		restore                                                                    stats.Histogram
+	}
+
+	mu struct {
+		sync.Mutex
+		observers map[uint64]Observer // what was reset
+	}
+}
+
+// taken is a snapshot that was taken.
+type taken struct {
+	zxid jute.Zxid
+	at   int64 // seconds
+}
+
+// Bounds of what a client may ask for: guesses.
+const (
+	headerBytesMax = 64 << 10
+	connectionsMax = 256
+	answerBytes    = 32 << 10 // of an answer that is gathered before it is sent
+)
+
+// New returns a server.
+func New(o Options) *Server {
+	if o.CommandURL == "" {
+		o.CommandURL = "/commands"
+	}
+	s := &Server{opts: o, mux: http.NewServeMux()}
+	s.limit = map[*command]*interval{
+		byName["snapshot"]: newInterval(o.Clock, o.SnapshotInterval),
+		byName["restore"]:  newInterval(o.Clock, o.RestoreInterval),
+	}
+	base := "/" + strings.Trim(o.CommandURL, "/")
+	commands := http.StripPrefix(base, http.HandlerFunc(s.command))
+	s.mux.Handle(base, commands)
+	s.mux.Handle(base+"/", commands)
+	s.mux.HandleFunc("GET /health/live", s.live)
+	s.mux.HandleFunc("GET /health/ready", s.ready)
+	if o.Page != nil {
+		s.mux.Handle("GET /metrics", o.Page)
+	}
+	if o.Profiles {
+		s.mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+		s.mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+		s.mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+		s.mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+		s.mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	}
+	s.port = NewPort(PortOptions{Handler: http.HandlerFunc(s.serve), Clock: o.Clock, Logger: o.Logger,
+		IdleTimeout: o.IdleTimeout, TLS: o.TLS, Unified: o.Unified, Plain: s.counts.insecure.Inc})
+	return s
+}
+
+// Serve answers on l until Shutdown, or until l fails. It closes l.
+func (s *Server) Serve(l net.Listener) error { return s.port.Serve(l) }
+
+// Shutdown ends Serve. Answers under way are finished unless ctx ends before.
+func (s *Server) Shutdown(ctx context.Context) error { return s.port.Shutdown(ctx) }
+
+// ServeHTTP answers one request: for who has a listener of his own.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.serve(w, r) }
+
+// serve answers one request. TRACE is not answered, as by ZooKeeper, for it shows what a proxy has added.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodTrace {
+		w.WriteHeader(http.StatusForbidden)
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// SetMetrics sets what this server counts.
+func (s *Server) SetMetrics(v *catalog.Values) {
+	v.Set("insecure_admin_count", s.counts.insecure.Load())
+	v.Set("snapshot_error_count", s.counts.snapshotErrors.Load())
+	v.Set("snapshot_rate_limited_count", s.counts.snapshotsLimited.Load())
+	v.Set("restore_error_count", s.counts.restoreErrors.Load())
+	v.Set("restore_rate_limited_count", s.counts.restoresLimited.Load())
+	v.SetHistogram("restore_time", &s.counts.restore)
+}
+
+// command answers what is under CommandURL; the rest of the path is the command.
+func (s *Server) command(w http.ResponseWriter, r *http.Request) {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodPost:
+	case http.MethodOptions:
+		w.Header().Set("Allow", "GET, HEAD, POST, TRACE, OPTIONS")
+		return
+	default:
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	name := strings.TrimPrefix(r.URL.Path, "/")
+	if name == "" {
+		s.links(w)
+		return
+	}
+	c := byName[name]
+	switch {
+	case c == nil:
+		s.refuse(w, r, http.StatusOK, name, "Unknown command: "+name)
+	case c.running && !s.serving():
+		s.refuse(w, r, http.StatusOK, name, "This ZooKeeper instance is not currently serving requests")
+	case c.guarded && !s.permitted(w, r, name):
+	case c.post != (r.Method == http.MethodPost):
+		// Quirk not kept: ZooKeeper fails with 500.
+		s.refuse(w, r, http.StatusMethodNotAllowed, name, "Wrong method: "+r.Method)
+	case c.stream != nil:
+		c.stream(s, w, r, c)
+	default:
+		s.answer(w, r, http.StatusOK, c)
+	}
+}
+
+// serving reports whether the server serves clients.
+func (s *Server) serving() bool { return s.opts.Info().Serving }
+
+// links writes a link to each command.
+func (s *Server) links(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "text/html;charset=utf-8")
+	base := html.EscapeString("/" + strings.Trim(s.opts.CommandURL, "/") + "/")
+	for _, c := range commands {
+		_, _ = fmt.Fprintf(w, "<a href=\"%s%s\">%s</a>\n<br/>\n", base, c.names[0], c.names[0]) // a client that left
+	}
+}
+
+// answer writes the fields of a command, then command and error.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, status int, c *command) {
+	s.page(w, r, status, func(p *page) {
+		ok := true
+		if c.run != nil {
+			ok = c.run(&call{page: p, server: s, info: s.opts.Info(), query: r.URL.Query()})
+		}
+		p.str("command", c.names[0])
+		if ok {
+			p.null("error")
+		}
+	})
+}
+
+// refuse answers a request whose command does not run. It is called by the name it was asked by.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, status int, name, text string) {
+	s.page(w, r, status, func(p *page) {
+		p.str("command", name)
+		p.str("error", text)
+	})
+}
+
+// page writes one JSON object.
+func (s *Server) page(w http.ResponseWriter, r *http.Request, status int, fill func(*page)) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	p := &page{out: bufio.NewWriterSize(&patient{w: w, server: s}, answerBytes)}
+	p.object(func() { fill(p) })
+	if err := p.out.Flush(); err != nil {
+		s.opts.Logger.Debug("an operator's client left", slog.String("peer", r.RemoteAddr), slog.Any("err", err))
+	}
+}
+
+// err is what has become of a page: a client that left, or does not read.
+func (*Server) err(p *page) error {
+	_, err := p.out.Write(nil)
+	return err
+}
+
+// patient writes to a client that must take something within IdleTimeout.
+type patient struct {
+	w      io.Writer
+	server *Server
+}
+
+// Write writes b.
+func (p *patient) Write(b []byte) (int, error) {
+	if rw, ok := p.w.(http.ResponseWriter); ok && p.server.opts.IdleTimeout > 0 {
+		// Who cannot have a deadline is a test's recorder, which takes everything.
+		_ = http.NewResponseController(rw).SetWriteDeadline(p.server.opts.Clock.Now().Add(p.server.opts.IdleTimeout))
+	}
+	return p.w.Write(b)
+}
+
+// live says that the process answers.
+func (s *Server) live(w http.ResponseWriter, r *http.Request) {
+	s.health(w, r, http.StatusOK, "live")
+}
+
+// ready says whether this server serves clients, read-only too.
+func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
+	if s.serving() {
+		s.health(w, r, http.StatusOK, "ready")
+		return
+	}
+	s.health(w, r, http.StatusServiceUnavailable, "no leader, or behind it")
+}
+
+func (s *Server) health(w http.ResponseWriter, r *http.Request, status int, text string) {
+	s.page(w, r, status, func(p *page) {
+		p.str("status", text)
+		if mode := s.opts.Info().Mode; mode != "" {
+			p.str("mode", mode)
+		}
+	})
+}

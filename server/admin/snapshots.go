@@ -1,0 +1,215 @@
+package admin
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"zkd/jute"
+	"zkd/quorum/clock"
+	"zkd/server/auth"
+	"zkd/storage/acl"
+)
+
+// interval lets something through once in a while (org.apache.zookeeper.server.util.RateLimiter).
+type interval struct {
+	clock clock.Clock
+	every time.Duration
+
+	mu   sync.Mutex
+	any  bool
+	last time.Time
+}
+
+func newInterval(c clock.Clock, every time.Duration) *interval {
+	return &interval{clock: c, every: every}
+}
+
+// allow reports whether it is time again.
+func (i *interval) allow() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	now := i.clock.Now()
+	if i.any && now.Sub(i.last) <= i.every {
+		return false
+	}
+	i.any, i.last = true, now
+	return true
+}
+
+// permitted reports whether the client may take and restore snapshots; else it has been answered.
+//
+// Deviation: ZooKeeper asks for all permissions on the root, which by default everybody has. Here the client must be
+// super, or the ACL of the root must name it; skipACL does not help.
+func (s *Server) permitted(w http.ResponseWriter, r *http.Request, name string) bool {
+	header := r.Header.Get("Authorization")
+	if header == "" {
+		s.refuse(w, r, http.StatusUnauthorized, name, "Auth info is missing for the command")
+		return false
+	}
+	ids := s.identities(r, header)
+	switch {
+	case len(ids) == 0:
+		s.opts.Logger.Warn("an operator's client could not be authenticated", slog.String("command", name),
+			slog.String("peer", r.RemoteAddr))
+		s.refuse(w, r, http.StatusUnauthorized, name, "Not authenticated")
+	case !s.authorized(ids):
+		s.opts.Logger.Warn("an operator's client is neither super nor named by the ACL of the root",
+			slog.String("command", name), slog.String("peer", r.RemoteAddr))
+		s.refuse(w, r, http.StatusForbidden, name, "Not authorized")
+	default:
+		return true
+	}
+	return false
+}
+
+// identities is who the client proves to be by a header "scheme" or "scheme auth" (Commands.handleAuthentication).
+func (s *Server) identities(r *http.Request, header string) []jute.ID {
+	parts := strings.Split(strings.TrimRight(header, " "), " ")
+	if len(parts) > 2 {
+		return nil
+	}
+	remote, ok := s.remote(r)
+	if !ok {
+		return nil
+	}
+	switch scheme := parts[0]; scheme {
+	case auth.SchemeIP:
+		return []jute.ID{{Scheme: scheme, ID: auth.HostAddress(remote)}}
+	case auth.SchemeX509:
+		if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 || s.opts.Certificate == nil {
+			return nil
+		}
+		return s.opts.Certificate(r.TLS.PeerCertificates[0])
+	default:
+		p := s.opts.Registry.Provider(scheme)
+		if p == nil || len(parts) != 2 {
+			return nil
+		}
+		ids, ok := p.Authenticate(remote, []byte(parts[1]))
+		if !ok {
+			return nil
+		}
+		return ids
+	}
+}
+
+// remote is the client's address (IPAuthenticationProvider.getClientIPAddress).
+func (s *Server) remote(r *http.Request) (netip.Addr, bool) {
+	if header := r.Header.Get("X-Forwarded-For"); s.opts.ForwardedFor && header != "" {
+		first, _, _ := strings.Cut(header, ",")
+		a, err := netip.ParseAddr(strings.TrimSpace(first))
+		return a.Unmap(), err == nil
+	}
+	a, err := netip.ParseAddrPort(r.RemoteAddr)
+	return a.Addr().Unmap(), err == nil
+}
+
+// authorized reports whether somebody with these identities may have the whole state.
+func (s *Server) authorized(ids []jute.ID) bool {
+	for _, id := range ids {
+		if id.Scheme == auth.SchemeSuper {
+			return true
+		}
+	}
+	list, ok := s.opts.RootACL()
+	if !ok {
+		return false
+	}
+	var named []jute.ACL
+	for _, entry := range list {
+		if entry.ID.Scheme != auth.SchemeWorld {
+			named = append(named, entry)
+		}
+	}
+	if len(named) == 0 { // which would let everybody in
+		return false
+	}
+	for bit := jute.PermRead; bit <= jute.PermAdmin; bit <<= 1 {
+		if !acl.Allowed(named, bit, ids) {
+			return false
+		}
+	}
+	return true
+}
+
+// snapshot: SnapshotCommand.
+func (s *Server) snapshot(w http.ResponseWriter, r *http.Request, c *command) {
+	if s.opts.Snapshots == nil {
+		s.answer(w, r, http.StatusServiceUnavailable, c)
+		return
+	}
+	if !s.limit[c].allow() {
+		s.counts.snapshotsLimited.Inc()
+		s.answer(w, r, http.StatusTooManyRequests, c)
+		return
+	}
+	streaming := true
+	if text, ok := r.URL.Query()["streaming"]; ok {
+		streaming = strings.EqualFold(text[0], "true")
+	}
+	snap, err := s.opts.Snapshots.Take(r.Context(), !streaming)
+	if err != nil {
+		s.snapshotFailed(w, r, c, err)
+		return
+	}
+	defer func() { _ = snap.Body.Close() }() // it was only read
+	s.lastSnapshot.Store(&taken{zxid: snap.Zxid, at: s.opts.Clock.Now().Unix()})
+	// ZooKeeper's names, which Set would change.
+	w.Header()["last_zxid"] = []string{hexZxid(snap.Zxid)}
+	w.Header()["snapshot_size"] = []string{strconv.FormatInt(snap.Bytes, 10)}
+	if !streaming {
+		s.answer(w, r, http.StatusOK, c)
+		return
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Content-Length", strconv.FormatInt(snap.Bytes, 10)) // so that the client knows whether it has all
+	if _, err := io.Copy(&patient{w: w, server: s}, snap.Body); err != nil {
+		s.counts.snapshotErrors.Inc()
+		s.opts.Logger.Warn("a snapshot did not come through", slog.String("peer", r.RemoteAddr), slog.Any("err", err))
+		panic(http.ErrAbortHandler) // what net/http offers to break the connection off
+	}
+}
+
+// snapshotFailed answers that there is none.
+func (s *Server) snapshotFailed(w http.ResponseWriter, r *http.Request, c *command, err error) {
+	s.counts.snapshotErrors.Inc()
+	s.opts.Logger.Error("a snapshot could not be taken", slog.String("peer", r.RemoteAddr), slog.Any("err", err))
+	s.answer(w, r, http.StatusInternalServerError, c)
+}
+
+// restore: RestoreCommand.
+func (s *Server) restore(w http.ResponseWriter, r *http.Request, c *command) {
+	if s.opts.Restorer == nil {
+		s.answer(w, r, http.StatusServiceUnavailable, c)
+		return
+	}
+	if !s.limit[c].allow() {
+		s.counts.restoresLimited.Inc()
+		s.answer(w, r, http.StatusTooManyRequests, c)
+		return
+	}
+	begun := s.opts.Clock.Now()
+	zxid, err := s.opts.Restorer.Restore(context.WithoutCancel(r.Context()), r.Body)
+	if err != nil {
+		s.counts.restoreErrors.Inc()
+		s.opts.Logger.Error("a snapshot could not be restored", slog.String("peer", r.RemoteAddr), slog.Any("err", err))
+		s.answer(w, r, http.StatusInternalServerError, c)
+		return
+	}
+	took := s.opts.Clock.Since(begun)
+	s.counts.restore.Add(took.Milliseconds())
+	s.opts.Logger.Warn("a snapshot was restored", slog.String("peer", r.RemoteAddr),
+		slog.String("zxid", hexZxid(zxid)), slog.Duration("took", took))
+	s.page(w, r, http.StatusOK, func(p *page) {
+		p.num("last_zxid", int64(zxid))
+		p.str("command", c.names[0])
+		p.null("error")
+	})
+}
