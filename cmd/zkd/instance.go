@@ -90,7 +90,7 @@ func (i *instance) fail(err error) {
 // open opens everything. What was opened before a failure is closed by close.
 func (i *instance) open(ctx context.Context) error {
 	c := i.config
-	if err := i.openStores(); err != nil {
+	if err := i.openStores(ctx); err != nil {
 		return err
 	}
 	options, err := i.serverOptions()
@@ -144,8 +144,11 @@ func (i *instance) restored() {
 }
 
 // openStores locks the data directory and opens the raft log and the state.
-func (i *instance) openStores() (err error) {
+func (i *instance) openStores(ctx context.Context) (err error) {
 	s := i.config.Storage
+	if err := importOnStart(ctx, i.config, i.logger); err != nil {
+		return err
+	}
 	i.dir, err = storage.OpenDataDir(storage.DataDirOptions{Dir: s.DataDir, LogDir: s.DataLogDir, FS: vfs.Default,
 		Logger: i.logger})
 	if err != nil {
