@@ -71,7 +71,7 @@ func newRootCommand() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newServeCommand(), newImportCommand(), newVersionCommand(), newBenchCommand())
+	root.AddCommand(newServeCommand(), newImportCommand(), newExportCommand(), newVersionCommand(), newBenchCommand())
 	return root
 }
 
