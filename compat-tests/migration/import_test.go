@@ -89,10 +89,7 @@ func TestMoveIn(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel() // it mostly waits for servers to start
 			server := old(t, c.version, c.flags...)
-			conn, events, err := zk.Connect([]string{server.Addr}, 40*time.Second, zk.WithLogger(quiet{}))
-			must(t, err)
-			t.Cleanup(conn.Close)
-			awaitSession(t, events)
+			conn := connect(t, 40*time.Second, server.Addr)
 			load(t, server.Addr, 2000, 1)
 			fill(t, conn, true)
 			session := conn.SessionID()
@@ -110,21 +107,37 @@ func TestMoveIn(t *testing.T) {
 			}
 			server.Kind = target.Zkd
 			server.Restart()
-			awaitSession(t, events)
-			if conn.SessionID() != session {
-				t.Errorf("the client has session %#x, before %#x", conn.SessionID(), session)
-			}
+			keepsSession(t, conn, session)
 			sameWalk(t, "import", before, walk(t, server.Addr))
 			useAll(t, conn)
 			after := walk(t, server.Addr)
 			server.Stop()
 			back(t, server, after)
-			awaitSession(t, events)
-			if conn.SessionID() != session {
-				t.Errorf("back on ZooKeeper the client has session %#x, before %#x", conn.SessionID(), session)
-			}
-			conn.Close()
+			keepsSession(t, conn, session)
 		})
+	}
+}
+
+// keepsSession returns once the client is connected again, which must be with its session.
+func keepsSession(t *testing.T, conn *zk.Conn, session int64) {
+	t.Helper()
+	deadline := time.NewTimer(waitWithin)
+	defer deadline.Stop()
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		_, _, err := conn.Exists("/")
+		if err == nil {
+			break
+		}
+		select {
+		case <-poll.C:
+		case <-deadline.C:
+			t.Fatalf("the client does not come back: %v", err)
+		}
+	}
+	if conn.SessionID() != session {
+		t.Fatalf("the client has session %#x, before %#x", uint64(conn.SessionID()), uint64(session))
 	}
 }
 
