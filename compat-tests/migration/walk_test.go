@@ -119,7 +119,19 @@ func digestMismatches(t *testing.T, s *target.Server) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(answer, "zk_digest_mismatches_count\t")
-	count, _, _ := strings.Cut(rest, "\n")
-	return count
+	return field(answer, "zk_digest_mismatches_count")
+}
+
+// withoutConfig leaves out the line of /zookeeper/config.
+func withoutConfig(lines []string) []string {
+	return slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
+		return strings.HasPrefix(line, `"/zookeeper/config" `)
+	})
+}
+
+// field returns a value of mntr.
+func field(mntr, name string) string {
+	_, rest, _ := strings.Cut(mntr, name+"\t")
+	value, _, _ := strings.Cut(rest, "\n")
+	return value
 }
