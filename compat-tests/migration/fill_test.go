@@ -34,7 +34,7 @@ func fill(t *testing.T, conn *zk.Conn, extended bool) {
 	must(t, conn.AddAuth("digest", []byte("bob:secret")))
 	create("/app", []byte("application"), 0, open)
 	create("/app/empty", nil, 0, open)
-	create("/app/large", make([]byte, 200<<10), 0, open)
+	create("/app/large", make([]byte, 20<<10), 0, open)
 	create("/app/ünïcode-名前", []byte("名前"), 0, open)
 	create("/app/auth", []byte("1"), 0, zk.AuthACL(zk.PermAll))
 	create("/app/digest", []byte("2"), 0, zk.DigestACL(zk.PermRead|zk.PermAdmin, "eve", "pw"))

@@ -52,6 +52,12 @@ func importInto(t *testing.T, args ...string) imported {
 	return found
 }
 
+// zxidOf returns the zxid in the name of a snapshot or log.
+func zxidOf(path string) int64 {
+	n, _ := strconv.ParseInt(strings.Split(filepath.Base(path), ".")[1], 16, 64) // every such file has one
+	return n
+}
+
 // tear writes the beginning of a record behind the last one of the newest log, as a crash leaves it.
 func tear(t *testing.T, dataDir string) {
 	t.Helper()
@@ -59,11 +65,7 @@ func tear(t *testing.T, dataDir string) {
 	if err != nil || len(logs) == 0 {
 		t.Fatalf("no logs in %s: %v", dataDir, err)
 	}
-	zxid := func(name string) int64 {
-		n, _ := strconv.ParseInt(strings.TrimPrefix(filepath.Ext(name), "."), 16, 64) // a log's name has one
-		return n
-	}
-	slices.SortFunc(logs, func(a, b string) int { return int(zxid(a) - zxid(b)) })
+	slices.SortFunc(logs, func(a, b string) int { return int(zxidOf(a) - zxidOf(b)) })
 	file := logs[len(logs)-1]
 	content, err := os.ReadFile(file)
 	must(t, err)
