@@ -147,7 +147,7 @@ func (l *Log) firstNonZero(from int64) (int64, error) {
 		n, err := l.r.ReadAt(buf[:min(int64(len(buf)), l.size-at)], at)
 		for i, b := range buf[:n] {
 			if b != 0 {
-				return max(from, at+int64(i)-4), nil // a checksum begins with zeros
+				return max(from, at+int64(i)-8-4+1), nil // a record may begin with zeros, but not its length
 			}
 		}
 		at += int64(n)
@@ -161,11 +161,10 @@ func (l *Log) firstNonZero(from int64) (int64, error) {
 	return -1, nil
 }
 
-// findRecord returns where in b a whole record begins whose checksum is right, -1 if nowhere. One at the very beginning
-// does not count: it was looked at.
+// findRecord returns where in b a whole record begins whose checksum is right, -1 if nowhere.
 func findRecord(b []byte) int {
 	const head = 8 + 4
-	for i := 1; i+head < len(b); i++ {
+	for i := 0; i+head < len(b); i++ {
 		if b[i] != 0 || binary.BigEndian.Uint32(b[i:]) != 0 {
 			continue
 		}
