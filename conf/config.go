@@ -55,6 +55,7 @@ type Storage struct {
 	FlushDelay                 time.Duration // flushDelay (0)
 	MaxWriteQueuePoll          time.Duration // maxWriteQueuePollTime (a third of FlushDelay)
 	SyncEnabled                bool          // syncEnabled (true): an observer keeps logs and snapshots
+	ImportOnStart              bool          // zkd.importOnStart (false): import what dataDir holds of ZooKeeper
 }
 
 // Client describes the ports clients connect to.

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"errors"
 	"fmt"
 
 	"go.etcd.io/raft/v3/raftpb"
@@ -32,21 +33,19 @@ func openGroup(o *Options, applied uint64) (*logView, membership, error) {
 	if err := openIdentity(o); err != nil {
 		return nil, membership{}, err
 	}
-	member, err := loadMembership(o)
+	begin, err := beginning(o, applied)
+	if err != nil {
+		return nil, membership{}, err
+	}
+	member, err := loadMembership(o, begin)
 	if err != nil {
 		return nil, membership{}, err
 	}
 	log := o.Log
-	if log.LastIndex() < bootstrapIndex {
-		if applied != 0 {
-			return nil, membership{}, fmt.Errorf("the state has applied entry %d and the raft log is empty: "+
-				"put back the raft log, or restore a backup of both", applied)
-		}
-		if !member.empty() {
-			hard := appendHardState(nil, bootstrapTerm, 0, bootstrapIndex)
-			if err := log.ResetToSnapshot(bootstrapIndex, bootstrapTerm, hard); err != nil {
-				return nil, membership{}, fmt.Errorf("begin the raft log: %w", err)
-			}
+	if log.LastIndex() < bootstrapIndex && !member.empty() {
+		hard := appendHardState(nil, bootstrapTerm, 0, begin)
+		if err := log.ResetToSnapshot(begin, bootstrapTerm, hard); err != nil {
+			return nil, membership{}, fmt.Errorf("begin the raft log: %w", err)
 		}
 	}
 	hard, err := loadHardState(log, applied, !member.empty())
@@ -56,8 +55,48 @@ func openGroup(o *Options, applied uint64) (*logView, membership, error) {
 	return &logView{log: log, hard: hard, conf: member.conf}, member, nil
 }
 
-// loadMembership reads who belongs to the group, or writes that the founders do.
-func loadMembership(o *Options) (membership, error) {
+// Imported tells whether the data that the log belongs to was brought over from an Apache ZooKeeper server.
+func Imported(log *storage.RaftLog) bool {
+	_, ok := log.Meta(storage.ImportedKey)
+	return ok
+}
+
+// beginning returns the entry behind which the log begins, or is to begin. That of imported data is another one, so
+// that no member without data, which begins behind bootstrapIndex, can be taken for one that has it: it gets a snapshot.
+func beginning(o *Options, applied uint64) (uint64, error) {
+	imported := Imported(o.Log)
+	switch {
+	case o.Log.LastIndex() >= bootstrapIndex:
+		return o.Log.FirstIndex() - 1, nil
+	case imported && applied == storage.ImportedIndex:
+		return storage.ImportedIndex, mayFound(o)
+	case imported:
+		return 0, errors.New("data was imported, and the state that it was imported into is not there: restore it, or " +
+			"empty the directory and import again")
+	case applied != 0:
+		return 0, fmt.Errorf("the state has applied entry %d and the raft log is empty: "+
+			"put back the raft log, or restore a backup of both", applied)
+	}
+	return bootstrapIndex, nil
+}
+
+// mayFound refuses imported data on a member that cannot found a group.
+func mayFound(o *Options) error {
+	if o.Joining {
+		return errors.New("data was imported into this server, and it is to join an ensemble, which has its own: " +
+			"remove zkd.join and stop the others, or empty the directory")
+	}
+	for _, m := range o.Members {
+		if m.ID == o.ID && m.Learner {
+			return errors.New("data was imported into this server, which is an observer: import into a participant")
+		}
+	}
+	return nil
+}
+
+// loadMembership reads who belongs to the group, or writes that the founders do. Who has imported data founds alone:
+// the others, who have none, come to it as new members.
+func loadMembership(o *Options, begin uint64) (membership, error) {
 	if blob, ok := o.Log.Meta(membershipKey); ok {
 		return decodeMembership(blob)
 	}
@@ -65,7 +104,11 @@ func loadMembership(o *Options) (membership, error) {
 		return membership{}, fmt.Errorf("the raft log ends at entry %d and names no members: restore a backup",
 			o.Log.LastIndex())
 	}
-	m := membership{index: bootstrapIndex, conf: &raftpb.ConfState{}}
+	m := membership{index: begin, conf: &raftpb.ConfState{}}
+	if begin == storage.ImportedIndex {
+		m.conf.Voters = append(m.conf.Voters, o.ID)
+		return m, storeMembership(o.Log, &m)
+	}
 	if !o.Joining {
 		for _, founder := range o.founders() {
 			if founder.Learner {

@@ -16,7 +16,8 @@ func openIdentity(o *Options) error {
 		return err
 	}
 	blob, ok := o.Log.Meta(membershipKey)
-	if !ok || len(o.Members) < 2 || o.Machine.ClusterID() != [16]byte{} {
+	// Imported data founds an ensemble alone, and a crash may have come before it has.
+	if !ok || len(o.Members) < 2 || o.Machine.ClusterID() != [16]byte{} || Imported(o.Log) {
 		return nil
 	}
 	m, err := decodeMembership(blob)

@@ -259,7 +259,9 @@ func (l *loop) screen(m *raftpb.Message) bool {
 	if (kind == raftpb.MsgPreVote || kind == raftpb.MsgVote) && !l.member.has(m.GetFrom()) && !l.member.empty() {
 		l.tellRemoved(m.GetFrom())
 	}
-	return false
+	// Nobody else can lead a group of one. Who tries belongs to another one, whose log would be taken for a part of this
+	// one's: of servers that have founded theirs while this one's was founded.
+	return l.member.soleVoter(l.id) && !l.member.has(m.GetFrom())
 }
 
 // beyondLog tells whether a heartbeat commits what this member does not have: raft would panic. It cannot be, but of a

@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"zkd/storage/zkdata"
 )
 
 // What a data directory holds, beside what Apache ZooKeeper's tools put there (myid).
@@ -21,7 +23,6 @@ const (
 	dataDirPIDName    = "zkd.pid"    // process id of the zkd that holds the lock, or held it last
 	dataDirLogName    = "raftlog"
 	dataDirStateName  = "state"
-	dataDirJavaName   = "version-2" // where Apache ZooKeeper keeps its snapshots and logs
 )
 
 // dataDirFormat is the version of the layout of a data directory. A directory of another one is refused.
@@ -43,12 +44,16 @@ type DataDirOptions struct {
 	LogDir string // dataLogDir of the configuration; "" or Dir for the same directory
 	FS     vfs.FS
 	Logger *slog.Logger
+
+	importing bool // the data of an Apache ZooKeeper server is brought into the directory
 }
 
 // DataDir is a locked data directory: nobody else uses it until Close, or the end of the process.
 type DataDir struct {
 	opts  DataDirOptions
 	locks []io.Closer
+
+	formatted bool // the directory was zkd's before an import began
 }
 
 // OpenDataDir makes the directories if need be, locks them, and checks that they are zkd's, of the format this zkd
@@ -70,16 +75,19 @@ func OpenDataDir(opts DataDirOptions) (*DataDir, error) {
 
 // open claims each directory, then makes the two stores' own.
 func (d *DataDir) open() error {
-	dirs := []string{d.opts.Dir}
-	if d.opts.LogDir != d.opts.Dir {
-		dirs = append(dirs, d.opts.LogDir)
-	}
+	dirs := d.dirs()
 	for _, dir := range dirs {
 		if err := d.claim(dir); err != nil {
 			return err
 		}
 	}
+	if err := d.checkImport(); err != nil {
+		return err
+	}
 	if err := d.checkPair(); err != nil {
+		return err
+	}
+	if err := d.markImport(); err != nil {
 		return err
 	}
 	for _, dir := range dirs {
@@ -131,10 +139,10 @@ func (d *DataDir) checkOwner(dir string) error {
 				"restore that file from a backup, or give zkd an empty directory")
 		}
 	}
-	if info, err := d.opts.FS.Stat(d.path(dir, dataDirJavaName)); err == nil && info.IsDir() {
-		return dataDirRefusal(dir, "it holds the data of an Apache ZooKeeper server (version-2)",
-			"name another dataDir: this version cannot bring that data over; "+
-				"zkd does not touch it")
+	if !d.opts.importing && zkdata.Holds(d.opts.FS, dir) {
+		return dataDirRefusal(dir, "it holds the data of an Apache ZooKeeper server (version-2), which zkd leaves as it is",
+			"bring it over with zkd import and the same zoo.cfg, set zkd.importOnStart=true to have that done at the "+
+				"start, or name another dataDir")
 	}
 	return nil
 }

@@ -140,7 +140,13 @@ func (p *peers) join(ctx context.Context, o *quorum.Options, dir *storage.DataDi
 		s := &p.founding.Servers[i]
 		o.Members = append(o.Members, quorum.Member{ID: s.ID, Learner: s.Observer})
 	}
-	o.Joining = p.config.Ensemble.Join || o.Log.LastIndex() == 0 && p.runsAlready(ctx)
+	imported, first := quorum.Imported(o.Log), o.Log.LastIndex() == 0
+	if imported && first {
+		if err := p.mayFound(ctx); err != nil {
+			return err
+		}
+	}
+	o.Joining = p.config.Ensemble.Join || first && !imported && p.runsAlready(ctx)
 	o.Asking = p.asking.lately
 	o.Transport, o.Shipper = p.streams, p.shipper
 	o.CheckpointDir = dir.StateDir() + checkpointSuffix

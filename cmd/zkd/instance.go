@@ -107,7 +107,7 @@ func (i *instance) open(ctx context.Context) error {
 	if i.audit, err = openAudit(i.config.Audit, i.logger); err != nil {
 		return err
 	}
-	if err := i.openStores(); err != nil {
+	if err := i.openStores(ctx); err != nil {
 		return err
 	}
 	options, err := i.serverOptions()
@@ -171,8 +171,11 @@ func (i *instance) restored() {
 }
 
 // openStores locks the data directory and opens the raft log and the state.
-func (i *instance) openStores() (err error) {
+func (i *instance) openStores(ctx context.Context) (err error) {
 	s := i.config.Storage
+	if err := importOnStart(ctx, i.config, i.logger); err != nil {
+		return err
+	}
 	begun := clock.Real().Now()
 	defer func() { i.figures.opening.Add(clock.Real().Since(begun).Milliseconds()) }()
 	i.dir, err = storage.OpenDataDir(storage.DataDirOptions{Dir: s.DataDir, LogDir: s.DataLogDir, FS: vfs.Default,

@@ -7,6 +7,8 @@
 //
 //	1  a command failed, or the server stopped by itself: the message says why
 //	2  the command line or the configuration is wrong: all that is wrong is listed
+//
+// and others where the command's help lists them.
 package main
 
 import (
@@ -29,6 +31,16 @@ type usageError struct{ error }
 // Unwrap returns what is wrong.
 func (e usageError) Unwrap() error { return e.error }
 
+// statusError is an error with an exit status of its own, which the command's help lists.
+type statusError struct {
+	error
+
+	status int
+}
+
+// Unwrap returns what went wrong.
+func (e statusError) Unwrap() error { return e.error }
+
 func main() {
 	err := newRootCommand().Execute()
 	if err == nil {
@@ -37,6 +49,9 @@ func main() {
 	fmt.Fprintln(os.Stderr, "zkd:", err)
 	if usage := (usageError{}); errors.As(err, &usage) {
 		os.Exit(exitUsage)
+	}
+	if status := (statusError{}); errors.As(err, &status) {
+		os.Exit(status.status)
 	}
 	os.Exit(exitFailed)
 }
@@ -56,7 +71,7 @@ func newRootCommand() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newServeCommand(), newVersionCommand(), newBenchCommand())
+	root.AddCommand(newServeCommand(), newImportCommand(), newExportCommand(), newVersionCommand(), newBenchCommand())
 	return root
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -69,10 +70,38 @@ type placed struct {
 // a member: then this one, which has no data, founds nothing. It waits until it gets the state. One that was met has
 // lost its data: the node knows what to do.
 func (p *peers) runsAlready(ctx context.Context) bool {
+	runs, met := p.ask(ctx, answerIn)
+	if len(runs) == 0 || len(met) > 0 {
+		return false
+	}
+	p.logger.Info("an ensemble runs already: this server waits until it gets the state from there; if it is not a "+
+		"member yet, add it by reconfig", slog.Uint64("peer", <-runs))
+	return true
+}
+
+// importAnswerIn is how long the others may take to answer a server with imported data: less than they wait for an
+// answer before they found an ensemble without data.
+const importAnswerIn = answerIn / 4
+
+// mayFound refuses to found an ensemble on imported data beside one that runs.
+func (p *peers) mayFound(ctx context.Context) error {
+	runs, met := p.ask(ctx, importAnswerIn)
+	for _, found := range []<-chan uint64{runs, met} {
+		if len(found) > 0 {
+			return fmt.Errorf("data was imported into this server, and server %d belongs to an ensemble already, with data "+
+				"of its own: stop the other servers, empty their dataDir, and start them after this one", <-found)
+		}
+	}
+	return nil
+}
+
+// ask asks the others whether they belong to an ensemble, and returns the ids of those that do, and of those that have
+// met this server as a member of it.
+func (p *peers) ask(ctx context.Context, within time.Duration) (runs, met chan uint64) {
 	p.reconnect()
-	ctx, cancel := context.WithTimeout(ctx, answerIn)
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	runs, met := make(chan uint64, len(p.founding.Servers)), make(chan uint64, len(p.founding.Servers))
+	runs, met = make(chan uint64, len(p.founding.Servers)), make(chan uint64, len(p.founding.Servers))
 	var asked sync.WaitGroup
 	for i := range p.founding.Servers {
 		id := p.founding.Servers[i].ID
@@ -92,12 +121,7 @@ func (p *peers) runsAlready(ctx context.Context) bool {
 		})
 	}
 	asked.Wait()
-	if len(runs) == 0 || len(met) > 0 {
-		return false
-	}
-	p.logger.Info("an ensemble runs already: this server waits until it gets the state from there; if it is not a "+
-		"member yet, add it by reconfig", slog.Uint64("peer", <-runs))
-	return true
+	return runs, met
 }
 
 // follow brings the streams, and the files of the configuration, in step with the members that the state has.

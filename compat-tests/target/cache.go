@@ -39,7 +39,7 @@ const logback = `<configuration>
 <root level="${compat.loglevel:-WARN}"><appender-ref ref="E"/></root></configuration>
 `
 
-// The binary that zkdBinary made in this process.
+// The binary that ZkdBinary made in this process.
 var (
 	zkdOnce sync.Once
 	zkdBin  string

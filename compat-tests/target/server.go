@@ -2,6 +2,7 @@ package target
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha1" //nolint:gosec // the digest scheme of ZooKeeper is SHA-1
 	"encoding/base64"
@@ -53,13 +54,16 @@ type Options struct {
 	JVMFlags []string          // -Dname=value properties that zoo.cfg cannot hold; zkd gets them as SERVER_JVMFLAGS
 	Addr     string            // host:port of the client port; default: a free port of the loopback address
 	Wrap     []string          // a command that becomes the one after it, such as "ip netns exec NAME"
+	Version  string            // of Apache ZooKeeper; default: ServerVersion
 }
 
 // Server is a running server process. Its methods are for the test's own goroutine.
 type Server struct {
 	Addr string // host:port of the plain client port
 	Dir  string // holds zoo.cfg, data and the log; removed after a passed test
-	Kind Kind
+	// Kind and Version say what the next start starts: another server may take over the directory.
+	Kind    Kind
+	Version string // of Apache ZooKeeper
 
 	tb     testing.TB
 	cmd    *exec.Cmd
@@ -102,8 +106,9 @@ func New(tb testing.TB, o Options) *Server {
 	if o.Addr == "" {
 		o.Addr = net.JoinHostPort("127.0.0.1", fmt.Sprint(FreePort(tb)))
 	}
-	s := &Server{Addr: o.Addr, Dir: tb.TempDir(), Kind: o.Kind, tb: tb, flags: o.JVMFlags, wrap: o.Wrap}
-	if err := os.WriteFile(s.configPath(), zooCfg(s, o.Config), 0o600); err != nil {
+	s := &Server{Addr: o.Addr, Dir: tb.TempDir(), Kind: o.Kind, tb: tb, flags: o.JVMFlags, wrap: o.Wrap,
+		Version: cmp.Or(o.Version, ServerVersion)}
+	if err := os.WriteFile(s.ConfigPath(), zooCfg(s, o.Config), 0o600); err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
@@ -135,7 +140,7 @@ func (s *Server) Launch() {
 	if s.Running() {
 		return
 	}
-	argv, env := Command(s.tb, s.Kind, s.configPath(), s.flags)
+	argv, env := command(s.tb, s.Kind, s.Version, s.ConfigPath(), s.flags)
 	argv = append(slices.Clone(s.wrap), argv...)
 	log, err := os.OpenFile(s.LogPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -216,7 +221,8 @@ func FourLetterWord(addr, word string) (string, error) {
 // LogPath is where the server's output goes, over all of its starts.
 func (s *Server) LogPath() string { return filepath.Join(s.Dir, "server.log") }
 
-func (s *Server) configPath() string { return filepath.Join(s.Dir, "zoo.cfg") }
+// ConfigPath is the server's zoo.cfg.
+func (s *Server) ConfigPath() string { return filepath.Join(s.Dir, "zoo.cfg") }
 
 func (s *Server) awaitAnswer() {
 	s.tb.Helper()
@@ -263,13 +269,19 @@ func (s *Server) end(signal syscall.Signal) {
 // foreground.
 func Command(tb testing.TB, kind Kind, configPath string, jvmFlags []string) (argv, env []string) {
 	tb.Helper()
+	return command(tb, kind, ServerVersion, configPath, jvmFlags)
+}
+
+// command is Command for a version of Apache ZooKeeper.
+func command(tb testing.TB, kind Kind, version, configPath string, jvmFlags []string) (argv, env []string) {
+	tb.Helper()
 	if kind == Zkd {
-		return []string{zkdBinary(tb), "serve", configPath}, []string{"SERVER_JVMFLAGS=" + strings.Join(jvmFlags, " ")}
+		return []string{ZkdBinary(tb), "serve", configPath}, []string{"SERVER_JVMFLAGS=" + strings.Join(jvmFlags, " ")}
 	}
 	argv = append([]string{"java"}, JVMOptions(tb)...)
 	argv = append(argv, "-Dzookeeper.admin.enableServer=false")
 	argv = append(argv, jvmFlags...)
-	return append(argv, "-cp", Classpath(tb, ServerPOM, "zookeeper.version="+ServerVersion),
+	return append(argv, "-cp", Classpath(tb, ServerPOM, "zookeeper.version="+version),
 		"org.apache.zookeeper.server.quorum.QuorumPeerMain", configPath), nil
 }
 
@@ -358,10 +370,10 @@ func zooCfg(s *Server, overrides map[string]string) []byte {
 	return b.Bytes()
 }
 
-// zkdBinary returns ZKD_BIN, or builds cmd/zkd into the cache. Test processes of several packages share the file, so
+// ZkdBinary returns ZKD_BIN, or builds cmd/zkd into the cache. Test processes of several packages share the file, so
 // the build goes to a name of its own and is renamed into place; the go tool's cache makes all but the first one
 // quick.
-func zkdBinary(tb testing.TB) string {
+func ZkdBinary(tb testing.TB) string {
 	tb.Helper()
 	if bin := os.Getenv("ZKD_BIN"); bin != "" {
 		return bin

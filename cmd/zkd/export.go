@@ -1,0 +1,216 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/spf13/cobra"
+
+	"zkd/conf"
+	"zkd/quorum"
+	"zkd/quorum/clock"
+	"zkd/storage"
+	"zkd/storage/zkdata"
+)
+
+// exportSettings are the flags of zkd export.
+type exportSettings struct {
+	set              []string
+	dataDir, to      string
+	compression      string
+	asIs             bool
+	output, logLevel string
+}
+
+// newExportCommand returns the command that writes what Apache ZooKeeper starts from.
+func newExportCommand() *cobra.Command {
+	s := &exportSettings{}
+	cmd := &cobra.Command{
+		Use:   "export [zoo.cfg] --to DIR",
+		Short: "Write a data directory that Apache ZooKeeper 3.9 starts from",
+		Long: `Write the state of a server that does not run as a data directory of Apache ZooKeeper 3.9: a snapshot with its
+digest, and the epochs that belong to its zxid.
+
+A standalone ZooKeeper takes the directory as its dataDir; of an ensemble, each server takes a copy, with its myid.
+Sessions come along, but clients can only come back to those that were imported: the others have passwords that
+ZooKeeper does not know, and end after their time-outs.
+
+Exit status: 0 exported, 1 failed, 2 the command line or the configuration is wrong, 3 the data of zkd cannot be read or
+its server did not stop cleanly, 4 the target holds data.`,
+		Example: `  zkd export /etc/zookeeper/zoo.cfg --to /var/lib/zookeeper-back
+  zkd export --data-dir /var/lib/zkd --to /tmp/back --compress gz --output json`,
+		Args: usage(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error { return s.run(cmd, args) },
+	}
+	f := cmd.Flags()
+	f.StringArrayVar(&s.set, "set", nil, "set a `key=value` of zoo.cfg; may be repeated")
+	f.StringVar(&s.dataDir, "data-dir", "", "where zkd's data lives (dataDir)")
+	f.StringVar(&s.to, "to", "", "the directory to write; it must hold no data")
+	f.StringVar(&s.compression, "compress", "", "gz or snappy; default: snapshot.compression.method, or nothing")
+	f.BoolVar(&s.asIs, "as-is", false, "export the state as it is, although the log goes on behind it")
+	f.StringVar(&s.output, "output", outputText, "text or json")
+	f.StringVar(&s.logLevel, "log-level", "warn", "debug, info, warn or error")
+	return cmd
+}
+
+// exportedJSON is what --output json prints; docs/migration.md lists the fields.
+type exportedJSON struct {
+	Snapshot string   `json:"snapshot"`
+	Zxid     string   `json:"zxid"`
+	Epoch    int64    `json:"epoch"`
+	Znodes   int64    `json:"znodes"`
+	Sessions int      `json:"sessions"`
+	Digest   string   `json:"digest"`
+	Seconds  float64  `json:"seconds"`
+	Notices  []string `json:"notices"`
+}
+
+// run exports and prints what was written.
+func (s *exportSettings) run(cmd *cobra.Command, args []string) (err error) {
+	logger, err := newLogger(s.logLevel, false)
+	if err != nil {
+		return usageError{err}
+	}
+	switch {
+	case s.to == "":
+		return usageError{errors.New("name the directory to write: --to DIR")}
+	case s.output != outputText && s.output != outputJSON:
+		return usageError{fmt.Errorf("--output %q: want text or json", s.output)}
+	}
+	config, err := s.config(args, logger)
+	if err != nil {
+		return usageError{err}
+	}
+	start := clock.Real().Now()
+	source, closeAll, err := s.open(config, logger)
+	if err != nil {
+		return statusError{err, exitSource}
+	}
+	defer func() { err = errors.Join(err, closeAll()) }()
+	found, err := s.write(source, zkdata.Compression(config.Storage.SnapshotCompression))
+	if err != nil {
+		if errors.Is(err, zkdata.ErrTarget) {
+			return statusError{err, exitTarget}
+		}
+		return err
+	}
+	found.Seconds = clock.Real().Since(start).Seconds()
+	return printExport(cmd.OutOrStdout(), s.output, found)
+}
+
+// config reads the configuration.
+func (s *exportSettings) config(args []string, logger *slog.Logger) (*conf.Config, error) {
+	flags, err := keyValues(s.set)
+	if err != nil {
+		return nil, err
+	}
+	if s.dataDir != "" {
+		flags["dataDir"], flags["dataLogDir"] = s.dataDir, s.dataDir
+	}
+	if s.compression != "" {
+		flags["snapshot.compression.method"] = s.compression
+	}
+	if len(args) == 0 && s.dataDir == "" {
+		return nil, errors.New("name a zoo.cfg, or --data-dir")
+	}
+	sources := conf.Sources{Environ: os.Environ(), Flags: flags, ReadFile: os.ReadFile}
+	if len(args) == 1 {
+		sources.Path = args[0]
+	}
+	return loadConfig(sources, logger)
+}
+
+// open opens the state of a server that does not run, if all of its log is in it.
+func (s *exportSettings) open(c *conf.Config, logger *slog.Logger) (source *storage.StateSource, done func() error,
+	err error,
+) {
+	if !storage.IsDataDir(vfs.Default, c.Storage.DataDir) {
+		return nil, nil, fmt.Errorf("%s holds no data of zkd: name its dataDir", c.Storage.DataDir)
+	}
+	dir, err := storage.OpenDataDir(storage.DataDirOptions{Dir: c.Storage.DataDir, LogDir: c.Storage.DataLogDir,
+		FS: vfs.Default, Logger: logger})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, dir.Close())
+		}
+	}()
+	log, err := storage.OpenRaftLog(storage.RaftLogOptions{Dir: dir.RaftLogDir(), FS: vfs.Default, Logger: logger})
+	if err != nil {
+		return nil, nil, err
+	}
+	last, installing := log.LastIndex(), quorum.Installing(log)
+	if err := log.Close(); err != nil {
+		return nil, nil, err
+	}
+	if installing {
+		return nil, nil, fmt.Errorf("%s was about to take over the state of another server: start zkd once, and stop it "+
+			"again", c.Storage.DataDir)
+	}
+	source, err = storage.OpenStateSource(vfs.Default, dir.StateDir())
+	if err != nil {
+		return nil, nil, err
+	}
+	if last > source.AppliedIndex() && !s.asIs {
+		return nil, nil, errors.Join(fmt.Errorf("the server did not stop cleanly: %d entries of its log are not in the "+
+			"state: start zkd once, stop it again by SIGTERM, or export the state without them by --as-is",
+			last-source.AppliedIndex()), source.Close())
+	}
+	return source, func() error { return errors.Join(source.Close(), dir.Close()) }, nil
+}
+
+// write writes the directory.
+func (s *exportSettings) write(source *storage.StateSource, c zkdata.Compression) (exportedJSON, error) {
+	bar := newProgressBar(os.Stderr, clock.Real())
+	defer bar.end()
+	path, err := zkdata.WriteDir(vfs.Default, s.to, source, zkdata.WriteOptions{
+		Compression: c,
+		Progress:    func(n int64) { bar.show(n, source.Znodes(), fmt.Sprintf("%d znodes", n)) },
+	})
+	if err != nil {
+		return exportedJSON{}, err
+	}
+	sessions, err := source.Sessions()
+	if err != nil {
+		return exportedJSON{}, err
+	}
+	own, err := source.OwnPasswords()
+	found := exportedJSON{
+		Snapshot: path, Zxid: hex(int64(source.Zxid())), Epoch: int64(uint64(source.Zxid()) >> 32),
+		Znodes: source.Znodes(), Sessions: len(sessions), Digest: fmt.Sprintf("%#x", source.Digest()), Notices: []string{},
+	}
+	if own > 0 {
+		found.Notices = append(found.Notices, fmt.Sprintf("%d sessions have passwords that ZooKeeper does not know: their "+
+			"clients get new sessions there", own))
+	}
+	return found, err
+}
+
+// printExport prints what was written.
+func printExport(out io.Writer, form string, found exportedJSON) error {
+	if form == outputJSON {
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(found)
+	}
+	_, err := fmt.Fprintf(out, `exported
+  snapshot      %s
+  zxid          %s (epoch %d)
+  digest        %s
+  znodes        %d
+  sessions      %d
+  took          %.1f s
+`, found.Snapshot, found.Zxid, found.Epoch, found.Digest, found.Znodes, found.Sessions, found.Seconds)
+	for _, notice := range found.Notices {
+		_, more := fmt.Fprintln(out, "  note          "+notice)
+		err = errors.Join(err, more)
+	}
+	return err
+}

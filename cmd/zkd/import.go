@@ -1,0 +1,264 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/spf13/cobra"
+
+	"zkd/conf"
+	"zkd/quorum/clock"
+	"zkd/storage"
+	"zkd/storage/zkdata"
+)
+
+// importSettings are the flags of zkd import.
+type importSettings struct {
+	set              []string
+	from, fromLog    string
+	dataDir, logDir  string
+	force            bool
+	output, logLevel string
+}
+
+// newImportCommand returns the command that brings over the data of an Apache ZooKeeper server.
+func newImportCommand() *cobra.Command {
+	s := &importSettings{}
+	cmd := &cobra.Command{
+		Use:   "import [zoo.cfg]",
+		Short: "Bring over the data of an Apache ZooKeeper server",
+		Long: `Read the data directory of an Apache ZooKeeper server (3.4 to 3.9), which must not run, into an empty zkd one.
+
+With a zoo.cfg alone the data is read from its dataDir and dataLogDir, and zkd's is put beside it: nothing of
+ZooKeeper's is changed. With --from another directory is read. Sessions with their passwords, ephemerals, ACLs,
+containers, TTL znodes and quotas come along, and zxids go on from there, so that clients keep their sessions.
+
+Of an ensemble, import the directory of the server with the highest zxid, into one server, and start that one first;
+the others are started empty and get the data from it (docs/migration.md).
+
+What is damaged, missing or does not fit its digest is refused, with the file and the offset, and nothing is left in
+the target. An import that was interrupted is begun anew by the next one.
+
+Exit status: 0 imported, 1 failed, 2 the command line or the configuration is wrong, 3 the data of the server is damaged
+or not whole, 4 the target cannot be used, for example because it holds data.`,
+		Example: `  zkd import /etc/zookeeper/zoo.cfg
+  zkd import --from /var/lib/zookeeper --from-log /var/log/zookeeper --data-dir /var/lib/zkd
+  zkd import zoo.cfg --output json`,
+		Args: usage(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
+			defer stop()
+			return s.run(ctx, cmd.OutOrStdout(), args)
+		},
+	}
+	f := cmd.Flags()
+	f.StringArrayVar(&s.set, "set", nil, "set a `key=value` of zoo.cfg; may be repeated")
+	f.StringVar(&s.from, "from", "", "dataDir of the ZooKeeper server; default: that of zoo.cfg")
+	f.StringVar(&s.fromLog, "from-log", "", "dataLogDir of the ZooKeeper server; default: --from, or that of zoo.cfg")
+	f.StringVar(&s.dataDir, "data-dir", "", "where zkd's data is to live (dataDir)")
+	f.StringVar(&s.logDir, "log-dir", "", "where zkd's log is to live (dataLogDir); default: --data-dir")
+	f.BoolVar(&s.force, "force", false, "import although the digest does not fit or transactions are missing")
+	f.StringVar(&s.output, "output", outputText, "text or json")
+	f.StringVar(&s.logLevel, "log-level", "warn", "debug, info, warn or error")
+	return cmd
+}
+
+// The values of --output.
+const (
+	outputText = "text"
+	outputJSON = "json"
+)
+
+// run imports and prints what was found.
+func (s *importSettings) run(ctx context.Context, out io.Writer, args []string) error {
+	logger, err := newLogger(s.logLevel, false)
+	if err != nil {
+		return usageError{err}
+	}
+	if s.output != outputText && s.output != outputJSON {
+		return usageError{fmt.Errorf("--output %q: want text or json", s.output)}
+	}
+	o, err := s.options(args, logger)
+	if err != nil {
+		return err
+	}
+	bar := newProgressBar(os.Stderr, clock.Real())
+	o.Progress = func(p storage.ImportProgress) {
+		bar.show(p.ReadBytes, p.TotalBytes, fmt.Sprintf("%d znodes, %d transactions", p.Znodes, p.Transactions))
+	}
+	start := clock.Real().Now()
+	report, err := storage.Import(ctx, o)
+	bar.end()
+	if err != nil {
+		return importError(err)
+	}
+	return printImport(out, s.output, report, clock.Real().Since(start))
+}
+
+// options returns what is to be imported where.
+func (s *importSettings) options(args []string, logger *slog.Logger) (o storage.ImportOptions, err error) {
+	flags, err := keyValues(s.set)
+	if err != nil {
+		return o, usageError{err}
+	}
+	if s.dataDir != "" {
+		flags["dataDir"] = s.dataDir
+		flags["dataLogDir"] = s.dataDir
+	}
+	if s.logDir != "" {
+		flags["dataLogDir"] = s.logDir
+	}
+	if len(args) == 0 && (s.from == "" || s.dataDir == "") {
+		return o, usageError{errors.New("name a zoo.cfg, or --from and --data-dir")}
+	}
+	sources := conf.Sources{Environ: os.Environ(), Flags: flags, ReadFile: os.ReadFile}
+	if len(args) == 1 {
+		sources.Path = args[0]
+	}
+	config, err := loadConfig(sources, logger)
+	if err != nil {
+		return o, usageError{err}
+	}
+	o = importOptions(config, logger)
+	o.Force = s.force
+	if len(args) == 1 && (s.dataDir != "" || s.logDir != "") && s.from == "" {
+		// The source is what the file says without these flags.
+		sources.Flags, _ = keyValues(s.set) // it was read above
+		plain, err := conf.Load(sources)
+		if err != nil {
+			return o, usageError{err}
+		}
+		o.From, o.FromLog = plain.Storage.DataDir, plain.Storage.DataLogDir
+	}
+	if s.from != "" {
+		o.From, o.FromLog = s.from, s.from
+	}
+	if s.fromLog != "" {
+		o.FromLog = s.fromLog
+	}
+	return o, nil
+}
+
+// importOptions returns the options of an import in place.
+func importOptions(c *conf.Config, logger *slog.Logger) storage.ImportOptions {
+	return storage.ImportOptions{
+		From: c.Storage.DataDir, FromLog: c.Storage.DataLogDir, TrustEmpty: c.Storage.TrustEmptySnapshot,
+		Target: storage.DataDirOptions{
+			Dir: c.Storage.DataDir, LogDir: c.Storage.DataLogDir, FS: vfs.Default, Logger: logger,
+		},
+	}
+}
+
+// The exit statuses of what imports and exports.
+const (
+	exitSource = 3 // the data that was to be read
+	exitTarget = 4 // the place where it was to be put
+)
+
+// importError gives an error its exit status.
+func importError(err error) error {
+	for _, source := range []error{zkdata.ErrDamaged, zkdata.ErrGap, zkdata.ErrNoData, storage.ErrDigest} {
+		if errors.Is(err, source) {
+			return statusError{err, exitSource}
+		}
+	}
+	if errors.Is(err, storage.ErrDataDir) {
+		return statusError{err, exitTarget}
+	}
+	return err
+}
+
+// importOnStart imports what dataDir holds of an Apache ZooKeeper server, if zkd.importOnStart says so.
+func importOnStart(ctx context.Context, c *conf.Config, logger *slog.Logger) error {
+	if !c.Storage.ImportOnStart || !storage.ImportPending(vfs.Default, c.Storage.DataDir) {
+		return nil
+	}
+	logger.Info("importing the data of an Apache ZooKeeper server", slog.String("path", c.Storage.DataDir))
+	report, err := storage.Import(ctx, importOptions(c, logger))
+	if err != nil {
+		return fmt.Errorf("zkd.importOnStart: %w", err)
+	}
+	for _, notice := range report.Notices {
+		logger.Warn("import", slog.String("notice", notice))
+	}
+	logger.Info("imported", slog.Int64("znodes", report.Znodes), slog.Int("sessions", report.Sessions),
+		slog.String("zxid", hex(int64(report.Zxid))), slog.Bool("verified", report.Verified))
+	return nil
+}
+
+// hex writes a zxid as ZooKeeper does.
+func hex(n int64) string { return fmt.Sprintf("%#x", uint64(n)) }
+
+// importedJSON is what --output json prints; docs/migration.md lists the fields.
+type importedJSON struct {
+	Snapshot     string   `json:"snapshot"`
+	SnapshotZxid string   `json:"snapshot_zxid"`
+	Zxid         string   `json:"zxid"`
+	Epoch        int64    `json:"epoch"`
+	Transactions int64    `json:"transactions"`
+	Znodes       int64    `json:"znodes"`
+	Ephemerals   int64    `json:"ephemerals"`
+	Sessions     int      `json:"sessions"`
+	Containers   int64    `json:"containers"`
+	TTLs         int64    `json:"ttl_znodes"`
+	Quotas       int      `json:"quotas"`
+	ACLs         int      `json:"acls"`
+	DataBytes    int64    `json:"data_bytes"`
+	Digest       string   `json:"digest"`
+	Verified     bool     `json:"digest_verified"`
+	VerifiedZxid string   `json:"digest_verified_zxid,omitempty"`
+	Seconds      float64  `json:"seconds"`
+	Notices      []string `json:"notices"`
+}
+
+// printImport prints what an import has found.
+func printImport(out io.Writer, form string, r *storage.ImportReport, took time.Duration) error {
+	if form == outputJSON {
+		j := importedJSON{
+			Snapshot: r.Snapshot, SnapshotZxid: hex(int64(r.SnapshotZxid)), Zxid: hex(int64(r.Zxid)), Epoch: r.Epoch,
+			Transactions: r.Transactions, Znodes: r.Znodes, Ephemerals: r.Ephemerals, Sessions: r.Sessions,
+			Containers: r.Containers, TTLs: r.TTLs, Quotas: r.Quotas, ACLs: r.ACLs, DataBytes: r.DataBytes,
+			Digest: fmt.Sprintf("%#x", r.Digest), Verified: r.Verified, Seconds: took.Seconds(),
+			Notices: append([]string{}, r.Notices...),
+		}
+		if r.Verified {
+			j.VerifiedZxid = hex(int64(r.VerifiedZxid))
+		}
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(j)
+	}
+	verified := "not verified"
+	if r.Verified {
+		verified = "verified at zxid " + hex(int64(r.VerifiedZxid))
+	}
+	snapshot := "none"
+	if r.Snapshot != "" {
+		snapshot = fmt.Sprintf("%s (zxid %#x)", r.Snapshot, int64(r.SnapshotZxid))
+	}
+	_, err := fmt.Fprintf(out, `imported
+  snapshot      %s
+  transactions  %d behind it
+  zxid          %#x (epoch %d)
+  digest        %#x, %s
+  znodes        %d, %d bytes of paths and data
+  sessions      %d, with %d ephemeral znodes
+  others        %d containers, %d TTL znodes, %d quotas, %d different ACLs
+  took          %.1f s
+`, snapshot, r.Transactions, int64(r.Zxid), r.Epoch, r.Digest, verified, r.Znodes, r.DataBytes, r.Sessions,
+		r.Ephemerals, r.Containers, r.TTLs, r.Quotas, r.ACLs, took.Seconds())
+	for _, notice := range r.Notices {
+		_, more := fmt.Fprintln(out, "  note          "+notice)
+		err = errors.Join(err, more)
+	}
+	return err
+}

@@ -1,0 +1,373 @@
+package storage
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"zkd/jute"
+	"zkd/storage/zkdata"
+)
+
+// An imported state counts as the effect of a log entry that never existed, as that of an empty server does: this one,
+// one behind the other's, so that a log that begins behind one cannot be taken for one that begins behind the other.
+// The raft log is left without a beginning, but with ImportedKey: who makes the log begin makes it begin behind this
+// entry then.
+const (
+	ImportedIndex = 2
+	ImportedTerm  = 1
+	// ImportedKey is the name among the raft log's blobs of the note of an import: version byte 1, then the zxid.
+	ImportedKey = "imported"
+)
+
+// importedVersion begins the note of an import.
+const importedVersion = 1
+
+// ErrDigest says that a tree is not the one that its digest was made of.
+var ErrDigest = errors.New("the digest of the tree does not fit")
+
+// ImportOptions says what to import where. From and Target are required.
+type ImportOptions struct {
+	// From and FromLog are dataDir and dataLogDir of the Apache ZooKeeper server, which must not run; FromLog may be "".
+	// They are only read. Target may be the same directories.
+	From, FromLog string
+	Target        DataDirOptions
+	// TrustEmpty imports logs without a snapshot (zookeeper.snapshot.trust.empty).
+	TrustEmpty bool
+	// Force imports although the digest does not fit or transactions are missing; the report says so.
+	Force bool
+	// Progress is told how far the import has come, now and then. It may be nil.
+	Progress func(ImportProgress)
+}
+
+// ImportProgress is how far an import has come.
+type ImportProgress struct {
+	ReadBytes, TotalBytes int64 // of the files
+	Znodes, Transactions  int64
+}
+
+// ImportReport is what an import has found.
+type ImportReport struct {
+	Snapshot     string // the file; "" if there was none
+	SnapshotZxid jute.Zxid
+	Zxid         jute.Zxid // of the last transaction
+	Epoch        int64     // of that zxid
+	Transactions int64     // replayed behind the snapshot
+	Znodes       int64     // the root included
+	Ephemerals   int64
+	Sessions     int
+	Containers   int64
+	TTLs         int64
+	Quotas       int
+	ACLs         int   // different ones in the snapshot
+	DataBytes    int64 // of paths and data
+	Digest       uint64
+	// Verified says that the digest was compared with one that the server had written, at VerifiedZxid, and fits.
+	Verified     bool
+	VerifiedZxid jute.Zxid
+	Notices      []string
+}
+
+// ImportPending tells whether dir holds the data of an Apache ZooKeeper server that was not imported, or not to its
+// end.
+func ImportPending(fs vfs.FS, dir string) bool {
+	if !zkdata.Holds(fs, dir) {
+		return false
+	}
+	_, err := fs.Stat(fs.PathJoin(dir, dataDirFormatName))
+	_, marked := fs.Stat(fs.PathJoin(dir, dataDirImportName))
+	return err != nil || marked == nil
+}
+
+// Import brings the data of an Apache ZooKeeper server into an empty data directory: the newest snapshot that was
+// written to its end, and all transactions behind it. It fails with zkdata.ErrDamaged, zkdata.ErrGap or ErrDigest, and
+// with ErrDataDir if the target cannot be used; then nothing is left in the target. A crash leaves a mark there by which
+// OpenDataDir refuses the directory; the next Import begins anew.
+//
+// Memory does not depend on the number of znodes, but for the sessions and the different ACLs.
+func Import(ctx context.Context, o ImportOptions) (*ImportReport, error) {
+	o.Target.importing = true
+	source, err := zkdata.Open(o.Target.FS, o.From, o.FromLog)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := OpenDataDir(o.Target)
+	if err != nil {
+		return nil, err
+	}
+	run := &importRun{ctx: ctx, o: &o, source: source, dir: dir}
+	err = run.build()
+	if err == nil {
+		err = dir.endImport()
+	} else {
+		err = errors.Join(err, dir.abandonImport())
+	}
+	if err = errors.Join(err, dir.Close()); err != nil {
+		return nil, err
+	}
+	return &run.report, nil
+}
+
+// importRun is one import.
+type importRun struct {
+	ctx    context.Context //nolint:containedctx // it lives as long as the call of Import
+	o      *ImportOptions
+	source *zkdata.Dir
+	dir    *DataDir
+	im     *importer
+	report ImportReport
+	told   ImportProgress
+
+	fuzzyUntil jute.Zxid      // the snapshot may hold parts of transactions up to there
+	expected   *zkdata.Digest // of the snapshot, not compared yet
+	differs    *zkdata.Digest // the first one that did not fit
+	lastFits   bool           // the digest that was compared last fits
+}
+
+// Options of the machine while it is filled: larger flushes, which make fewer tables.
+const (
+	importMemTableBytes = 8 << 20
+	importFlushBytes    = 16 << 20
+)
+
+// build fills the stores of the target.
+func (r *importRun) build() (err error) {
+	log, err := OpenRaftLog(RaftLogOptions{Dir: r.dir.RaftLogDir(), FS: r.dir.opts.FS, Logger: r.dir.opts.Logger})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	m, err := OpenMachine(MachineOptions{Dir: r.dir.StateDir(), FS: r.dir.opts.FS, Logger: r.dir.opts.Logger,
+		MemTableBytes: importMemTableBytes, FlushBytes: importFlushBytes, FlushRequests: math.MaxInt / unflushedFactor})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	r.im = newImporter(m)
+	if err := r.fill(); err != nil {
+		return err
+	}
+	note := binary.BigEndian.AppendUint64([]byte{importedVersion}, uint64(r.report.Zxid))
+	return log.SetMeta(ImportedKey, note)
+}
+
+// fill reads the source into the machine.
+func (r *importRun) fill() error {
+	snapshot, found, err := r.source.Newest()
+	if err != nil {
+		return err
+	}
+	if !found && !r.o.TrustEmpty {
+		return fmt.Errorf("%w: %s holds transaction logs and no whole snapshot: restore the newest snapshot, or, if "+
+			"there never was one, set snapshot.trust.empty=true", zkdata.ErrNoData, r.source.SnapshotDir)
+	}
+	r.told.TotalBytes = snapshot.Size
+	for _, f := range r.source.LogsFrom(snapshot.Zxid) {
+		r.told.TotalBytes += f.Size
+	}
+	if found {
+		if err := r.readSnapshot(snapshot); err != nil {
+			return err
+		}
+	}
+	if err := r.replay(snapshot.Zxid); err != nil {
+		return err
+	}
+	if err := r.verify(); err != nil {
+		return err
+	}
+	orphans, err := r.im.finish()
+	if err != nil {
+		return err
+	}
+	if orphans > 0 {
+		r.notice("%d ephemeral znodes of sessions that are gone were removed", orphans)
+	}
+	return r.count()
+}
+
+// notice adds to what an operator should know.
+func (r *importRun) notice(format string, args ...any) {
+	r.report.Notices = append(r.report.Notices, fmt.Sprintf(format, args...))
+}
+
+// progressEvery is how many znodes or transactions lie between two calls of Progress.
+const progressEvery = 1024
+
+// step tells the progress now and then, and ends the import if its context has ended.
+func (r *importRun) step(n int64) error {
+	if n%progressEvery != 0 {
+		return nil
+	}
+	if r.o.Progress != nil {
+		r.o.Progress(r.told)
+	}
+	return r.ctx.Err()
+}
+
+// countedReader counts what was read of a file.
+type countedReader struct {
+	r io.Reader
+	n *int64
+}
+
+// Read implements io.Reader.
+func (c countedReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	*c.n += int64(n)
+	return n, err
+}
+
+// readSnapshot reads sessions and znodes.
+func (r *importRun) readSnapshot(f zkdata.File) error {
+	file, err := r.dir.opts.FS.Open(f.Path, vfs.SequentialReadsOption)
+	if err != nil {
+		return fmt.Errorf("open snapshot: %w", err)
+	}
+	defer file.Close() //nolint:errcheck // opened for reading only
+	s, err := zkdata.ReadSnapshot(countedReader{file, &r.told.ReadBytes}, f.Path)
+	if err != nil {
+		return err
+	}
+	for _, session := range s.Sessions() {
+		r.im.session(session.ID, session.TimeoutMillis)
+	}
+	for {
+		n, ok, err := s.Next()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		r.im.add(n)
+		r.told.Znodes++
+		if err := errors.Join(r.im.settled(), r.step(r.told.Znodes)); err != nil {
+			return fmt.Errorf("import %s: %w", f.Path, err)
+		}
+	}
+	r.im.t.pos.zxid = f.Zxid
+	r.report.Snapshot, r.report.SnapshotZxid, r.report.ACLs = f.Path, f.Zxid, s.ACLs()
+	r.fuzzyUntil = f.Zxid
+	if last, ok := s.LastZxid(); ok {
+		r.fuzzyUntil = max(r.fuzzyUntil, last)
+	}
+	// A digest of before the snapshot began is of the last transaction before an election.
+	if d := s.Digest(); d != nil && d.Zxid >= f.Zxid {
+		r.fuzzyUntil, r.expected = max(r.fuzzyUntil, d.Zxid), d
+		r.compare(f.Zxid, d)
+	}
+	return nil
+}
+
+// replay applies the transactions behind from.
+func (r *importRun) replay(from jute.Zxid) error {
+	logs := r.source.Replay(from, zkdata.ReplayOptions{
+		AcceptGaps: r.o.Force, Read: func(n int64) { r.told.ReadBytes += n },
+	})
+	defer logs.Close() //nolint:errcheck // opened for reading only
+	for {
+		x, ok, err := logs.Next()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		r.im.replay(x)
+		r.told.Transactions++
+		if r.expected != nil {
+			r.compare(x.Zxid, r.expected)
+		} else if x.Digest != nil && x.Zxid >= r.fuzzyUntil {
+			r.compare(x.Zxid, x.Digest)
+		}
+		if err := errors.Join(r.im.settled(), r.step(r.told.Transactions)); err != nil {
+			return fmt.Errorf("import transaction %#x: %w", int64(x.Zxid), err)
+		}
+	}
+	r.report.Notices = append(append(r.report.Notices, r.source.Notices...), logs.Notices...)
+	if r.o.Progress != nil {
+		r.o.Progress(r.told)
+	}
+	if logs.Last >= r.fuzzyUntil {
+		return nil
+	}
+	if !r.o.Force {
+		return fmt.Errorf("%w: the snapshot was written while transactions up to %#x were applied, and the logs end at "+
+			"%#x: add the logs to %s, or name their directory", zkdata.ErrGap, int64(r.fuzzyUntil), int64(logs.Last),
+			r.source.LogDir)
+	}
+	r.notice("transactions are missing between %#x and %#x", int64(logs.Last), int64(r.fuzzyUntil))
+	return nil
+}
+
+// compare compares the tree with a digest if it is of the transaction zxid, the last one applied.
+func (r *importRun) compare(zxid jute.Zxid, d *zkdata.Digest) {
+	if zxid < d.Zxid {
+		return
+	}
+	if d == r.expected {
+		r.expected = nil
+	}
+	if zxid != d.Zxid || d.Version != zkdata.DigestVersion {
+		return
+	}
+	r.lastFits = d.Sum == r.im.digest
+	r.report.VerifiedZxid = zxid
+	if !r.lastFits && r.differs == nil {
+		found := *d
+		r.differs = &found
+	}
+}
+
+// verify decides what the comparisons mean. One that fits makes up for one before it that did not: the sum is over the
+// whole tree, and what ZooKeeper's leader writes down beforehand is sometimes wrong.
+func (r *importRun) verify() error {
+	r.report.Verified = r.lastFits
+	if r.lastFits {
+		r.report.Digest = r.im.digest
+		return nil
+	}
+	if r.differs == nil {
+		r.notice("no digest was there to compare the tree with: ZooKeeper writes one since 3.6")
+		return nil
+	}
+	if !r.o.Force {
+		return fmt.Errorf("%w: from transaction %#x on it is %#x in %s, and another one was computed from the files: "+
+			"import the directory of another server, or the same one by force", ErrDigest, int64(r.differs.Zxid),
+			r.differs.Sum, r.source.LogDir)
+	}
+	r.notice("the digest of the tree does not fit from transaction %#x on", int64(r.differs.Zxid))
+	return nil
+}
+
+// count fills the report.
+func (r *importRun) count() error {
+	m, report := r.im.m, &r.report
+	pos := m.mu.pos
+	report.Zxid, report.Epoch, report.Transactions = pos.zxid, int64(uint64(pos.zxid)>>32), r.im.txns
+	report.Znodes, report.Ephemerals, report.DataBytes = pos.nodes, pos.ephemerals, pos.dataBytes
+	report.Digest, report.Sessions, report.Quotas = pos.digest, len(m.mu.sessions), len(m.mu.quotas)
+	if pos.digest != r.im.digest {
+		return fmt.Errorf("%w: %#x was counted on the way and %#x at the end: report this", ErrDigest, r.im.digest,
+			pos.digest)
+	}
+	// Those with children are candidates for nothing and not listed: all headers are read over.
+	return m.store.scan([]byte{kindNode}, func(key, value []byte) (bool, error) {
+		if len(value) < headerFixedBytes {
+			return false, fmt.Errorf("%w: header of %q", errDamaged, pathOfNodeKey(nil, key))
+		}
+		switch ownerKind(jute.SessionID(binary.BigEndian.Uint64(value[54:]))) {
+		case ownerContainer:
+			report.Containers++
+		case ownerTTL:
+			report.TTLs++
+		}
+		return true, nil
+	})
+}

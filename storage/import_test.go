@@ -1,0 +1,324 @@
+package storage
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/adler32"
+	"hash/crc32"
+	"log/slog"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
+
+	"zkd/jute"
+	"zkd/storage/zkdata"
+)
+
+// goldenVersions are the servers that have written testdata/zookeeper (compat-tests/migration.TestGolden).
+var goldenVersions = []string{"3.9", "3.8", "3.5"}
+
+// goldenFS returns a file system in memory with the directory of a version at /old.
+func goldenFS(t testing.TB, version string) *vfs.MemFS {
+	t.Helper()
+	fs := vfs.NewMem()
+	from := filepath.Join("testdata", "zookeeper", version)
+	if ok, err := vfs.Clone(vfs.Default, fs, from, "/old"); err != nil || !ok {
+		t.Fatalf("copy %s: %v, %v", from, ok, err)
+	}
+	return fs
+}
+
+// importOptions returns the options of an import from /old to /new.
+func importOptions(fs vfs.FS) ImportOptions {
+	return ImportOptions{From: "/old", Target: DataDirOptions{Dir: "/new", FS: fs, Logger: slog.New(slog.DiscardHandler)}}
+}
+
+// imported opens what an import has made.
+func imported(t testing.TB, fs vfs.FS) *Machine {
+	t.Helper()
+	dir, err := OpenDataDir(DataDirOptions{Dir: "/new", FS: fs, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := OpenMachine(MachineOptions{Dir: dir.StateDir(), FS: fs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(m.Close(), dir.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+// walkLines returns the lines that compat-tests/migration keeps of a walk.
+func walkLines(t testing.TB, m *Machine) []string {
+	t.Helper()
+	v := m.View()
+	defer v.Close()
+	var lines []string
+	var visit func(p string)
+	visit = func(p string) {
+		n, ok := v.Get(p)
+		if !ok {
+			t.Fatalf("%q is gone", p)
+		}
+		var list []string
+		for _, a := range n.ACL() {
+			list = append(list, fmt.Sprintf("%d:%s:%s", a.Perms, a.ID.Scheme, a.ID.ID))
+		}
+		s := n.Stat()
+		lines = append(lines, fmt.Sprintf("%q %x %x %x %d %d %d %d %d %x %d %d %s %08x", p, int64(s.Czxid), int64(s.Mzxid),
+			int64(s.Pzxid), s.Ctime, s.Mtime, s.Version, s.Cversion, s.Aversion, uint64(s.EphemeralOwner), s.DataLength,
+			s.NumChildren, strings.Join(list, ","), crc32.ChecksumIEEE(n.Data())))
+		children, _ := v.Children(p, nil)
+		for _, c := range children {
+			visit(path.Join(p, c))
+		}
+	}
+	visit("/")
+	return lines
+}
+
+// goldenWalk returns the walk over the server that has written the directory.
+func goldenWalk(t *testing.T, version string) []string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "zookeeper", version, "walk.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+}
+
+// TestImportGolden imports what real servers have written, and compares with what they have answered.
+func TestImportGolden(t *testing.T) {
+	for _, version := range goldenVersions {
+		t.Run(version, func(t *testing.T) {
+			fs := goldenFS(t, version)
+			report, err := Import(context.Background(), importOptions(fs))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := goldenWalk(t, version)
+			if report.Znodes != int64(len(want)) || report.Sessions == 0 || report.Ephemerals == 0 ||
+				report.Containers != 1 || report.TTLs != 2 || report.Quotas != 1 || report.Verified != (version != "3.5") ||
+				report.Transactions == 0 || !strings.Contains(strings.Join(report.Notices, "\n"), "torn") {
+				t.Errorf("report %+v, %d znodes in the walk", report, len(want))
+			}
+			m := imported(t, fs)
+			if diff := cmp.Diff(want, walkLines(t, m)); diff != "" {
+				t.Errorf("the server -, the import +\n%s", diff)
+			}
+			checkStore(t, m)
+			checkCounters(t, m)
+			if m.LastZxid() != report.Zxid || m.AppliedIndex() != ImportedIndex {
+				t.Errorf("zxid %#x, entry %d; report %+v", int64(m.LastZxid()), m.AppliedIndex(), report)
+			}
+		})
+	}
+}
+
+// checkCounters compares the position with what the store holds.
+func checkCounters(t *testing.T, m *Machine) {
+	t.Helper()
+	want := position{index: m.mu.pos.index, term: m.mu.pos.term, zxid: m.mu.pos.zxid}
+	children := map[string]int32{}
+	var all []*znode
+	if err := m.store.scan([]byte{kindNode}, func(key, value []byte) (bool, error) {
+		n, err := decodeHeader(string(pathOfNodeKey(nil, key)), value)
+		if err != nil {
+			return false, err
+		}
+		all = append(all, n)
+		want.nodes++
+		want.dataBytes += int64(len(n.path)) + int64(n.dataLen)
+		want.digest += n.digest(new([digestStatBytes]byte))
+		if sessionOwner(n) != 0 {
+			want.ephemerals++
+			if m.mu.sessions[n.owner] == nil {
+				t.Errorf("%s belongs to session %#x, which is gone", n.path, uint64(n.owner))
+			}
+		}
+		if n.path != rootPath {
+			parent := parentOf(n.path)
+			if parent == "" {
+				parent = rootPath
+			}
+			children[parent]++
+		}
+		return true, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range all {
+		if n.children != children[n.path] {
+			t.Errorf("%s says it has %d children, and has %d", n.path, n.children, children[n.path])
+		}
+		delete(children, n.path)
+	}
+	if len(children) > 0 {
+		t.Errorf("znodes without their parents: %v", children)
+	}
+	if want != m.mu.pos {
+		t.Errorf("position %+v, want %+v", m.mu.pos, want)
+	}
+}
+
+// TestImportedStateGoesOn applies entries to what was imported: sessions have their old passwords, sequences and
+// quotas go on.
+func TestImportedStateGoesOn(t *testing.T) {
+	fs := goldenFS(t, "3.9")
+	report, err := Import(context.Background(), importOptions(fs))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := imported(t, fs)
+	v := m.View()
+	stats, _ := v.Get("/zookeeper/quota/app/zookeeper_stats")
+	before := parseStatsTrack(stats.Data())
+	var id jute.SessionID
+	v.Ephemerals(func(owner jute.SessionID, p string) {
+		if p == "/app/live/e" {
+			id = owner
+		}
+	})
+	session, ok := v.Session(id)
+	v.Close()
+	if !ok || session.Passwd != zkdata.Passwd(id) || session.TimeoutMillis != 30000 {
+		t.Fatalf("session %#x: %+v", uint64(id), session)
+	}
+	again := &Proposal{Op: OpReattachSession, Session: id,
+		Body: (&SessionTxn{TimeoutMillis: 4000, Passwd: zkdata.Passwd(id), Owner: 1}).Append(nil)}
+	create := createProposal("/app/new-", []byte("123"), 2)
+	create.Session, create.Server = id, 1
+	b := AppendProposal(AppendProposal(AppendEntryHeader(nil, 1, 1), again), create)
+	if err := m.Apply(ImportedIndex+1, 2, b, discard{}); err != nil {
+		t.Fatal(err)
+	}
+	v = m.View()
+	defer v.Close()
+	stats, _ = v.Get("/zookeeper/quota/app/zookeeper_stats")
+	after := parseStatsTrack(stats.Data())
+	if after.count != before.count+1 || after.bytes != before.bytes+3 {
+		t.Errorf("the quota counts %+v, before %+v", after, before)
+	}
+	if m.LastZxid() != report.Zxid+1 {
+		t.Errorf("zxid %#x behind %#x", int64(m.LastZxid()), int64(report.Zxid))
+	}
+	children, _ := v.Children("/app", nil)
+	if !slices.ContainsFunc(children, func(name string) bool { return strings.HasPrefix(name, "new-00000000") }) {
+		t.Errorf("no sequential znode among %q", children)
+	}
+}
+
+// TestExportGolden exports what was imported and imports that: nothing is lost either way.
+func TestExportGolden(t *testing.T) {
+	for _, compression := range []zkdata.Compression{zkdata.Plain, zkdata.Gzip, zkdata.Snappy} {
+		fs := goldenFS(t, "3.8")
+		first, err := Import(context.Background(), importOptions(fs))
+		if err != nil {
+			t.Fatal(err)
+		}
+		source, err := OpenStateSource(fs, "/new/state")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := zkdata.WriteDir(fs, "/back", source, zkdata.WriteOptions{Compression: compression}); err != nil {
+			t.Fatal(err)
+		}
+		if own, err := source.OwnPasswords(); own != 0 || err != nil {
+			t.Errorf("%d passwords of our own, %v", own, err)
+		}
+		if err := source.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := zkdata.WriteDir(fs, "/back", source, zkdata.WriteOptions{}); !errors.Is(err, zkdata.ErrTarget) {
+			t.Errorf("into a directory with data: %v", err)
+		}
+		if err := fs.RemoveAll("/new"); err != nil {
+			t.Fatal(err)
+		}
+		o := importOptions(fs)
+		o.From = "/back"
+		second, err := Import(context.Background(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !second.Verified || second.Digest != first.Digest || second.Zxid != first.Zxid ||
+			second.Sessions != first.Sessions || second.Znodes != first.Znodes || second.Transactions != 0 {
+			t.Errorf("first %+v\nthen %+v", first, second)
+		}
+		if diff := cmp.Diff(goldenWalk(t, "3.8"), walkLines(t, imported(t, fs))); diff != "" {
+			t.Errorf("the server -, the import of the export +\n%s", diff)
+		}
+	}
+}
+
+// appendTo writes to the end of a file.
+func appendTo(t *testing.T, fs vfs.FS, path string, more []byte) {
+	t.Helper()
+	rewrite(t, fs, path, func(b []byte) []byte { return append(b, more...) })
+}
+
+// rewrite changes the content of a file.
+func rewrite(t *testing.T, fs vfs.FS, path string, f func([]byte) []byte) {
+	t.Helper()
+	file, err := fs.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := file.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, info.Size())
+	if _, err := file.ReadAt(b, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeFile(fs, path, string(f(b))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// record returns a log's record of a setData of /app.
+func record(zxid jute.Zxid, data string) []byte {
+	var b []byte
+	b = jute.AppendLong(b, 1)
+	b = jute.AppendInt(b, 1)
+	b = jute.AppendLong(b, int64(zxid))
+	b = jute.AppendLong(b, 5)
+	b = jute.AppendInt(b, int32(jute.OpSetData))
+	b = jute.AppendString(b, "/app")
+	b = jute.AppendBuffer(b, []byte(data))
+	b = jute.AppendInt(b, 1)
+	framed := jute.AppendLong(nil, int64(adler32.Checksum(b)))
+	framed = jute.AppendInt(framed, int32(len(b)))
+	return append(append(framed, b...), 'B')
+}
+
+// ImportNote returns the zxid that the raft log says was imported.
+func importNote(t *testing.T, fs vfs.FS) jute.Zxid {
+	t.Helper()
+	log, err := OpenRaftLog(RaftLogOptions{Dir: "/new/raftlog", FS: fs, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close() //nolint:errcheck // read only
+	note, ok := log.Meta(ImportedKey)
+	if !ok || len(note) != 9 {
+		t.Fatalf("the raft log's note of the import is %x", note)
+	}
+	return jute.Zxid(binary.BigEndian.Uint64(note[1:]))
+}
