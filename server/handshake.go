@@ -58,7 +58,11 @@ func (c *conn) connect(req *jute.ConnectRequest) error {
 	p := c.enter()
 	if p == phaseDown {
 		s.metrics.notServing.Add(1)
-		s.bad.warn("turned a client away: this server has no leader, or has not caught up with it yet",
+		why := "turned a client away: this server has no leader, or has not caught up with it yet"
+		if s.opts.IdleLeader && s.available.leading.Load() {
+			why = "turned a client away: this server leads and leaves clients to the others (leaderServes=no)"
+		}
+		s.bad.warn(why,
 			slog.String("peer", c.remote.String()))
 		return errClose
 	}

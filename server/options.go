@@ -55,6 +55,7 @@ type Options struct {
 	// are over long before. What is read meanwhile is as old as what a follower of ZooKeeper shows that its leader does
 	// not reach, up to syncLimit ticks.
 	LeaderGrace       time.Duration
+	IdleLeader        bool // leaderServes=no: while this server leads its group it turns clients away
 	ReadOnlyMode      bool // readonlymode.enabled: without a leader, serve reads to clients that can do with them
 	LinearizableReads bool // every read waits for what was committed when it came; not in read-only mode
 	// LocalSessions is localSessionsEnabled: new sessions are known to this server alone, and
@@ -111,8 +112,8 @@ func (o *Options) setDefaults() {
 	if o.HandshakeTimeout == 0 {
 		o.HandshakeTimeout = 10 * time.Second
 	}
-	if o.Ensemble == nil { // as in ZooKeeper, both are for members
-		o.ReadOnlyMode, o.LocalSessions = false, false
+	if o.Ensemble == nil { // as in ZooKeeper, they are for members
+		o.ReadOnlyMode, o.LocalSessions, o.IdleLeader = false, false, false
 	}
 	if o.LeaderGrace == 0 {
 		o.LeaderGrace = max(2*time.Second, o.TickTime)

@@ -222,6 +222,7 @@ func (i *instance) serverOptions() (server.Options, error) {
 	if c.Ensemble.Distributed {
 		o.Ensemble = &server.Ensemble{Observer: c.Ensemble.Observer && !c.Tree.Reconfig, Members: i.members}
 		o.LeaderGrace, o.ReadOnlyMode = c.Ensemble.LeaderGrace, c.Client.ReadOnlyMode
+		o.IdleLeader = !c.Client.LeaderServes
 		o.LocalSessions, o.LocalSessionsUpgrading = c.Client.LocalSessions, c.Client.LocalSessionsUpgrading
 	}
 	return o, nil
