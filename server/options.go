@@ -45,6 +45,8 @@ type Options struct {
 	MaxUnreadBytes          int           // output that a client may leave unread before it is cut off
 	Limits                  Limits
 	Conf                    fourletter.Configuration
+	// ClientPort is where clients connect now, for conf, after a reconfig has moved it; any goroutine. nil: as Conf says.
+	ClientPort func() int
 	Environment             func() []fourletter.Setting
 	DirSizes                func() fourletter.DirSizes
 	OpenFiles, MaxOpenFiles func() int64
@@ -97,7 +99,7 @@ type SessionThrottle struct {
 	DecreaseRatio float64       // connection_throttle_decrease_ratio: part of the bucket; missing more, no decrease
 	Weighted      bool          // connection_throttle_weight_enabled: else every session takes one token
 	GlobalWeight  int           // connection_throttle_global_session_weight: of a new session
-	LocalWeight   int           // connection_throttle_local_session_weight: the least of the others; none are local
+	LocalWeight   int           // connection_throttle_local_session_weight; the others are no less
 	RenewWeight   int           // connection_throttle_renew_session_weight: of a session that comes back
 }
 

@@ -56,7 +56,7 @@ func New(o Options) *Server {
 	s.underWay.init(o.Limits.Outstanding)
 	s.underWay.gate = newThrottle(o.Limits.Requests, &s.underWay, o.Clock)
 	s.frames.init(&o)
-	s.newcomers = newBucket(o.Limits.Sessions, o.Random, s.elapsed())
+	s.newcomers = newBucket(o.Limits.Sessions, o.LocalSessions, o.Random, s.elapsed())
 	s.connections.init(o.MaxConnectionsPerIP, o.MaxConnections)
 	s.sessions.init()
 	s.locals.init(s)

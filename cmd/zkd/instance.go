@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -36,8 +37,11 @@ type instance struct {
 	peers   *peers // nil if this server is alone
 	node    *quorum.Node
 	client  *movable
-	moves   chan string   // where the port for clients is to be; the last counts
-	done    chan struct{} // closed when run has returned
+	moves   chan string      // where the port for clients is to be; the last counts
+	wanted  string           // the last of moves; owned by run
+	retry   <-chan time.Time // when it is tried again, nil: not; owned by run
+	port    atomic.Int64     // where clients connect since it has moved, else 0
+	done    chan struct{}    // closed when run has returned
 }
 
 // serve runs a server until ctx ends or it fails.
@@ -72,7 +76,10 @@ func (i *instance) run(ctx context.Context) error {
 				return end.err
 			}
 		case addr := <-i.moves:
-			i.moveClients(ctx, addr, ended)
+			i.wanted, i.retry = addr, nil
+			i.moveClients(ctx, ended)
+		case <-i.retry:
+			i.moveClients(ctx, ended)
 		case err := <-i.fatal:
 			return fmt.Errorf("the server cannot go on: %w", err)
 		}
@@ -214,7 +221,7 @@ func (i *instance) serverOptions() (server.Options, error) {
 		MaxConnectionsPerIP: c.Client.MaxPerIP, MaxConnections: c.Client.MaxTotal, KeepAlive: c.Client.KeepAlive,
 		Limits: limits(c.Limits), ReconfigEnabled: c.Tree.Reconfig, ContainerCheck: c.Tree.ContainerCheck,
 		ContainerMaxPerMinute: c.Tree.ContainerMaxPerMinute, ContainerMaxNeverUsed: c.Tree.ContainerMaxNeverUsed,
-		Conf: i.shownConfiguration(), Environment: environment(c), DirSizes: i.dirSizes,
+		Conf: i.shownConfiguration(), ClientPort: i.clientPort, Environment: environment(c), DirSizes: i.dirSizes,
 		OpenFiles: openFiles, MaxOpenFiles: maxOpenFiles,
 		Status:            func() quorum.Status { return i.node.Status() },
 		LinearizableReads: c.Client.LinearizableReads,
