@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"zkd/storage"
+	"zkd/storage/crashfs"
 )
 
 // ledger counts what each client was told, and checks that it is told in order.
@@ -78,7 +79,7 @@ func TestCrashLosesNothingAcknowledged(t *testing.T) {
 		rounds = 40
 	}
 	random := rand.New(rand.NewPCG(uint64(rounds), 7))
-	fs, m := vfs.NewCrashableMem(), &fakeMachine{keep: true}
+	fs, m := crashfs.New(), &fakeMachine{keep: true}
 	acks := &ledger{acked: map[uint32]uint32{}}
 	for round := range uint32(rounds) {
 		o := testOptions(openLog(t, fs, "log"), m)
@@ -100,7 +101,7 @@ func TestCrashLosesNothingAcknowledged(t *testing.T) {
 		}
 		awaitApplied(t, m, uint64(random.IntN(40)))
 		known := acks.snapshot()
-		var left *vfs.MemFS
+		var left *crashfs.FS
 		var machine *fakeMachine
 		m.whole(func() {
 			left = fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: random.IntN(101), RNG: random})
@@ -124,7 +125,7 @@ func awaitApplied(t *testing.T, m *fakeMachine, entries uint64) {
 func TestFirstStartSurvivesACrashAtEveryPoint(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for point := int32(0); ; point++ {
-		fs := vfs.NewCrashableMem()
+		fs := crashfs.New()
 		var operations atomic.Int32
 		acked, opened := firstStart(t, errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
 			if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && operations.Add(1) > point {
@@ -188,7 +189,7 @@ func firstStart(t *testing.T, fs vfs.FS) (acked uint32, opened bool) {
 func TestFailedSyncIsFinal(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	for round := range 20 {
-		fs, m := vfs.NewCrashableMem(), &fakeMachine{keep: true}
+		fs, m := crashfs.New(), &fakeMachine{keep: true}
 		var armed atomic.Int32
 		failing := errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
 			isSync := op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData ||

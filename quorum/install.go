@@ -221,7 +221,7 @@ func (l *loop) install(m *raftpb.Message) {
 	l.history = nil
 	l.setMember(in.member)
 	l.knowMembers()
-	l.rejoin.empty = false
+	l.rejoin.empty, l.rejoin.fresh = false, false
 	l.handToAppend(m, in)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"zkd/jute"
 	"zkd/storage"
+	"zkd/storage/crashfs"
 )
 
 // openMachine opens the real state machine on fs, with flushes so frequent that a crash finds it in all its states.
@@ -111,7 +112,7 @@ func TestRealMachineSurvivesCrashes(t *testing.T) {
 		rounds = 5
 	}
 	random := rand.New(rand.NewPCG(11, 12))
-	fs := vfs.NewCrashableMem()
+	fs := crashfs.New()
 	list := &createdList{}
 	for round := range rounds {
 		m := openMachine(t, fs)

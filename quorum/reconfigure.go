@@ -177,20 +177,6 @@ func (l *loop) mayReach(c *ensemble.Config) bool {
 	return reached >= c.Voters()/2+1
 }
 
-// blank tells whether m asks for a vote that this member, which waits for a snapshot, must not give: others know that
-// it was a member before, so it may have voted, and acknowledged, what it has forgotten.
-func (l *loop) blank(m *raftpb.Message) bool {
-	if !l.member.empty() || m.GetType() != raftpb.MsgVote && m.GetType() != raftpb.MsgPreVote {
-		return false
-	}
-	for _, known := range l.rejoin.heard { // order: any of them
-		if known != 0 && known != l.rejoin.incarnation {
-			return true
-		}
-	}
-	return false
-}
-
 // Knows tells whether this member has met a member with that id, which did not leave the group since. Any goroutine may
 // call it.
 func (n *Node) Knows(id uint64) bool {

@@ -23,6 +23,10 @@ import (
 // is a member like any new one: all that its earlier self has acknowledged is with a majority that holds the removal,
 // too. So it takes part when it is told that the very incarnation it is was taken in again, whatever others still know.
 // A group of two has no quorum for that and needs none: the other voter has everything that was ever committed.
+//
+// A member with an empty log that is no voter by what it was told at its start, because it joins, or was an observer
+// once, may have been given a vote since. It cannot tell whether it is new. So it listens to nobody who has not said
+// first what incarnation of it he knows, and is mute like a founder when one of them knows another one.
 
 // The names of these blobs in the log.
 const (
@@ -80,6 +84,7 @@ type rejoin struct {
 	met         map[uint64]uint64  // the others', as they said last
 	heard       map[uint64]uint64  // what the others know of this one
 	empty       bool               // this member is a voter of a group of three or more, with a log without entries
+	fresh       bool               // this member has no vote that it knows of, and its log is without entries
 	owed        map[uint64]bool    // who could not be sent a hello; true: an answer is wanted
 	mute        map[uint64]bool    // the others that said that they keep out because of what others know of them
 	out         map[uint64]outcast // members that were removed to be added again
@@ -97,7 +102,9 @@ func openRejoin(log *storage.RaftLog, random *rand.Rand, m *membership, id uint6
 	r := rejoin{known: map[uint64]uint64{}, met: map[uint64]uint64{}, heard: map[uint64]uint64{},
 		owed: map[uint64]bool{}, mute: map[uint64]bool{}, out: map[uint64]outcast{},
 		admitted: map[uint64]uint64{}}
-	r.empty = len(m.voters()) > 2 && m.votes(id) && log.LastIndex() <= bootstrapIndex
+	if log.LastIndex() <= bootstrapIndex {
+		r.empty, r.fresh = len(m.voters()) > 2 && m.votes(id), !m.votes(id)
+	}
 	if blob, ok := log.Meta(peersKey); ok {
 		if len(blob) == 0 || blob[0] != stateVersion || len(blob)%16 != 1 {
 			return r, fmt.Errorf("peers %x in the raft log are not of format %d: run a newer zkd", blob, stateVersion)
@@ -175,7 +182,7 @@ func (l *loop) muted() bool {
 func (l *loop) forgetful() bool {
 	r := &l.rejoin
 	if !r.empty {
-		return false
+		return l.anotherKnown()
 	}
 	agree := 1
 	for _, id := range l.member.voters() {
@@ -186,13 +193,27 @@ func (l *loop) forgetful() bool {
 	return l.anotherKnown() || agree < l.member.quorum()
 }
 
-// anotherKnown tells whether a voter has said that it knows another incarnation of this member.
+// anotherKnown tells whether this member has nothing, and somebody has said that he knows another incarnation of it. He
+// need not be one of those whom it takes for the voters: there may be others by now.
 func (l *loop) anotherKnown() bool {
 	r := &l.rejoin
-	return r.empty && slices.ContainsFunc(l.member.voters(), func(id uint64) bool {
-		known := r.heard[id]
-		return known != 0 && known != r.incarnation
-	})
+	if !r.empty && !r.fresh {
+		return false
+	}
+	for _, known := range r.heard { // order: any of them
+		if known != 0 && known != r.incarnation {
+			return true
+		}
+	}
+	return false
+}
+
+// unheard tells whether this member has nothing, and does not know yet what the sender of a message knows of it.
+func (l *loop) unheard(from uint64) bool {
+	r := &l.rejoin
+	r.fresh = r.fresh && l.lastIndex() <= bootstrapIndex
+	_, ok := r.heard[from]
+	return r.fresh && !ok
 }
 
 // greet tells a member who this is.
@@ -216,7 +237,10 @@ func (l *loop) greeted(from uint64, h hello) {
 	before, told := l.muted(), l.anotherKnown()
 	r.met[from], r.heard[from], r.mute[from] = h.incarnation, h.known, h.mute
 	if h.admitted && h.known == r.incarnation {
-		r.empty = false
+		r.empty, r.fresh = false, false
+	}
+	if l.member.votes(from) && len(l.member.voters()) <= 2 && r.known[from] != 0 && r.known[from] != h.incarnation {
+		r.known[from] = 0 // the other voter of two: it has forgotten nothing that is not here
 	}
 	if r.known[from] == 0 && l.member.has(from) {
 		r.known[from] = h.incarnation
@@ -248,7 +272,7 @@ func (l *loop) screen(m *raftpb.Message) bool {
 		l.removed = false
 		l.publishState()
 	}
-	if l.muted() || l.blank(m) {
+	if l.unheard(m.GetFrom()) || l.muted() {
 		return true
 	}
 	if kind == raftpb.MsgHeartbeat && l.beyondLog(m) {
@@ -339,7 +363,7 @@ func (l *loop) tickRejoin() {
 	for _, id := range slices.Sorted(maps.Keys(r.met)) {
 		known := r.known[id]
 		another := known != 0 && known != r.met[id] || r.mute[id]
-		if id == l.id || !l.member.has(id) || !another || len(l.member.voters()) <= 2 {
+		if id == l.id || !l.member.has(id) || !another || l.member.votes(id) && len(l.member.voters()) <= 2 {
 			continue
 		}
 		context := outcast{learner: !l.member.votes(id), incarnation: r.met[id]}.append(nil)

@@ -11,6 +11,8 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"zkd/jute"
+
+	"zkd/storage/crashfs"
 )
 
 // smallLog has members forget their logs almost at once.
@@ -218,7 +220,7 @@ func TestInstallSurvivesACrash(t *testing.T) {
 	conf := &raftpb.ConfState{Voters: []uint64{1, 2, 3}}
 	in := &install{member: membership{index: 100, conf: conf}, term: 5, hard: appendHardState(nil, 6, 2, 100)}
 	for _, step := range []string{"begun", "restored", "ended"} {
-		fs := vfs.NewCrashableMem()
+		fs := crashfs.New()
 		log := openLog(t, fs, "log")
 		o := testOptions(log, &fakeMachine{})
 		o.Members = []Member{{ID: 1}, {ID: 2}, {ID: 3}}

@@ -15,6 +15,7 @@ import (
 
 	"zkd/quorum/clock"
 	"zkd/storage"
+	"zkd/storage/crashfs"
 )
 
 // stepGroup is a group of members without goroutines, with all that is on its way between them.
@@ -43,7 +44,7 @@ type stepFrame struct {
 type stepMember struct {
 	id      uint64
 	g       *stepGroup
-	fs      *vfs.MemFS
+	fs      *crashfs.FS
 	machine *fakeMachine
 	stepper *Stepper
 
@@ -206,7 +207,7 @@ func (g *stepGroup) settle(ticks int) {
 func runStepGroup(t *testing.T, seed uint64, steps, unsynced int) []string {
 	g := &stepGroup{t: t, unsynced: unsynced, random: rand.New(rand.NewPCG(seed, 1)), disk: newFakeDisk()}
 	for id := uint64(1); id <= 3; id++ {
-		m := &stepMember{id: id, g: g, fs: vfs.NewCrashableMem(), machine: &fakeMachine{keep: true, disk: g.disk}}
+		m := &stepMember{id: id, g: g, fs: crashfs.New(), machine: &fakeMachine{keep: true, disk: g.disk}}
 		m.founders = []Member{{ID: 1}, {ID: 2}, {ID: 3}}
 		g.members = append(g.members, m)
 		m.start()
@@ -321,7 +322,7 @@ func TestStepperRepeats(t *testing.T) {
 // term yet: its commit index on disk is older than what was acknowledged.
 func TestLeaderPostponesReadIndex(t *testing.T) {
 	g := &stepGroup{t: t, random: rand.New(rand.NewPCG(1, 1)), disk: newFakeDisk()}
-	m := &stepMember{id: 1, g: g, fs: vfs.NewMem(), machine: &fakeMachine{keep: true, disk: g.disk}}
+	m := &stepMember{id: 1, g: g, fs: crashfs.New(), machine: &fakeMachine{keep: true, disk: g.disk}}
 	m.founders = []Member{{ID: 1}, {ID: 2, Learner: true}}
 	m.start()
 	var last uint64

@@ -13,7 +13,9 @@ import (
 // phase is what this server does for clients.
 type phase uint64
 
-// The phases. A server that loses its leader serves on for LeaderGrace: reads as before, while writes wait.
+// The phases. A server that loses its leader serves on for LeaderGrace: reads as before, while writes wait. A leader
+// that leaves clients to the others (Options.IdleLeader) is down, to them and to the four-letter words
+// (org.apache.zookeeper.server.quorum.Leader.lead does not give its server to the port then).
 const (
 	phaseDown     phase = iota // connections are closed at their ConnectRequest
 	phaseReadOnly              // reads only, for sessions that nobody else knows
@@ -161,6 +163,9 @@ func (a *attendant) stateChanged(state quorum.State) {
 	if a.removed(state) {
 		return
 	}
+	if a.idle() && a.server.available.phase() != phaseDown {
+		a.leaveClients()
+	}
 	if state.Leader == before.Leader && state.Term == before.Term && before.Role != quorum.RoleRemoved {
 		return
 	}
@@ -209,12 +214,28 @@ func (a *attendant) barrierDone(err error) {
 	a.grace.Stop()
 	s.metrics.unavailable.Add((s.elapsed() - a.since).Milliseconds())
 	was := s.available.phase()
-	if was == phaseServing {
+	if was == phaseServing || a.idle() {
 		return
 	}
 	s.opts.Logger.Info("serving clients", slog.Uint64("leader", a.state.Leader), slog.Uint64("term", a.state.Term),
 		slog.String("role", string(a.state.Role)), slog.Duration("took", s.elapsed()-a.since))
 	s.beginEpoch(phaseServing)
+	if was == phaseReadOnly {
+		s.locals.endReadOnly()
+	}
+}
+
+// idle tells whether this server leads, and leaves clients to the others.
+func (a *attendant) idle() bool {
+	return a.server.opts.IdleLeader && a.state.Role == quorum.RoleLeader
+}
+
+// leaveClients closes all connections: their clients go to the others.
+func (a *attendant) leaveClients() {
+	s := a.server
+	s.opts.Logger.Info("this server leads and leaves clients to the others (leaderServes=no)")
+	was := s.available.phase()
+	s.beginEpoch(phaseDown)
 	if was == phaseReadOnly {
 		s.locals.endReadOnly()
 	}

@@ -400,3 +400,25 @@ func TestASessionMovesBetweenServers(t *testing.T) {
 		t.Error("the ephemeral outlives its session")
 	}
 }
+
+// TestAnIdleLeaderServesNobody: who leads turns clients away, and serves them again when another one leads.
+func TestAnIdleLeaderServesNobody(t *testing.T) {
+	g := startGroup(t, groupOptions{set: func(_ uint64, o *Options) { o.IdleLeader = true }})
+	g.elect(1)
+	g.serves(2, 3)
+	g.at(1).wantTurnedAway(t, anew())
+	c := g.at(2).connect(t)
+	c.mustCreate("/n", "old", jute.ModePersistent)
+	g.elect(2)
+	c.wantClosed()
+	g.serves(1, 3)
+	g.at(2).wantTurnedAway(t, anew())
+	if g.at(2).server.info(false).Serving {
+		t.Error("a leader that serves nobody tells the four-letter words that it does")
+	}
+	again := g.at(1).reattach(t, c)
+	if again.welcome.SessionID != c.welcome.SessionID {
+		t.Error("the session has ended with the connection to the new leader")
+	}
+	again.must(jute.OpSetData, setTo("/n", "new"), jute.OK)
+}

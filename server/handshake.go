@@ -57,8 +57,12 @@ func (c *conn) connect(req *jute.ConnectRequest) error {
 	p := c.enter()
 	if p == phaseDown {
 		s.metrics.notServing.Add(1)
-		s.bad.Warn("turned a client away: this server has no leader, or has not caught up with it yet",
-			slog.String("peer", c.remote.String()))
+		peer := slog.String("peer", c.remote.String())
+		if s.opts.IdleLeader && s.available.leading.Load() {
+			s.bad.Warn("turned a client away: this server leads and leaves clients to the others (leaderServes=no)", peer)
+		} else {
+			s.bad.Warn("turned a client away: this server has no leader, or has not caught up with it yet", peer)
+		}
 		return errClose
 	}
 	if !c.welcome(req.SessionID != 0) {

@@ -50,6 +50,8 @@ type Options struct {
 	MaxUnreadBytes          int           // output that a client may leave unread before it is cut off
 	Limits                  Limits
 	Conf                    fourletter.Configuration
+	// ClientPort is where clients connect now, for conf, after a reconfig has moved it; any goroutine. nil: as Conf says.
+	ClientPort func() int
 	Environment             func() []fourletter.Setting
 	DirSizes                func() fourletter.DirSizes
 	OpenFiles, MaxOpenFiles func() int64
@@ -63,6 +65,7 @@ type Options struct {
 	// are over long before. What is read meanwhile is as old as what a follower of ZooKeeper shows that its leader does
 	// not reach, up to syncLimit ticks.
 	LeaderGrace       time.Duration
+	IdleLeader        bool // leaderServes=no: while this server leads its group it turns clients away
 	ReadOnlyMode      bool // readonlymode.enabled: without a leader, serve reads to clients that can do with them
 	LinearizableReads bool // every read waits for what was committed when it came; not in read-only mode
 	// LocalSessions is localSessionsEnabled: new sessions are known to this server alone, and
@@ -113,7 +116,7 @@ type SessionThrottle struct {
 	DecreaseRatio float64       // connection_throttle_decrease_ratio: part of the bucket; missing more, no decrease
 	Weighted      bool          // connection_throttle_weight_enabled: else every session takes one token
 	GlobalWeight  int           // connection_throttle_global_session_weight: of a new session
-	LocalWeight   int           // connection_throttle_local_session_weight: the least of the others; none are local
+	LocalWeight   int           // connection_throttle_local_session_weight; the others are no less
 	RenewWeight   int           // connection_throttle_renew_session_weight: of a session that comes back
 }
 
@@ -128,8 +131,8 @@ func (o *Options) setDefaults() {
 	if o.HandshakeTimeout == 0 {
 		o.HandshakeTimeout = 10 * time.Second
 	}
-	if o.Ensemble == nil { // as in ZooKeeper, both are for members
-		o.ReadOnlyMode, o.LocalSessions = false, false
+	if o.Ensemble == nil { // as in ZooKeeper, they are for members
+		o.ReadOnlyMode, o.LocalSessions, o.IdleLeader = false, false, false
 	}
 	if o.LeaderGrace == 0 {
 		o.LeaderGrace = max(2*time.Second, o.TickTime)

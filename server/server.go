@@ -60,7 +60,7 @@ func New(o Options) *Server {
 	s.underWay.gate = newThrottle(o.Limits.Requests, &s.underWay, o.Clock)
 	s.frames.init(&o)
 	s.slow.init(&o)
-	s.newcomers = newBucket(o.Limits.Sessions, o.Random, s.elapsed())
+	s.newcomers = newBucket(o.Limits.Sessions, o.LocalSessions, o.Random, s.elapsed())
 	s.shaking.init(o.Limits.Handshakes, o.Limits.HandshakesComputing)
 	s.connections.init(o.MaxConnectionsPerIP, o.MaxConnections)
 	s.sessions.init()

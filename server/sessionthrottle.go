@@ -24,16 +24,20 @@ type bucket struct {
 	drop           float64 // share of connections that are dropped
 }
 
-// newBucket returns a full bucket at the time now, or nil if it is off.
-func newBucket(o SessionThrottle, random io.Reader, now time.Duration) *bucket {
+// newBucket returns a full bucket at the time now, or nil if it is off. Where sessions may be local, new ones are
+// (ZooKeeperServer.processConnectRequest).
+func newBucket(o SessionThrottle, local bool, random io.Reader, now time.Duration) *bucket {
 	if o.Tokens == 0 {
 		return nil
 	}
 	b := &bucket{size: int64(o.Tokens), fill: int64(o.FillCount), fresh: 1, renewed: 1, o: o, random: random}
 	if o.Weighted {
 		b.fresh, b.renewed = int64(max(o.GlobalWeight, o.LocalWeight)), int64(max(o.RenewWeight, o.LocalWeight))
-		b.size *= b.fresh // the numbers are meant for new sessions
+		b.size *= b.fresh // the numbers are meant for new sessions that are global
 		b.fill *= b.fresh
+		if local {
+			b.fresh = int64(o.LocalWeight)
+		}
 	}
 	b.tokens, b.filled, b.frozen = b.size, now.Milliseconds(), now.Milliseconds()
 	return b

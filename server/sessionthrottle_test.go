@@ -33,11 +33,11 @@ func TestBucket(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		o     SessionThrottle
-		draws io.Reader
+		local bool
 		steps []step
 	}{
 		"burst, then the rate": {SessionThrottle{
-			Tokens: 2, FillTime: 10 * ms, FillCount: 1, FreezeTime: -ms}, nil, []step{
+			Tokens: 2, FillTime: 10 * ms, FillCount: 1, FreezeTime: -ms}, false, []step{
 			{0, false, 1, true}, {0, true, 2, true}, {0, false, 2, false},
 			{10 * ms, false, 2, false}, // only after FillTime, not at it
 			{11 * ms, false, 2, true},
@@ -45,23 +45,27 @@ func TestBucket(t *testing.T) {
 			{50 * ms, false, 1, true}, // never fuller than full
 		}},
 		"weights": {SessionThrottle{Tokens: 2, FillTime: ms, FillCount: 1, FreezeTime: -ms, Weighted: true,
-			GlobalWeight: 3, LocalWeight: 1, RenewWeight: 2}, nil, []step{
+			GlobalWeight: 3, LocalWeight: 1, RenewWeight: 2}, false, []step{
 			{0, false, 3, true}, {0, true, 5, true}, {0, true, 5, false}, {2 * ms, true, 2, true},
 		}},
 		"the weight of local sessions is the least": {SessionThrottle{Tokens: 2, FillTime: ms, FillCount: 1,
-			FreezeTime: -ms, Weighted: true, GlobalWeight: 3, LocalWeight: 5, RenewWeight: 2}, nil, []step{
+			FreezeTime: -ms, Weighted: true, GlobalWeight: 3, LocalWeight: 5, RenewWeight: 2}, false, []step{
 			{0, false, 5, true}, {0, true, 10, true},
 		}},
+		"new sessions are local": {SessionThrottle{Tokens: 2, FillTime: ms, FillCount: 1, FreezeTime: -ms, Weighted: true,
+			GlobalWeight: 3, LocalWeight: 1, RenewWeight: 2}, true, []step{
+			{0, false, 1, true}, {0, true, 3, true}, {0, false, 4, true}, {0, true, 6, true}, {0, false, 6, false},
+		}},
 		"weights that are off": {SessionThrottle{Tokens: 2, FillTime: ms, FillCount: 1, FreezeTime: -ms,
-			GlobalWeight: 3, LocalWeight: 1, RenewWeight: 2}, nil, []step{
+			GlobalWeight: 3, LocalWeight: 1, RenewWeight: 2}, false, []step{
 			{0, false, 1, true}, {0, true, 2, true}, {0, true, 2, false},
 		}},
 		"a number that overflows fills": {SessionThrottle{Tokens: math.MaxInt32, FillTime: ms, FillCount: math.MaxInt32,
-			FreezeTime: -ms, Weighted: true, GlobalWeight: math.MaxInt32}, nil, []step{
+			FreezeTime: -ms, Weighted: true, GlobalWeight: math.MaxInt32}, false, []step{
 			{0, false, math.MaxInt32, true}, {time.Hour, false, math.MaxInt32, true},
 		}},
 	} {
-		b := newBucket(tc.o, tc.draws, 0)
+		b := newBucket(tc.o, tc.local, nil, 0)
 		for i, s := range tc.steps {
 			missing, ok := b.take(s.at, s.renewed)
 			if missing != s.missing || ok != s.ok {
@@ -70,7 +74,7 @@ func TestBucket(t *testing.T) {
 			}
 		}
 	}
-	if newBucket(SessionThrottle{}, nil, 0) != nil {
+	if newBucket(SessionThrottle{}, false, nil, 0) != nil {
 		t.Error("a bucket of 0 tokens is not off")
 	}
 }
@@ -79,7 +83,7 @@ func TestBucketDropsAtRandom(t *testing.T) {
 	const ms = time.Millisecond
 	// While one token comes in 100 ms, the share grows by a quarter each time that the bucket is found empty.
 	b := newBucket(SessionThrottle{Tokens: 1, FillTime: 100 * ms, FillCount: 1, FreezeTime: 10 * ms, DropIncrease: 0.25,
-		DropDecrease: 0.5, DecreaseRatio: 0.4}, draws(0, 0, 0.25, 0.4, 0.4, 0.3, 0.1), 0)
+		DropDecrease: 0.5, DecreaseRatio: 0.4}, false, draws(0, 0, 0.25, 0.4, 0.4, 0.3, 0.1), 0)
 	for i, s := range []struct {
 		at    time.Duration
 		ok    bool

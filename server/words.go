@@ -99,6 +99,9 @@ const configPath = "/zookeeper/config"
 func (s *Server) configuration() fourletter.Configuration {
 	conf := s.opts.Conf
 	conf.DirSizes = s.opts.DirSizes()
+	if s.opts.ClientPort != nil {
+		conf.ClientPort = s.opts.ClientPort()
+	}
 	if conf.Member == nil {
 		return conf
 	}

@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"time"
 
+	"zkd/quorum/clock"
 	"zkd/server"
 )
 
@@ -81,15 +83,23 @@ func (i *instance) serveClients(l *movable, ended chan<- served) {
 	}()
 }
 
-// moveClients has clients connect to another port from now on. Those that are connected stay, as with ZooKeeper
-// (NIOServerCnxnFactory.reconfigure). If it cannot be opened, the present one stays.
-func (i *instance) moveClients(ctx context.Context, addr string, ended chan<- served) {
+// moveRetry is how often a port that is taken is tried again. A guess: who has it may be about to stop.
+const moveRetry = 2 * time.Second
+
+// moveClients has clients connect to the port that is wanted from now on. Those that are connected stay, as with
+// ZooKeeper (NIOServerCnxnFactory.reconfigure). If it cannot be opened, the present one stays, and it is tried again.
+func (i *instance) moveClients(ctx context.Context, ended chan<- served) {
+	addr := i.wanted
 	l, err := i.listenClients(ctx, addr)
 	if err != nil {
-		i.logger.Error("the port for clients does not move to where a reconfig wants it: start this server again when "+
-			"it is free", slog.String("client", addr), slog.Any("err", err))
+		if i.retry == nil {
+			i.logger.Error("the port for clients does not move yet to where a reconfig wants it: free it there, or "+
+				"reconfig this server to another one", slog.String("client", addr), slog.Any("err", err))
+		}
+		i.retry = clock.Real().NewTimer(moveRetry).C()
 		return
 	}
+	i.retry = nil
 	i.logger.Info("the port for clients has moved", slog.String("client", addr))
 	i.serveClients(l, ended)
 	if i.client != nil {
@@ -98,4 +108,13 @@ func (i *instance) moveClients(ctx context.Context, addr string, ended chan<- se
 		}
 	}
 	i.client = l
+	i.port.Store(int64(portOf(l.Addr().String())))
+}
+
+// clientPort is where clients connect now.
+func (i *instance) clientPort() int {
+	if port := i.port.Load(); port != 0 {
+		return int(port)
+	}
+	return portOf(i.config.Client.Addr)
 }

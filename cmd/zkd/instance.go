@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -45,10 +46,13 @@ type instance struct {
 	admin     *admin.Server // nil if there is none
 	node      *quorum.Node
 	ports     *clientPorts
-	client    *movable      // nil if there is only the port with TLS
-	secure    *movable      // nil if there is none with TLS alone
-	moves     chan string   // where the port for clients is to be; the last counts
-	done      chan struct{} // closed when run has returned
+	client    *movable         // nil if there is only the port with TLS
+	secure    *movable         // nil if there is none with TLS alone
+	moves     chan string      // where the port for clients is to be; the last counts
+	wanted    string           // the last of moves; owned by run
+	retry     <-chan time.Time // when it is tried again, nil: not; owned by run
+	port      atomic.Int64     // where clients connect since it has moved, else 0
+	done      chan struct{}    // closed when run has returned
 }
 
 // serve runs a server until ctx ends or it fails.
@@ -86,7 +90,10 @@ func (i *instance) run(ctx context.Context) error {
 				return end.err
 			}
 		case addr := <-i.moves:
-			i.moveClients(ctx, addr, ended)
+			i.wanted, i.retry = addr, nil
+			i.moveClients(ctx, ended)
+		case <-i.retry:
+			i.moveClients(ctx, ended)
 		case err := <-i.fatal:
 			return fmt.Errorf("the server cannot go on: %w", err)
 		}
@@ -252,7 +259,7 @@ func (i *instance) serverOptions() (server.Options, error) {
 		MaxConnectionsPerIP: c.Client.MaxPerIP, MaxConnections: c.Client.MaxTotal, KeepAlive: c.Client.KeepAlive,
 		Limits: limits(c.Limits), ReconfigEnabled: c.Tree.Reconfig, ContainerCheck: c.Tree.ContainerCheck,
 		ContainerMaxPerMinute: c.Tree.ContainerMaxPerMinute, ContainerMaxNeverUsed: c.Tree.ContainerMaxNeverUsed,
-		Conf: i.shownConfiguration(), Environment: environment(c), DirSizes: i.dirSizes,
+		Conf: i.shownConfiguration(), ClientPort: i.clientPort, Environment: environment(c), DirSizes: i.dirSizes,
 		OpenFiles: openFiles, MaxOpenFiles: maxOpenFiles,
 		Status:            func() quorum.Status { return i.node.Status() },
 		Metrics:           i.setMetrics,
@@ -265,6 +272,7 @@ func (i *instance) serverOptions() (server.Options, error) {
 	if c.Ensemble.Distributed {
 		o.Ensemble = &server.Ensemble{Observer: c.Ensemble.Observer && !c.Tree.Reconfig, Members: i.members}
 		o.LeaderGrace, o.ReadOnlyMode = c.Ensemble.LeaderGrace, c.Client.ReadOnlyMode
+		o.IdleLeader = !c.Client.LeaderServes
 		o.LocalSessions, o.LocalSessionsUpgrading = c.Client.LocalSessions, c.Client.LocalSessionsUpgrading
 	}
 	return o, nil

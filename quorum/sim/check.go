@@ -70,6 +70,7 @@ func (w *world) checkStreams() {
 		if last := newest[o.session]; last != nil && last.xid > o.xid {
 			w.fail("%v takes effect after %v", o, last)
 		}
+		w.count(drawnOrderedWrite)
 		newest[o.session] = o
 	}
 	for _, k := range w.ledger.streams {
@@ -162,6 +163,7 @@ func (w *world) checkStates() {
 		if !m.up || m.retired || !w.group.has(m.id) {
 			continue
 		}
+		w.count(drawnComparedState)
 		if got := dump(m.machine.Machine); got != want {
 			w.fail("member %d holds another state than the log leads to: %s", m.id, firstDifference(want, got))
 		}
@@ -191,6 +193,7 @@ func (w *world) replay(fresh *storage.Machine) error {
 		view := fresh.View()
 		defer view.Close()
 		for ; len(reads) > 0 && reads[0].index <= index; reads = reads[1:] {
+			w.count(drawnComparedRead)
 			var a answer
 			if r := &reads[0]; look(view, r.o, &a) != r.shown {
 				w.fail("%v on member %d at index %d has shown %v, the log leads to %v", r.o, r.m.id, r.index,

@@ -3,143 +3,75 @@ package sim
 import (
 	"io"
 	"math/rand/v2"
-	"os"
-	"sync"
+	"strings"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"zkd/storage/crashfs"
 )
 
-// disk is the disk of one member: it forgets what was not synced when the power fails.
-//
-// Every change holds the gate, so that a crash finds none half done: Pebble's own file system takes its lock for
-// clones twice in some operations, and would wait for itself if a clone came between.
+// disk is the disk of one member: when the power fails it forgets what was not synced, or keeps some of it.
 type disk struct {
-	*vfs.MemFS
-	gate sync.RWMutex // held shared by each change, exclusively by crash
-	lies bool         // a plant: Sync of the raft log's files says it has, and has not; immutable after newDisk
+	*crashfs.FS
+	lies bool // a plant: Sync says it has, and has not; immutable
+
+	// failing says that the power fails at the next sync of a write-ahead log: moment is what was there just before.
+	failing  atomic.Bool
+	moment   *moment         // changed while the file system stands still
+	replaced map[string]bool // likewise; names that were the target of a rename
 }
 
 // newDisk returns an empty disk.
-func newDisk(lies bool) *disk { return &disk{MemFS: vfs.NewCrashableMem(), lies: lies} }
+func newDisk(lies bool) *disk { return diskOf(vfs.NewCrashableMem(), lies) }
 
-// crash returns the disk as a crash leaves it: with powerCut only what was synced, otherwise all that was written. The
-// old disk goes on for those who still have it, and nobody looks at it again.
-func (d *disk) crash(powerCut bool) *disk {
-	d.gate.Lock()
-	defer d.gate.Unlock()
-	cfg := vfs.CrashCloneCfg{}
-	if !powerCut {
-		cfg.UnsyncedDataPercent = 100
-		cfg.RNG = rand.New(rand.NewPCG(0, 0)) //nolint:gosec // it decides nothing at 100 percent
-	}
-	return &disk{MemFS: d.CrashClone(cfg), lies: d.lies}
+// diskOf returns a disk with what is in a file system.
+func diskOf(mem *vfs.MemFS, lies bool) *disk {
+	d := &disk{FS: crashfs.Of(mem), lies: lies, replaced: map[string]bool{}}
+	d.OnSync = d.sync
+	d.OnRename = func(to string) { d.Still(func(*vfs.MemFS) { d.replaced[d.PathBase(to)] = true }) }
+	return d
 }
 
-// change does one change of the file system.
-func (d *disk) change(do func() error) error {
-	d.gate.RLock()
-	defer d.gate.RUnlock()
-	return do()
-}
-
-// open does one change that opens a file.
-func (d *disk) open(do func() (vfs.File, error)) (vfs.File, error) {
-	d.gate.RLock()
-	defer d.gate.RUnlock()
-	file, err := do()
-	if err != nil {
-		return nil, err
-	}
-	return &diskFile{File: file, disk: d}, nil
-}
-
-// Create implements vfs.FS.
-func (d *disk) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	return d.open(func() (vfs.File, error) { return d.MemFS.Create(name, category) })
-}
-
-// OpenReadWrite implements vfs.FS.
-func (d *disk) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
-	return d.open(func() (vfs.File, error) { return d.MemFS.OpenReadWrite(name, category, opts...) })
-}
-
-// OpenDir implements vfs.FS.
-func (d *disk) OpenDir(name string) (vfs.File, error) {
-	return d.open(func() (vfs.File, error) { return d.MemFS.OpenDir(name) })
-}
-
-// ReuseForWrite implements vfs.FS.
-func (d *disk) ReuseForWrite(from, to string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	return d.open(func() (vfs.File, error) { return d.MemFS.ReuseForWrite(from, to, category) })
-}
-
-// Link implements vfs.FS.
-func (d *disk) Link(from, to string) error {
-	return d.change(func() error { return d.MemFS.Link(from, to) })
-}
-
-// Remove implements vfs.FS.
-func (d *disk) Remove(name string) error {
-	return d.change(func() error { return d.MemFS.Remove(name) })
-}
-
-// RemoveAll implements vfs.FS.
-func (d *disk) RemoveAll(name string) error {
-	return d.change(func() error { return d.MemFS.RemoveAll(name) })
-}
-
-// Rename implements vfs.FS.
-func (d *disk) Rename(from, to string) error {
-	return d.change(func() error { return d.MemFS.Rename(from, to) })
-}
-
-// MkdirAll implements vfs.FS.
-func (d *disk) MkdirAll(name string, perm os.FileMode) error {
-	return d.change(func() error { return d.MemFS.MkdirAll(name, perm) })
-}
-
-// Lock implements vfs.FS.
-func (d *disk) Lock(name string) (lock io.Closer, err error) {
-	err = d.change(func() error {
-		lock, err = d.MemFS.Lock(name)
-		return err
+// crash returns the disk as a crash leaves it: with cleanCut only what was synced, with noCut all that was written, and
+// with tornCut what a tear drawn from seed leaves, and how many files were torn. The old disk goes on for those who
+// still have it, and nobody looks at it again.
+func (d *disk) crash(cut powerCut, seed uint64) (left *disk, torn int, err error) {
+	d.Still(func(mem *vfs.MemFS) {
+		if d.moment == nil {
+			d.moment = momentOf(mem)
+		}
+		switch cut {
+		case noCut:
+			left = diskOf(d.moment.written, d.lies)
+		case tornCut:
+			t := tear{moment: d.moment, seed: seed, replaced: d.replaced}
+			err = t.dir("/")
+			torn = t.files
+			left = diskOf(d.moment.synced, d.lies)
+		default:
+			left = diskOf(d.moment.synced, d.lies)
+		}
 	})
-	return lock, err
+	return left, torn, err
 }
 
-// Unwrap implements vfs.FS.
-func (d *disk) Unwrap() vfs.FS { return d.MemFS }
-
-// diskFile is a file, or a directory, of a disk.
-type diskFile struct {
-	vfs.File
-	disk *disk
-}
-
-// Write implements vfs.File.
-func (f *diskFile) Write(p []byte) (int, error) {
-	f.disk.gate.RLock()
-	defer f.disk.gate.RUnlock()
-	return f.File.Write(p)
-}
-
-// WriteAt implements vfs.File.
-func (f *diskFile) WriteAt(p []byte, offset int64) (int, error) {
-	f.disk.gate.RLock()
-	defer f.disk.gate.RUnlock()
-	return f.File.WriteAt(p, offset)
-}
-
-// Sync implements vfs.File.
-func (f *diskFile) Sync() error {
-	if f.disk.lies {
-		return nil
+// momentOf returns what the power leaves if it fails now.
+func momentOf(mem *vfs.MemFS) *moment {
+	random := rand.New(rand.NewPCG(0, 0)) //nolint:gosec // it decides nothing at 100 percent
+	return &moment{
+		synced:  mem.CrashClone(vfs.CrashCloneCfg{}),
+		written: mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: random}),
 	}
-	return f.disk.change(f.File.Sync)
 }
 
-// SyncData implements vfs.File.
-func (f *diskFile) SyncData() error { return f.Sync() }
+// sync tells whether a sync is done.
+func (d *disk) sync(name string) bool {
+	if d.failing.Load() && strings.HasSuffix(name, ".log") && d.failing.CompareAndSwap(true, false) {
+		d.Still(func(mem *vfs.MemFS) { d.moment = momentOf(mem) })
+	}
+	return !d.lies
+}
 
 // copyTree copies the directory from of one disk to the directory to of another, and syncs it. Copying ends early,
 // with an error, after limit bytes; limit < 0 is no limit. A checkpoint is flat but for one level of directories.

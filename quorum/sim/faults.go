@@ -7,44 +7,45 @@ import (
 
 // fault is one kind of fault, and how often it happens against others.
 type fault struct {
-	name   string
+	kind   drawn
 	weight int
 	do     func(*world)
 }
 
-// The names of the two faults that exclude each other.
-const (
-	loseDisk      = "lose a disk"
-	changeMembers = "change the members"
-)
-
 // allFaults are the kinds of faults.
 func allFaults() []fault {
 	return []fault{
-		{"crash", 10, (*world).crashOne},
-		{"crash several", 4, (*world).crashSeveral},
-		{"crash all", 3, (*world).crashAll},
-		{"partition", 6, (*world).partition},
-		{"one way", 6, (*world).oneWay},
-		{"isolate the leader", 5, (*world).isolateLeader},
-		{"break a connection", 10, (*world).breakConnection},
-		{"slow disk", 5, (*world).slowDisk},
-		{"slow apply", 5, (*world).slowApply},
-		{"pause", 6, (*world).pause},
-		{"clock", 3, (*world).jumpClock},
-		{"cut off ships", 4, (*world).cutOffShips},
-		{"move the leader", 4, (*world).moveLeader},
-		{changeMembers, 8, (*world).reconfigure},
-		{loseDisk, 3, (*world).wipe},
+		{drawnCrash, 10, (*world).crashOne},
+		{drawnCrashSeveral, 4, (*world).crashSeveral},
+		{drawnCrashAll, 3, (*world).crashAll},
+		{drawnPartition, 6, (*world).partition},
+		{drawnOneWay, 6, (*world).oneWay},
+		{drawnIsolatedLeader, 5, (*world).isolateLeader},
+		{drawnBrokenConnection, 10, (*world).breakConnection},
+		{drawnSlowDisk, 5, (*world).slowDisk},
+		{drawnSlowApply, 5, (*world).slowApply},
+		{drawnPause, 6, (*world).pause},
+		{drawnClockJump, 3, (*world).jumpClock},
+		{drawnShipsCutOff, 4, (*world).cutOffShips},
+		{drawnMovedLeader, 4, (*world).moveLeader},
+		{drawnReconfig, 14, (*world).changeMembers},
+		{drawnLostDisk, 5, (*world).wipe},
 	}
 }
 
-// drawFaults draws which faults a run has: all, or some of them. Either members change, or disks are lost: one member
-// that retires, one that is new and one whose disk is lost would together be the majority of a small group.
-func (w *world) drawFaults(members bool) []fault {
+// drawFaults draws which faults a run has: all, or some of them. Where members change without a configuration, nobody
+// can tell who must not lose a disk.
+func (w *world) drawFaults(p *profile) []fault {
 	all := slices.DeleteFunc(allFaults(), func(f fault) bool {
-		return members && f.name == loseDisk || !members && f.name == changeMembers
+		return p.reserves > 0 && !p.reconfigs && f.kind == drawnLostDisk ||
+			p.reserves == 0 && !p.reconfigs && f.kind == drawnReconfig
 	})
+	if p.reconfigs && w.chance(15) { // members come, go and forget, one after the other
+		p.faultGap /= 4
+		return slices.DeleteFunc(all, func(f fault) bool {
+			return !slices.Contains([]drawn{drawnReconfig, drawnLostDisk, drawnCrash, drawnMovedLeader}, f.kind)
+		})
+	}
 	if w.chance(40) {
 		return all
 	}
@@ -70,7 +71,7 @@ func (w *world) plague() {
 		for i := range w.profile.faults {
 			if n -= w.profile.faults[i].weight; n < 0 {
 				w.trace.note(w.now, "fault", uint64(i))
-				w.trace.textf(w.now, "FAULT: %s", w.profile.faults[i].name)
+				w.trace.textf(w.now, "FAULT: %v", w.profile.faults[i].kind)
 				w.profile.faults[i].do(w)
 				break
 			}
@@ -109,6 +110,18 @@ func (w *world) leader() *member {
 	return nil
 }
 
+// drawCut draws what a crash does to a disk.
+func (w *world) drawCut() powerCut {
+	switch n := w.rng.IntN(10); {
+	case n < 4:
+		return noCut
+	case n < 6:
+		return cleanCut
+	default:
+		return tornCut
+	}
+}
+
 // crashOne crashes a member, often the leader, and starts it again after a while.
 func (w *world) crashOne() {
 	up := w.upMembers()
@@ -119,7 +132,8 @@ func (w *world) crashOne() {
 	if leader := w.leader(); leader != nil && w.chance(40) {
 		m = leader
 	}
-	m.crash(w.chance(60))
+	w.count(drawnCrash)
+	m.crash(w.drawCut())
 	w.later(w.between(10*time.Millisecond, 2*time.Second), m.start)
 }
 
@@ -127,7 +141,8 @@ func (w *world) crashOne() {
 func (w *world) crashSeveral() {
 	for _, m := range w.upMembers() {
 		if w.chance(50) {
-			m.crash(w.chance(60))
+			w.count(drawnCrashSeveral)
+			m.crash(w.drawCut())
 			w.later(w.between(10*time.Millisecond, 2*time.Second), m.start)
 		}
 	}
@@ -135,9 +150,10 @@ func (w *world) crashSeveral() {
 
 // crashAll cuts the power of all members.
 func (w *world) crashAll() {
+	w.count(drawnCrashAll)
 	pause := w.upTo(500 * time.Millisecond)
 	for _, m := range w.upMembers() {
-		m.crash(true)
+		m.crash(max(w.drawCut(), cleanCut))
 		w.later(pause+w.upTo(500*time.Millisecond), m.start)
 	}
 }
@@ -167,6 +183,7 @@ func (w *world) block(from, to func(*member) bool, both bool) {
 
 // partition parts the members in two.
 func (w *world) partition() {
+	w.count(drawnPartition)
 	side := make(map[*member]bool, len(w.members)) // never iterated
 	for _, m := range w.members {
 		side[m] = w.chance(50)
@@ -183,23 +200,27 @@ func (w *world) oneWay() {
 	if w.chance(50) {
 		this, that = that, this
 	}
+	w.count(drawnOneWay)
 	w.block(this, that, false)
 }
 
 // isolateLeader cuts the leader off from all others.
 func (w *world) isolateLeader() {
 	if m := w.leader(); m != nil {
+		w.count(drawnIsolatedLeader)
 		w.block(func(o *member) bool { return o == m }, func(o *member) bool { return o != m }, w.chance(60))
 	}
 }
 
 // breakConnection breaks one connection; it comes up again soon.
 func (w *world) breakConnection() {
+	w.count(drawnBrokenConnection)
 	w.net.cut(draw(w, w.net.pairs), 10*time.Millisecond)
 }
 
 // slowDisk makes a member's disk slow for a while.
 func (w *world) slowDisk() {
+	w.count(drawnSlowDisk)
 	m := draw(w, w.members)
 	m.slowDisk = w.between(10*time.Millisecond, 400*time.Millisecond)
 	w.later(w.upTo(2*time.Second), func() { m.slowDisk = 0 })
@@ -207,6 +228,7 @@ func (w *world) slowDisk() {
 
 // slowApply makes a member apply slowly for a while.
 func (w *world) slowApply() {
+	w.count(drawnSlowApply)
 	m := draw(w, w.members)
 	m.slowApply = w.between(10*time.Millisecond, 300*time.Millisecond)
 	w.later(w.upTo(2*time.Second), func() { m.slowApply = 0 })
@@ -216,18 +238,21 @@ func (w *world) slowApply() {
 func (w *world) pause() {
 	m := draw(w, w.members)
 	if m.pausedUntil <= w.now { // a pause that grew would change the order of what waits for its end
+		w.count(drawnPause)
 		m.pausedUntil = w.now + w.between(20*time.Millisecond, 1500*time.Millisecond)
 	}
 }
 
 // jumpClock makes the clock by which a member dates its proposals jump.
 func (w *world) jumpClock() {
+	w.count(drawnClockJump)
 	draw(w, w.members).skew = w.upTo(40*time.Second) - 20*time.Second
 }
 
 // cutOffShips has checkpoints for a member break off for a while.
 func (w *world) cutOffShips() {
 	m := draw(w, w.members)
+	w.count(drawnShipsCutOff)
 	m.shipping = w.rng.IntN(8 << 10)
 	w.later(w.upTo(2*time.Second), func() { m.shipping = -1 })
 }
@@ -248,9 +273,6 @@ func (w *world) heal() {
 		}
 	}
 	for _, m := range w.members {
-		if m.everUp && !m.retired && !w.group.has(m.id) {
-			m.retire()
-		}
 		if !m.up && m.everUp {
 			w.after(w.upTo(100*time.Millisecond), m.start)
 		}

@@ -123,12 +123,13 @@ func (l *ledger) result(m *member, e *entry, n int, r *storage.Result) {
 		path := strings.Clone(r.Events[i].Path)
 		l.changes[path] = append(l.changes[path], change{r.Events[i].Zxid, r.Events[i].Type})
 		if r.Events[i].Type == jute.EventNodeDeleted {
+			if _, owned := l.ephemerals[path]; owned && r.ClosedSession != nil {
+				l.w.count(drawnEphemeralEnded)
+			}
 			delete(l.ephemerals, path)
 		}
 	}
-	if r.Session == 0 && r.Xid <= reconfigXid {
-		l.w.group.committed(l.w, r)
-	}
+	l.w.group.committed(l.w, r)
 	o := l.writes[writeKey{r.Session, r.Xid}]
 	if o == nil {
 		return
@@ -157,6 +158,7 @@ func (l *ledger) own(o *op, r *storage.Result) {
 			if o.kind == jute.OpMulti {
 				path = r.Ops[i].Path
 			}
+			l.w.count(drawnEphemeral)
 			l.ephemerals[strings.Clone(path)] = o.session
 		}
 	}
@@ -169,7 +171,9 @@ func (l *ledger) end(m *member, e *entry, count int, view storage.View) {
 		l.w.fail("member %d: after entry %d the digest is %x, the zxid %d, with %d results; on others %x, %d, %d",
 			m.id, e.index, digest, zxid, count, e.digest, e.zxid, len(e.results))
 	}
-	if !e.ended {
+	if e.ended {
+		l.w.count(drawnComparedEntry)
+	} else {
 		e.digest, e.zxid, e.ended = digest, zxid, true
 		l.checkClosed(e, view)
 	}
@@ -226,6 +230,7 @@ func (l *ledger) restored(m *member) {
 		l.w.fail("member %d: a snapshot of entry %d, which nobody has applied", m.id, index)
 		return
 	}
+	l.w.count(drawnComparedSnapshot)
 	if e.digest != view.Digest() || e.zxid != view.Zxid() {
 		l.w.fail("member %d: a snapshot of entry %d has digest %x and zxid %d, the log %x and %d", m.id, index,
 			view.Digest(), view.Zxid(), e.digest, e.zxid)

@@ -100,6 +100,7 @@ func (w *world) registerHistory(path string) []porcupine.Operation {
 	var history []porcupine.Operation
 	for _, o := range w.history {
 		if in, out, ok := o.on(path); ok {
+			w.count(drawnLinearOp)
 			ret := o.ret
 			if !out.known && !in.read {
 				ret = math.MaxInt64

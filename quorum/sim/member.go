@@ -40,6 +40,15 @@ type member struct {
 	slowDisk    time.Duration // an append takes up to this long
 	slowApply   time.Duration
 	shipping    int // bytes that a checkpoint gets through, until it is cut off; < 0: all
+
+	lost  bool // its disk was lost, and it was not seen to take part since: see gone
+	wiped bool // its disk was lost once
+	// What it starts from without data: the members by its file of the configuration, and whether it is told that it
+	// joins an ensemble that runs.
+	listed  []quorum.Member
+	joining bool
+	held    []uint64        // the voters by what it knew when it crashed
+	knows   map[uint64]bool // the members whose incarnation it knew then
 }
 
 // part is a part of a node that has its own turns.
@@ -68,6 +77,17 @@ func (w *world) makeMembers() {
 		m.skew = w.upTo(2*p.skewMax) - p.skewMax
 		w.net.join(m)
 		w.members = append(w.members, m)
+	}
+	for _, m := range w.members {
+		m.list(w.members[:p.participants+p.observers])
+	}
+}
+
+// list writes a founder's file of the configuration.
+func (m *member) list(members []*member) {
+	m.listed = nil
+	for _, o := range members {
+		m.listed = append(m.listed, quorum.Member{ID: o.id, Learner: o.learner})
 	}
 }
 
@@ -141,12 +161,12 @@ func (m *member) open() (err error) {
 
 // options is how the node runs.
 func (m *member) options() quorum.Options {
-	p := &m.w.profile
+	w, p := m.w, &m.w.profile
 	o := quorum.Options{
 		ID: m.id, Log: m.log, Machine: m.machine, Clock: m.w.clock, Logger: m.logger(),
 		Rand:      rand.New(rand.NewPCG(m.w.rng.Uint64(), 1)), //nolint:gosec // a run must repeat
 		Observer:  m.server,
-		Joining:   m.reserve,
+		Joining:   m.reserve || m.joining,
 		Transport: transport{m}, Shipper: shipper{m},
 		CheckpointDir: "data/checkpoints", FS: m.disk,
 		Founding: p.founding,
@@ -158,13 +178,11 @@ func (m *member) options() quorum.Options {
 		TailEntries:   p.tailEntries, TailBytes: 1 << 10, LagBytes: p.lagBytes,
 		FlushInterval: p.flushInterval,
 	}
-	for _, other := range m.w.members {
-		if !other.reserve {
-			o.Members = append(o.Members, quorum.Member{ID: other.id, Learner: other.learner})
-		}
+	if !m.reserve {
+		o.Members = m.listed
 	}
-	if m.reserve {
-		o.Members = nil
+	if p.reconfigs {
+		o.Asking = func(id uint64) bool { return w.members[id-1].up }
 	}
 	return o
 }
@@ -287,22 +305,34 @@ func (m *member) tick() {
 	})
 }
 
-// crash ends the member at once. A power cut takes what its disk had not synced.
-func (m *member) crash(powerCut bool) {
+// crash ends the member at once. A power cut takes what its disk had not synced, or some of it.
+func (m *member) crash(cut powerCut) {
 	if !m.up {
 		return
 	}
-	m.w.report.Crashes++
-	m.w.trace.note(m.w.now, "crash", m.id, boolNumber(powerCut))
-	left := m.disk.crash(powerCut)
-	m.w.net.memberDown(m, m.notice(powerCut))
+	w := m.w
+	w.report.Crashes++
+	w.trace.note(w.now, "crash", m.id, uint64(cut))
+	m.held, m.knows = m.membership(), m.acquaintances()
+	if cut == tornCut && m.planned[partAppend] && w.chance(70) {
+		m.disk.failing.Store(true)
+		_, _ = m.stepper.Append() // nobody hears how it ended
+	}
+	left, torn, err := m.disk.crash(cut, w.rng.Uint64())
+	if err != nil {
+		w.fail("tear the disk of member %d: %w", m.id, err)
+	}
+	if torn > 0 {
+		w.count(drawnTorn)
+	}
+	w.net.memberDown(m, m.notice(cut))
 	m.kill()
 	m.disk = left
 }
 
 // notice is how late others may hear that the member is gone.
-func (m *member) notice(powerCut bool) time.Duration {
-	if powerCut {
+func (m *member) notice(cut powerCut) time.Duration {
+	if cut != noCut {
 		return 2 * time.Second
 	}
 	return 5 * time.Millisecond

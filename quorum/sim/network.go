@@ -68,6 +68,7 @@ func (n *network) send(from *member, to uint64, kind uint8, encode func([]byte) 
 		return false
 	}
 	if n.w.chance(n.w.profile.fullPercent) && !n.w.healing {
+		n.w.count(drawnFullQueue)
 		n.w.trace.note(n.w.now, "full", from.id, to, uint64(kind))
 		return false
 	}
@@ -106,12 +107,15 @@ const lastWildKind = 4
 func (n *network) sendWild(l *link, f *frame) {
 	switch {
 	case n.w.chance(5):
+		n.w.count(drawnDropped)
 	case n.w.chance(5):
+		n.w.count(drawnDuplicated)
 		again := *f
 		again.body = append([]byte(nil), f.body...)
 		n.deliver(l, f, n.w.upTo(20*time.Millisecond))
 		n.deliver(l, &again, n.w.upTo(300*time.Millisecond))
 	case n.w.chance(10):
+		n.w.count(drawnOvertaken)
 		n.deliver(l, f, n.w.upTo(300*time.Millisecond))
 	default:
 		n.carry(l, f)

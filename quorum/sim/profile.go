@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"zkd/storage"
+	"zkd/storage/ensemble"
 )
 
 // profile is the kind of a run: how many members, how long, which faults.
@@ -24,6 +25,8 @@ type profile struct {
 	lagBytes      int64
 	flushInterval time.Duration
 	founding      []byte
+	config        ensemble.Config // that founding names, with reconfigs
+	reconfigs     bool            // clients change the membership, and not the leader by itself
 
 	latencyMax  time.Duration // of frames in general
 	fsyncMax    time.Duration // in general
@@ -38,7 +41,7 @@ type profile struct {
 // drawProfile draws the kind of a run.
 func drawProfile(w *world) profile {
 	p := profile{
-		participants: 3, reserves: w.rng.IntN(3), clients: 2 + w.rng.IntN(4),
+		participants: 3, reserves: w.rng.IntN(4), reconfigs: w.chance(75), clients: 2 + w.rng.IntN(4),
 		chaos: w.between(2*time.Second, 6*time.Second), ops: 100 + w.rng.IntN(300), dataMax: 1 + w.rng.IntN(200),
 		thinkMax:   w.between(5*time.Millisecond, 60*time.Millisecond),
 		timeoutMin: w.between(300*time.Millisecond, 4*time.Second),
@@ -75,8 +78,20 @@ func drawProfile(w *world) profile {
 	if w.cfg.Ops > 0 {
 		p.ops = w.cfg.Ops
 	}
-	p.faults = w.drawFaults(p.reserves > 0)
+	if p.participants >= 5 {
+		w.count(drawnFive)
+	}
+	if p.observers > 0 {
+		w.count(drawnObserver)
+	}
+	p.faults = w.drawFaults(&p)
 	found := storage.FoundTxn{Config: []byte("simulated")}
+	if p.reconfigs {
+		for i := range p.participants + p.observers {
+			p.config.Servers = append(p.config.Servers, serverLine(uint64(i+1), i >= p.participants))
+		}
+		found.Config = []byte(p.config.Text())
+	}
 	found.ClusterID[0], found.ClusterID[15] = 1, byte(w.rng.Uint32())
 	p.founding = found.Append(nil)
 	return p

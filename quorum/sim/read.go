@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"zkd/jute"
+	"zkd/quorum"
 	"zkd/storage"
 )
 
@@ -33,6 +34,9 @@ func (k *conn) read(o *op) {
 	o.answer.zxid, o.ret, o.state = view.Zxid(), w.observe(), opAnswered
 	w.ledger.reads = append(w.ledger.reads, observation{o, m, view.AppliedIndex(), shown})
 	w.report.Ops++
+	if m.state.Role == quorum.RoleLearner {
+		w.count(drawnObserverRead)
+	}
 	w.trace.note(w.now, "read", uint64(o.c.id), uint64(o.kind), m.id, view.AppliedIndex(), shown)
 	if o.kind == jute.OpSync && o.answer.zxid < o.floor {
 		w.fail("%v on member %d shows zxid %d, but %d was applied before it was asked for", o, m.id, o.answer.zxid,
@@ -68,6 +72,7 @@ func look(view storage.View, o *op, a *answer) uint64 {
 // register adds the connection to those that wait for a change.
 func (k *conn) register(key watchKey) {
 	if list := k.s.watches[key]; !slices.Contains(list, k) {
+		k.s.m.w.count(drawnWatch)
 		k.s.watches[key] = append(slices.Clip(list), k)
 	}
 }
@@ -87,6 +92,7 @@ func (k *conn) setWatches(o *op) {
 		}
 		kind := missed(watch, found, &stat, o.rel)
 		if kind != 0 {
+			w.count(drawnWatchSetAgain)
 			k.event(watchEvent{kind, watch.key.path, 0})
 			continue
 		}
@@ -166,6 +172,9 @@ func (c *client) event(k *conn, e watchEvent) {
 		}
 	}
 	c.w.report.Watches += fired
+	if e.path == configPath {
+		c.w.count(drawnWatchConfig)
+	}
 	if fired == 0 {
 		c.w.fail("client %d: event %v of %s, zxid %d, on member %d: there is no such watch", c.id, e.kind, e.path,
 			e.zxid,

@@ -310,7 +310,11 @@ func (k *conn) propose(o *op) {
 		p.Server = 0
 	}
 	k.underway++
-	if err := node.Propose(&p, &writeWaiter{o: o, k: k}); err != nil {
+	give := node.Propose
+	if o.kind == jute.OpReconfig {
+		p.Flags, give = storage.FlagSkipACL, node.Reconfigure
+	}
+	if err := give(&p, &writeWaiter{o: o, k: k}); err != nil {
 		k.underway--
 		o.refuse()
 		w.trace.textf(w.now, "member %d refuses a write: %v", k.s.m.id, err)

@@ -49,9 +49,16 @@ func TestSeeds(t *testing.T) {
 		}
 		sum.add(&report)
 	}
-	t.Logf("%d seeds: %+v", count, sum)
+	drawnOnes := sum.Drawn
+	sum.Drawn = tally{}
+	t.Logf("%d seeds: %+v\n%v", count, sum, drawnOnes)
 	if sum.Ops == 0 || sum.Crashes == 0 || sum.Snapshots == 0 || sum.Watches == 0 || sum.Expired == 0 {
 		t.Error("the runs do not do what they are for")
+	}
+	for d, n := range drawnOnes {
+		if n == 0 && count >= otherwise && !testing.Short() {
+			t.Errorf("no run has drawn: %v", drawn(d))
+		}
 	}
 }
 
@@ -131,4 +138,7 @@ func (r *Report) add(o *Report) {
 	r.Watches += o.Watches
 	r.Expired += o.Expired
 	r.Simulated += o.Simulated
+	for d, n := range o.Drawn {
+		r.Drawn[d] += n
+	}
 }

@@ -71,6 +71,8 @@ func (w *world) drawRead() *op {
 	switch {
 	case o.kind == jute.OpGetChildren:
 		o.path = draw(w, []string{"/", ephemeralParent, sequentialParent})
+	case w.chance(10):
+		o.path = configPath
 	case w.chance(70):
 		o.path = draw(w, registers)
 	default:

@@ -37,6 +37,7 @@ type Report struct {
 	Watches   int // fired and seen by clients
 	Expired   int // sessions
 	Simulated time.Duration
+	Drawn     tally
 }
 
 // The simulated time that a run takes at most after the faults stop, and before it must have its first leader.
@@ -61,10 +62,9 @@ type world struct {
 	history []*op // of writes and sync+reads, in the order of their calls
 	trace   trace
 	group   *group
-	wiped   *member // the last one that lost its disk
-	asked   int     // operations that clients have asked for
-	values  int     // data that was drawn
-	healing bool    // the faults have stopped
+	asked   int  // operations that clients have asked for
+	values  int  // data that was drawn
+	healing bool // the faults have stopped
 	report  Report
 	failure error // the first violation
 }
@@ -95,7 +95,7 @@ func newWorld(cfg Config) *world {
 	w.ledger = newLedger(w)
 	w.net = newNetwork(w)
 	w.makeMembers()
-	w.group = newGroup(w.members)
+	w.group = newGroup(w)
 	w.makeClients()
 	return w
 }
@@ -188,6 +188,9 @@ func (w *world) result() (Report, error) {
 	r := w.report
 	r.Hash, r.Members, r.Simulated = w.trace.hash, len(w.members), w.now
 	r.Entries = len(w.ledger.entries)
+	if r.Changes > 0 && r.Drawn[drawnLostDisk] > 0 {
+		r.Drawn[drawnLossAndChange]++
+	}
 	if w.failure == nil {
 		return r, nil
 	}

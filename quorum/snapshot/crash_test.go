@@ -7,6 +7,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"zkd/storage/crashfs"
 )
 
 // TestCrashOfTheReceiverAtAnyPoint stops the machine after each operation on the disk, with what was not synced lost or
@@ -16,13 +18,13 @@ func TestCrashOfTheReceiverAtAnyPoint(t *testing.T) {
 	for _, before := range []map[string]string{nil, {"000001.sst": "of another", "000007.sst": "snapshot"}} {
 		operations := int32(0)
 		for at := int32(0); at <= operations; at++ {
-			mem := vfs.NewCrashableMem()
+			mem := crashfs.New()
 			if before != nil {
 				stage(t, mem, before)
 			}
-			var crashed *vfs.MemFS
+			var crashed *crashfs.FS
 			count := int32(0)
-			clone := func() *vfs.MemFS {
+			clone := func() *crashfs.FS {
 				return mem.CrashClone(vfs.CrashCloneCfg{
 					UnsyncedDataPercent: int(at*37) % 101, RNG: rand.New(rand.NewPCG(uint64(at), 1)),
 				})
@@ -55,7 +57,7 @@ func TestCrashOfTheReceiverAtAnyPoint(t *testing.T) {
 }
 
 // stage leaves a complete snapshot, on disk.
-func stage(t *testing.T, mem *vfs.MemFS, files map[string]string) {
+func stage(t *testing.T, mem *crashfs.FS, files map[string]string) {
 	t.Helper()
 	r := newRig(t, files, func(_ *SenderOptions, o *ReceiverOptions) { o.FS = mem })
 	if err := r.ship(); err != nil {
@@ -65,7 +67,7 @@ func stage(t *testing.T, mem *vfs.MemFS, files map[string]string) {
 }
 
 // afterCrash checks what a crash has left, and ships once more.
-func afterCrash(t *testing.T, mem *vfs.MemFS, files, before map[string]string) {
+func afterCrash(t *testing.T, mem *crashfs.FS, files, before map[string]string) {
 	t.Helper()
 	complete, err := Complete(mem, "data/staging")
 	if err != nil {

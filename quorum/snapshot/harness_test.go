@@ -17,6 +17,8 @@ import (
 	"go.uber.org/goleak"
 
 	"zkd/quorum/clock"
+
+	"zkd/storage/crashfs"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -77,7 +79,7 @@ var content = sync.OnceValue(func() map[string]string {
 // newRig returns a rig with a checkpoint of content.
 func newRig(t *testing.T, files map[string]string, set func(*SenderOptions, *ReceiverOptions)) *rig {
 	t.Helper()
-	r := &rig{t: t, from: vfs.NewMem(), to: vfs.NewCrashableMem()}
+	r := &rig{t: t, from: vfs.NewMem(), to: crashfs.New()}
 	writeFiles(t, r.from, "checkpoint", files)
 	logger := slog.New(slog.NewTextHandler(t.Output(), nil))
 	so := SenderOptions{

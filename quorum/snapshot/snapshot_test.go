@@ -16,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"zkd/quorum/clock"
+	"zkd/storage/crashfs"
 )
 
 func TestWholeTransfer(t *testing.T) {
@@ -428,7 +429,7 @@ func TestTooLittleRoomIsSeenBeforehand(t *testing.T) {
 	written := int64(0)
 	r := newRig(t, content(), nil)
 	r.wrap = func(_ int, conn net.Conn) net.Conn { return &faultyConn{Conn: conn, written: &written} }
-	r.to.(*vfs.MemFS).TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: testChunk})
+	r.to.(*crashfs.FS).TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: testChunk})
 	err := r.ship()
 	if err == nil || !strings.Contains(err.Error(), fmt.Sprint(testChunk, " are free")) || written > 1000 {
 		t.Errorf("%d bytes sent, %v", written, err)

@@ -1,0 +1,89 @@
+package quorum
+
+import (
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// silence is a transport whose frames go nowhere.
+type silence struct{}
+
+// Send implements Transport.
+func (silence) Send(uint64, uint8, func([]byte) []byte) bool { return true }
+
+// newcomer returns the loop of a member that starts without data.
+func newcomer(t *testing.T, id uint64, joining bool, members ...Member) *loop {
+	t.Helper()
+	log := openLog(t, vfs.NewMem(), "log")
+	o := testOptions(log, &fakeMachine{})
+	o.ID, o.Members, o.Joining, o.Transport = id, members, joining, silence{}
+	s, err := NewStepper(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.End()
+		if err := log.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s.node.loop
+}
+
+// askVote is a candidate's message.
+func askVote(from, to uint64) *raftpb.Message {
+	term := uint64(7)
+	return &raftpb.Message{Type: raftpb.MsgVote.Enum(), From: &from, To: &to, Term: &term}
+}
+
+// TestWhoHasNothingDoesNotVoteUnknown: a member that starts without data listens only to those who have said that they
+// know no other one under its id, even if it takes itself for one that never had a vote.
+func TestWhoHasNothingDoesNotVoteUnknown(t *testing.T) {
+	founders := []Member{{ID: 1}, {ID: 2}, {ID: 3}, {ID: 4, Learner: true}}
+	for name, l := range map[string]*loop{ // order: each for itself
+		"an observer of the founders": newcomer(t, 4, false, founders...),
+		"one that joins":              newcomer(t, 4, true),
+	} {
+		if !l.screen(askVote(1, 4)) {
+			t.Errorf("%s listens to a stranger", name)
+		}
+		l.greeted(1, hello{incarnation: 11})
+		if l.screen(askVote(1, 4)) {
+			t.Errorf("%s does not listen to one who knows nobody else", name)
+		}
+		if !l.screen(askVote(2, 4)) {
+			t.Errorf("%s listens to one who has not said whom he knows", name)
+		}
+		l.greeted(9, hello{incarnation: 12, known: l.rejoin.incarnation + 1}) // maybe a voter by now
+		if !l.screen(askVote(1, 4)) {
+			t.Errorf("%s votes, and has forgotten what it was", name)
+		}
+		l.greeted(1, hello{incarnation: 11, known: l.rejoin.incarnation, admitted: true})
+		if l.screen(askVote(1, 4)) {
+			t.Errorf("%s was taken in again and does not listen", name)
+		}
+	}
+}
+
+// TestFoundersWithoutDataHearOfLaterVoters: the group has grown since it was founded, and most of the founders have lost
+// their disks. One who is none of them knows that they were there.
+func TestFoundersWithoutDataHearOfLaterVoters(t *testing.T) {
+	l := newcomer(t, 1, false, Member{ID: 1}, Member{ID: 2}, Member{ID: 3})
+	l.greeted(5, hello{incarnation: 15, known: l.rejoin.incarnation + 1})
+	l.greeted(3, hello{incarnation: 13}) // another one without data
+	if !l.muted() || !l.screen(askVote(3, 1)) {
+		t.Error("two of three founders without data found the group anew")
+	}
+}
+
+// TestTheOtherOfTwoIsBelieved: in a group of two nobody could take in again who has lost its disk.
+func TestTheOtherOfTwoIsBelieved(t *testing.T) {
+	l := newcomer(t, 1, false, Member{ID: 1}, Member{ID: 2})
+	l.greeted(2, hello{incarnation: 12})
+	l.greeted(2, hello{incarnation: 13})
+	if known := l.rejoin.known[2]; known != 13 {
+		t.Errorf("incarnation %d is known, want 13", known)
+	}
+}

@@ -1,0 +1,260 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"zkd/jute"
+	"zkd/quorum"
+	"zkd/storage"
+	"zkd/storage/ensemble"
+)
+
+// group is who belongs to the ensemble by the log: by the configuration, in runs with reconfigs, towards which the
+// leader brings the membership, or else by the changes of the membership.
+type group struct {
+	voters, learners []uint64 // sorted
+
+	config   ensemble.Config
+	requests []*request // reconfigs of which it is not known whether they will be committed
+
+	changes map[jute.Xid]*directChange // without reconfigs
+}
+
+// request is a reconfig that a client has asked for.
+type request struct {
+	o     *op
+	k     *conn
+	life  int
+	joins []uint64
+	// lost is set when nobody waits for it any more; then it can be committed as long as no entry of a term after
+	// deadTerm is.
+	lost     bool
+	deadTerm uint64
+}
+
+// newGroup returns the founders.
+func newGroup(w *world) *group {
+	g := &group{changes: map[jute.Xid]*directChange{}}
+	for _, m := range w.members {
+		switch {
+		case m.reserve:
+		case m.learner:
+			g.learners = append(g.learners, m.id)
+		default:
+			g.voters = append(g.voters, m.id)
+		}
+	}
+	g.config = w.profile.config
+	return g
+}
+
+// has tells whether a member belongs to the ensemble.
+func (g *group) has(id uint64) bool {
+	return slices.Contains(g.voters, id) || slices.Contains(g.learners, id)
+}
+
+// ids are all members.
+func (g *group) ids() []uint64 { return slices.Concat(g.voters, g.learners) }
+
+// is tells whether a node says the same of the ensemble.
+func (g *group) is(s *quorum.Status) bool {
+	return slices.Equal(s.Voters, g.voters) && slices.Equal(s.Learners, g.learners)
+}
+
+// committed is told of the result of every proposal.
+func (g *group) committed(w *world, r *storage.Result) {
+	before := g.ids()
+	switch {
+	case r.Op == jute.OpReconfig && r.Code != jute.OK:
+		w.count(drawnReconfigRefused)
+		return
+	case r.Op == jute.OpReconfig:
+		c, err := ensemble.Parse(string(r.Data))
+		if err != nil {
+			w.fail("a reconfig has made a configuration that cannot be read: %w", err)
+			return
+		}
+		g.configure(c)
+		w.count(drawnReconfigDone)
+	case r.Session != 0 || r.Xid > reconfigXid || g.changes[r.Xid] == nil:
+		return
+	default:
+		c := g.changes[r.Xid]
+		delete(g.changes, r.Xid)
+		if r.Code != jute.OK {
+			return
+		}
+		g.apply(c)
+		w.count(drawnChange)
+	}
+	w.report.Changes++
+	w.trace.textf(w.now, "membership: voters %v, learners %v", g.voters, g.learners)
+	for _, id := range before {
+		if !g.has(id) {
+			w.members[id-1].leave()
+		}
+	}
+}
+
+// configure brings a configuration into force.
+func (g *group) configure(c ensemble.Config) {
+	g.config, g.voters, g.learners = c, nil, nil
+	for i := range c.Servers {
+		if s := &c.Servers[i]; s.Observer {
+			g.learners = append(g.learners, s.ID)
+		} else {
+			g.voters = append(g.voters, s.ID)
+		}
+	}
+}
+
+// open returns the reconfigs that may still be committed.
+func (g *group) open(w *world) []*request {
+	var term, newest uint64
+	for _, m := range w.members {
+		term = max(term, m.state.Term)
+	}
+	if n := len(w.ledger.entries); n > 0 {
+		newest = w.ledger.entries[n-1].term
+	}
+	g.requests = slices.DeleteFunc(g.requests, func(r *request) bool {
+		gone := r.k.s.m.life != r.life || !r.k.s.m.up
+		switch {
+		case r.o.index != 0, r.o.state == opRefused, r.o.state == opRequested && (gone || r.k.broken):
+			return true
+		case !r.lost && (gone || r.o.state == opDropped):
+			r.lost, r.deadTerm = true, max(term, newest)+1
+		}
+		return r.lost && newest > r.deadTerm
+	})
+	return g.requests
+}
+
+// leave takes a member that was removed out of service, after a while, unless it is taken in again before.
+func (m *member) leave() {
+	w := m.w
+	w.after(w.between(300*time.Millisecond, time.Second), func() {
+		switch {
+		case m.retired || w.group.has(m.id):
+		case w.mayRetire(m):
+			m.retire()
+		default:
+			m.leave()
+		}
+	})
+}
+
+// retire takes a member out of service for good.
+func (m *member) retire() {
+	m.retired = true
+	m.w.count(drawnRetired)
+	m.w.trace.note(m.w.now, "retire", m.id)
+	m.crash(noCut)
+}
+
+// What follows keeps count of who can vouch for what. A member whose disk was lost neither votes nor acknowledges
+// before it was taken in again, and one that has retired never does. As long as a majority of every membership that
+// somebody may act on can still do both, nothing that was acknowledged is lost and the ensemble can heal.
+
+// sound tells whether a member can vote and acknowledge, if not at once, then when it is up again.
+func (m *member) sound() bool {
+	if m.lost && m.w.group.has(m.id) && m.caughtUp() {
+		m.lost = false
+	}
+	return !m.retired && !m.lost
+}
+
+// majority tells whether most of these voters are sound without m.
+func (w *world) majority(voters []uint64, without *member) bool {
+	n := 0
+	for _, id := range voters {
+		if m := w.members[id-1]; m != without && m.sound() {
+			n++
+		}
+	}
+	return n >= len(voters)/2+1
+}
+
+// mayLose tells whether a member may lose its disk: no change of the membership is under way, all that could elect
+// somebody know who it was, its file names the members, and it is not needed for a majority.
+func (w *world) mayLose(m *member) bool {
+	g := w.group
+	if !m.up || !m.sound() || !g.has(m.id) || len(g.open(w)) > 0 || len(g.changes) > 0 || !w.majority(g.voters, m) {
+		return false
+	}
+	for _, id := range g.ids() {
+		o := w.members[id-1]
+		if !o.sound() {
+			continue
+		}
+		if o != m && !o.acquaintances()[m.id] || !w.settled(o.membership()) {
+			return false
+		}
+	}
+	return true
+}
+
+// settled tells whether these are the voters by the log, but for those that are to be taken in again.
+func (w *world) settled(voters []uint64) bool {
+	for _, id := range voters {
+		if !slices.Contains(w.group.voters, id) {
+			return false
+		}
+	}
+	for _, id := range w.group.voters {
+		if !slices.Contains(voters, id) && w.members[id-1].sound() {
+			return false
+		}
+	}
+	return true
+}
+
+// mayRetire tells whether a member that was removed may stop for good: no other one still needs its vote.
+func (w *world) mayRetire(m *member) bool {
+	for _, r := range w.group.open(w) {
+		if slices.Contains(r.joins, m.id) {
+			return false
+		}
+	}
+	for _, id := range w.group.ids() {
+		if o := w.members[id-1]; o.sound() && !w.majority(o.membership(), m) && len(o.membership()) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// mayBecome tells whether the ensemble may get these voters: a majority of them is sound, and nobody leaves by the
+// vote of one whose loss the leader may not have noticed.
+func (w *world) mayBecome(voters []uint64) bool {
+	lost, leaves := false, false
+	for _, id := range voters {
+		m := w.members[id-1]
+		lost = lost || m.everUp && !m.sound()
+	}
+	for _, id := range w.group.voters {
+		leaves = leaves || !slices.Contains(voters, id)
+	}
+	return w.majority(voters, nil) && !(lost && leaves)
+}
+
+// membership is who votes by what a member knows, or knew when it crashed.
+func (m *member) membership() []uint64 {
+	if !m.up {
+		return m.held
+	}
+	return m.stepper.Node().Status().Voters
+}
+
+// acquaintances are the members whose incarnation a member knows, or knew when it crashed.
+func (m *member) acquaintances() map[uint64]bool {
+	if !m.up {
+		return m.knows
+	}
+	known := make(map[uint64]bool, len(m.w.members))
+	for _, o := range m.w.members {
+		known[o.id] = m.stepper.Node().Knows(o.id)
+	}
+	return known
+}
