@@ -15,7 +15,7 @@ type Ensemble struct {
 	// and Members mean something only then.
 	Distributed       bool
 	StandaloneEnabled bool  // standaloneEnabled (true)
-	MyID              int64 // myid; -1 when there is none; at least 1 and the number of a member when Distributed
+	MyID              int64 // myid, zkd.myidFromHostname; -1 when there is none; at least 1 and the number of a member when Distributed
 	// server.N, ascending by ID. They found the ensemble, or tell a server that joins where it is; afterwards the
 	// members are what the ensemble has agreed on.
 	Members []Member

@@ -38,12 +38,13 @@ type instance struct {
 	client  *movable
 	moves   chan string   // where the port for clients is to be; the last counts
 	done    chan struct{} // closed when run has returned
+	manager *notifier
 }
 
 // serve runs a server until ctx ends or it fails.
 func serve(ctx context.Context, config *conf.Config, logger *slog.Logger) error {
 	i := &instance{config: config, logger: logger, fatal: make(chan error, 1), moves: make(chan string, 1),
-		done: make(chan struct{})}
+		done: make(chan struct{}), manager: newNotifier(logger)}
 	err := i.open(ctx)
 	if err == nil {
 		tuning, done := context.WithCancel(ctx)
@@ -52,8 +53,10 @@ func serve(ctx context.Context, config *conf.Config, logger *slog.Logger) error 
 		go tuneCollector(tuning, clock.Real())
 		logger.Info("serving", slog.String("client", i.client.Addr().String()),
 			slog.String("data", config.Storage.DataDir), slog.String("zxid", fmt.Sprintf("%#x", i.machine.LastZxid())))
+		i.manager.tell(notifyReady)
 		err = i.run(ctx)
 	}
+	i.manager.tell(notifyStopping)
 	return errors.Join(err, i.close())
 }
 
@@ -62,8 +65,12 @@ func (i *instance) run(ctx context.Context) error {
 	ended := make(chan served)
 	defer close(i.done)
 	i.serveClients(i.client, ended)
+	beats, stop := i.manager.beats()
+	defer stop()
 	for {
 		select {
+		case <-beats: // from here: it is this loop that would see the server fail
+			i.manager.tell(notifyWatchdog)
 		case <-ctx.Done():
 			i.logger.Info("stopping")
 			return nil
