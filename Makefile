@@ -1,7 +1,7 @@
 # What contributors do, one line each. make without a target lists them; .ci/run runs what must pass.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test quick race fuzz lint fmt generate compat rules bench diff kill model sim faults failover ci
+.PHONY: help build run test quick race fuzz lint fmt generate compat rules bench diff kill model sim faults failover dist reproduce ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,12 @@ faults: ## an hour of faults on real processes of an ensemble, with a check of w
 
 failover: ## the gap in writes when the leader ends, and three servers under load, beside the real server
 	go run ./cmd/zkd bench compare --servers 3 --loads failover,write:64x1,write:32x100,read:64x1,read:32x100,beside
+
+dist: ## build what is released into dist/: binaries, archives, .deb, .rpm, SBOM, checksums; VERSION names it
+	go run ./conf/package dist
+
+reproduce: ## build what is released twice in different folders, and compare
+	go run ./conf/package reproduce
 
 ci: ## run what must pass, as a fresh clone would
 	bash .ci/run

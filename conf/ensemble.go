@@ -14,8 +14,9 @@ type Ensemble struct {
 	// more than one voter, or standaloneEnabled=false: QuorumPeerConfig.isDistributed. The fields below it but for MyID
 	// and Members mean something only then.
 	Distributed       bool
-	StandaloneEnabled bool  // standaloneEnabled (true)
-	MyID              int64 // myid; -1 when there is none; at least 1 and the number of a member when Distributed
+	StandaloneEnabled bool // standaloneEnabled (true)
+	// myid, or by zkd.myidFromHostname; -1 when there is none; at least 1 and the number of a member when Distributed
+	MyID int64
 	// server.N, ascending by ID. They found the ensemble, or tell a server that joins where it is; afterwards the
 	// members are what the ensemble has agreed on.
 	Members []Member

@@ -1,6 +1,9 @@
 package conf
 
 import (
+	"errors"
+	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -34,10 +37,29 @@ const (
 	imageServersAtHome = "server.1=localhost:2888:3888;2181"       // the image's default for them
 	imageExtra         = "ZOO_CFG_EXTRA"                           // any lines with blanks between them
 	imageDefault       = "default of the official ZooKeeper image" // source of a default in messages
+	imageConfDir       = "ZOO_CONF_DIR"                            // where the image looks for a zoo.cfg
 )
 
 // imageMeaningless are variables of the image that are about the machine around the server.
-var imageMeaningless = []string{"ZOO_CONF_DIR", "ZOO_LOG_DIR", "ZOO_LOG4J_PROP", "ZOO_PORT", "ZOO_USER", "ZOO_LOG_FILE"}
+var imageMeaningless = []string{"ZOO_LOG_DIR", "ZOO_LOG4J_PROP", "ZOO_PORT", "ZOO_USER", "ZOO_LOG_FILE"}
+
+// imageFile returns the name of the zoo.cfg that the image would start with: the one in ZOO_CONF_DIR if it is there,
+// else none. One that cannot be read is there.
+func imageFile(env environment, readFile func(string) ([]byte, error)) string {
+	if env[imageConfDir] == "" {
+		return ""
+	}
+	name := filepath.Join(env[imageConfDir], "zoo.cfg")
+	if _, err := readFile(name); errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	return name
+}
+
+// isImageSetting tells whether a variable is set to what the image sets it to, so that nobody has asked for it.
+func isImageSetting(name, val string) bool {
+	return slices.ContainsFunc(imageVariables, func(v imageVariable) bool { return v.name == name && v.def == val })
+}
 
 // isImageVariable tells whether the image turns the variable into lines of zoo.cfg.
 func isImageVariable(name string) bool {

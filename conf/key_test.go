@@ -50,7 +50,7 @@ func TestEveryKeyFillsItsField(t *testing.T) {
 		case "myid", "server.N", "group.N", "weight.N", "electionAlg", "peerType", "clientPort", "clientPortAddress",
 			"secureClientPort", "secureClientPortAddress", "dataDir", "dynamicConfigFile", "superUser.X",
 			"metricsProvider.httpHost", "admin.serverAddress", "standaloneEnabled", "quorum.auth.enableSasl",
-			"zkd.join":
+			"zkd.join", "zkd.myidFromHostname":
 			continue
 		}
 		if k.mark == tuning || k.mark == javaOnly {

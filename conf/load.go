@@ -3,7 +3,6 @@ package conf
 import (
 	"cmp"
 	"fmt"
-	"io/fs"
 	"maps"
 	"math"
 	"slices"
@@ -19,6 +18,7 @@ import (
 // is not an error here: ask Config.Unsupported before starting. Load reads nothing but what s gives it and keeps
 // nothing of s.
 func Load(s Sources) (*Config, error) {
+	s.Path = s.file()
 	l := newLoader(s)
 	l.assign(layerJVM, jvmFlags(l.env), l.findProperty)
 	l.loadImage()
@@ -43,6 +43,7 @@ type loader struct {
 	layers   *viper.Viper // setting by viperKey
 	env      environment
 	readFile func(string) ([]byte, error)
+	hostname string
 	hasFile  bool
 	config   *Config
 	settings map[string]setting // the winners by name, without those whose value is wrong
@@ -61,15 +62,11 @@ func newLoader(s Sources) *loader {
 		table:    newTable(),
 		layers:   viper.NewWithOptions(viper.KeyDelimiter("\x00")),
 		env:      newEnvironment(s.Environ),
-		readFile: s.ReadFile,
+		readFile: s.reader(),
+		hostname: s.Hostname,
 		hasFile:  s.Path != "" || s.Text != nil,
 		settings: map[string]setting{}, memberLines: map[int64]setting{},
 		config: &Config{Unknown: map[string]string{}},
-	}
-	if l.readFile == nil {
-		l.readFile = func(name string) ([]byte, error) {
-			return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
-		}
 	}
 	l.config.Auth.Providers = map[string]string{}
 	l.config.Ensemble.MyID = -1
@@ -162,6 +159,9 @@ func (l *loader) loadImage() {
 	for _, name := range l.env.names("ZOO_") {
 		n := Notice{Kind: NoticeUnknown, Key: name, Source: variable(name)}
 		n.Message = "is not a variable of the official image, kept without effect"
+		if name == imageConfDir || (l.hasFile && name != imageMyID && isImageSetting(name, l.env[name])) {
+			continue
+		}
 		if slices.Contains(imageMeaningless, name) {
 			n.Kind, n.Message = NoticeIgnored, "has no meaning in zkd"
 		}

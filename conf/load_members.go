@@ -130,7 +130,14 @@ func dynamicVersion(name string) int64 {
 // ZooKeeper refuses are removed.
 func (l *loader) loadMyID() {
 	e := &l.config.Ensemble
-	l.myIDSource = l.settings["myid"].source
+	given, set := l.settings["myid"]
+	l.myIDSource = given.source
+	if named, ok := l.settings["zkd.myidFromHostname"]; ok {
+		if !l.numberFromHostname(named) {
+			return
+		}
+		given, set = named, true
+	}
 	if l.config.Storage.DataDir == "" {
 		return
 	}
@@ -150,9 +157,35 @@ func (l *loader) loadMyID() {
 			Allowed: "must be a whole number that is not negative"})
 		return
 	}
-	given, set := l.settings["myid"]
-	if set && given.layer != layerImage && e.MyID != id {
-		l.report(given.problem(fmt.Sprintf("must agree with the file %s, which says %d", name, id)))
+	byImage := given.row != nil && given.row.name == "myid" && given.layer == layerImage
+	if set && !byImage && e.MyID != id {
+		form := "must agree with the file %s, which says %d"
+		if given.row.name != "myid" {
+			form = fmt.Sprintf("makes this server number %d of %s, and ", e.MyID, l.myIDSource) + form
+		}
+		l.report(given.problem(fmt.Sprintf(form, name, id)))
 	}
 	e.MyID, l.myIDSource = id, atLine(name, 1)
+}
+
+// numberFromHostname takes the number of this server from the end of its host's name, as zkd.myidFromHostname asks,
+// and tells whether there is one. A number that is given as well must agree, but for the image's default.
+func (l *loader) numberFromHostname(s setting) bool {
+	label, _, _ := strings.Cut(l.hostname, ".")
+	digits := label[len(strings.TrimRight(label, "0123456789")):]
+	ordinal, ok := parseDecimal(digits)
+	add, _ := parseDecimal(s.value) // it was read as a number before
+	if !ok || ordinal > maxInt-add {
+		l.report(s.problem(fmt.Sprintf("needs a host name that ends with a number, as zkd-0; this host is called %q",
+			l.hostname)))
+		return false
+	}
+	e := &l.config.Ensemble
+	id, source := ordinal+add, fmt.Sprintf("host name %s", label)
+	if given, set := l.settings["myid"]; set && given.source != imageDefault && e.MyID != id {
+		l.report(given.problem(fmt.Sprintf("must agree with zkd.myidFromHostname, by which %s is number %d", label, id)))
+		return false
+	}
+	e.MyID, l.myIDSource = id, source
+	return true
 }

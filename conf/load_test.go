@@ -12,8 +12,8 @@ import (
 )
 
 // TestLoad runs the scripts in testdata/load. The one command is `load`; its input has sections that begin with `--
-// name --`: zoo.cfg, env (one NAME=value a line), flags (one key=value a line), and any other name for a file that
-// ReadFile finds. Printed are the fields that differ from those of a zoo.cfg with `dataDir=/d` and `clientPort=2181`,
+// name --`: zoo.cfg, env (one NAME=value a line), flags (one key=value a line), hostname, and any other name for a file
+// that ReadFile finds. Printed are the fields that differ from those of a zoo.cfg with `dataDir=/d` and `clientPort=2181`,
 // then the notices and what is unsupported; or the errors.
 func TestLoad(t *testing.T) {
 	datadriven.Walk(t, "testdata/load", func(t *testing.T, path string) {
@@ -100,6 +100,7 @@ func scriptSources(t *testing.T, input string) Sources {
 		s.Path, s.Text = "zoo.cfg", []byte(strings.TrimSuffix(text, "\n"))
 	}
 	s.Environ = strings.Split(strings.TrimSpace(files["env"]), "\n")
+	s.Hostname = strings.TrimSpace(files["hostname"])
 	s.Flags = map[string]string{}
 	for line := range strings.Lines(files["flags"]) {
 		name, val, _ := strings.Cut(strings.TrimSpace(line), "=")

@@ -2,6 +2,7 @@ package conf
 
 import (
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -10,19 +11,40 @@ import (
 // Sources is what a configuration is made of, lowest precedence first: built-in defaults, the JVM flags, without a
 // zoo.cfg the ZOO_ variables of the official image, zoo.cfg, the ZKD_ variables, and the flags of the command line.
 type Sources struct {
-	// Path is the name of the zoo.cfg; empty is none. It is read with ReadFile unless Text is given.
+	// Path is the name of the zoo.cfg; empty is the one in ZOO_CONF_DIR if that is there, as in the official image, or
+	// none. It is read with ReadFile unless Text is given.
 	Path string
 	// Text is the content of the zoo.cfg. It may be given without a Path and is then called zoo.cfg in messages. Load
 	// does not keep it.
 	Text []byte
 	// Environ is the environment as os.Environ gives it.
 	Environ []string
+	// Hostname is the name of this host, for zkd.myidFromHostname; empty is unknown.
+	Hostname string
 	// Flags holds values from the command line by key name, as docs/configuration.md has them (`clientPort`,
 	// `server.1`).
 	Flags map[string]string
 	// ReadFile reads zoo.cfg, the file myid in dataDir, and the dynamic configuration file. A file that does not exist
 	// must give an error for which errors.Is(err, fs.ErrNotExist) holds. nil is a file system without files.
 	ReadFile func(name string) ([]byte, error)
+}
+
+// file is the name of the zoo.cfg to read, or empty.
+func (s Sources) file() string {
+	if s.Path != "" || s.Text != nil {
+		return s.Path
+	}
+	return imageFile(newEnvironment(s.Environ), s.reader())
+}
+
+// reader is ReadFile, or one that finds nothing.
+func (s Sources) reader() func(name string) ([]byte, error) {
+	if s.ReadFile != nil {
+		return s.ReadFile
+	}
+	return func(name string) ([]byte, error) {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
 }
 
 // layer is the precedence of a source; a higher one wins.

@@ -53,12 +53,13 @@ type instance struct {
 	retry     <-chan time.Time // when it is tried again, nil: not; owned by run
 	port      atomic.Int64     // where clients connect since it has moved, else 0
 	done      chan struct{}    // closed when run has returned
+	manager   *notifier
 }
 
 // serve runs a server until ctx ends or it fails.
 func serve(ctx context.Context, config *conf.Config, logger *slog.Logger) error {
 	i := &instance{config: config, logger: logger, fatal: make(chan error, 1), moves: make(chan string, 1),
-		done: make(chan struct{})}
+		done: make(chan struct{}), manager: newNotifier(logger)}
 	err := i.open(ctx)
 	i.audit.begin(err)
 	if err == nil {
@@ -67,10 +68,12 @@ func serve(ctx context.Context, config *conf.Config, logger *slog.Logger) error 
 		// Not before: a heap that grows from nothing would be collected all the time.
 		go tuneCollector(tuning, clock.Real())
 		go i.reloader().run(tuning)
-		logger.Info("serving", slog.String("client", i.client.address()),
-			slog.String("secure", i.secure.address()), slog.String("data", config.Storage.DataDir), slog.String("zxid", fmt.Sprintf("%#x", i.machine.LastZxid())))
+		logger.Info("serving", slog.String("client", i.client.address()), slog.String("secure", i.secure.address()),
+			slog.String("data", config.Storage.DataDir), slog.String("zxid", fmt.Sprintf("%#x", i.machine.LastZxid())))
+		i.manager.tell(notifyReady)
 		err = i.run(ctx)
 	}
+	i.manager.tell(notifyStopping)
 	return errors.Join(err, i.close())
 }
 
@@ -80,8 +83,12 @@ func (i *instance) run(ctx context.Context) error {
 	defer close(i.done)
 	i.serveClients(i.client, ended)
 	i.serveClients(i.secure, ended)
+	beats, stop := i.manager.beats()
+	defer stop()
 	for {
 		select {
+		case <-beats: // from here: it is this loop that would see the server fail
+			i.manager.tell(notifyWatchdog)
 		case <-ctx.Done():
 			i.logger.Info("stopping")
 			return nil

@@ -27,9 +27,9 @@ func newServeCommand() *cobra.Command {
 		Short: "Run a server",
 		Long: `Run a server until SIGTERM or SIGINT.
 
-Without a file it listens on port 2181 and keeps its data in ./zkd-data. A zoo.cfg of Apache ZooKeeper is taken as
-it is; docs/configuration.md lists its keys. Any key can also be given by --set key=value, by the environment
-(ZKD_CLIENT_PORT for clientPort), or as -Dname=value in SERVER_JVMFLAGS.`,
+Without a file, here or in $ZOO_CONF_DIR, it listens on port 2181 and keeps its data in ./zkd-data. A zoo.cfg of
+Apache ZooKeeper is taken as it is; docs/configuration.md lists its keys. Any key can also be given by --set
+key=value, by the environment (ZKD_CLIENT_PORT for clientPort), or as -Dname=value in SERVER_JVMFLAGS.`,
 		Example: `  zkd serve
   zkd serve /etc/zookeeper/zoo.cfg
   zkd serve --port 2182 --data-dir /var/lib/zkd --set 4lw.commands.whitelist='*'`,
@@ -50,6 +50,7 @@ it is; docs/configuration.md lists its keys. Any key can also be given by --set 
 				return usageError{err}
 			}
 			sources := conf.Sources{Environ: os.Environ(), Flags: flags, ReadFile: os.ReadFile}
+			sources.Hostname, _ = os.Hostname() // only zkd.myidFromHostname needs it, and says that it has none
 			if len(args) == 1 {
 				sources.Path = args[0]
 			}

@@ -3,11 +3,20 @@ package main
 import (
 	"fmt"
 	"runtime/debug"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"zkd/server/fourletter"
+)
+
+// What a release is stamped with by the linker (-X main.releaseName=…); conf/package does. They are empty in a build by
+// hand, where the toolchain may have recorded the commit.
+var (
+	releaseName   string // as 0.1.0
+	releaseCommit string // the commit
+	releaseTime   string // when the commit was made, in seconds since 1970
 )
 
 // newVersionCommand returns the command that prints what build this is.
@@ -17,32 +26,39 @@ func newVersionCommand() *cobra.Command {
 		Short: "Print the version, and the ZooKeeper release that it behaves as",
 		Args:  usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			revision, built := buildInfo()
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "zkd %s, speaks as ZooKeeper %s\n", revision,
-				fourletter.FullVersion(revision, built))
+			commit, built := buildInfo()
+			name := commit
+			if releaseName != "" {
+				name = releaseName
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "zkd %s, speaks as ZooKeeper %s\n", name,
+				fourletter.FullVersion(commit, built))
 			return err
 		},
 	}
 }
 
-// buildInfo returns the revision that the binary was built from and its time, as far as the toolchain has recorded
-// them.
-func buildInfo() (revision string, built time.Time) {
-	revision = "unknown"
+// buildInfo returns the commit that the binary was built from and its time, as far as a release or the toolchain has
+// recorded them. The time is the commit's and not the build's, so that one commit always makes the same binary.
+func buildInfo() (commit string, built time.Time) {
+	if releaseCommit != "" {
+		seconds, _ := strconv.ParseInt(releaseTime, 10, 64) // 0 if none was given
+		return releaseCommit, time.Unix(seconds, 0).UTC()
+	}
+	commit, built = "unknown", time.Unix(0, 0).UTC()
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return revision, time.Unix(0, 0).UTC()
+		return commit, built
 	}
-	built = time.Unix(0, 0).UTC()
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "vcs.revision":
-			revision = s.Value
+			commit = s.Value
 		case "vcs.time":
 			if t, err := time.Parse(time.RFC3339, s.Value); err == nil {
 				built = t.UTC()
 			}
 		}
 	}
-	return revision, built
+	return commit, built
 }

@@ -1,0 +1,318 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// options say what dist makes.
+type options struct {
+	root     string // of the module
+	out      string // folder for what is made
+	targets  []target
+	packages bool // .deb and .rpm too, for the targets with linux
+}
+
+// release is one run of dist.
+type release struct {
+	options
+	stamp      stamp
+	modules    []*module
+	thirdParty string
+	made       []string // names in out
+}
+
+// dist makes everything that a release consists of.
+func dist(ctx context.Context, o options) error {
+	r := &release{options: o}
+	var err error
+	if r.stamp, err = readStamp(ctx, o.root); err != nil {
+		return err
+	}
+	if r.modules, err = modules(ctx, o.root, o.targets); err != nil {
+		return err
+	}
+	goRoot, err := output(ctx, o.root, nil, "go", "env", "GOROOT")
+	if err != nil {
+		return err
+	}
+	goLicence, err := goLicenceText(goRoot)
+	if err != nil {
+		return err
+	}
+	r.thirdParty = thirdParty(r.modules, goLicence)
+	if err := os.MkdirAll(o.out, 0o755); err != nil {
+		return err
+	}
+	for _, t := range o.targets {
+		if err := r.makeTarget(ctx, t); err != nil {
+			return err
+		}
+	}
+	return r.writeSums()
+}
+
+// goLicenceText is the licence of the standard library; Debian has it elsewhere.
+func goLicenceText(goRoot string) (string, error) {
+	for _, name := range []string{filepath.Join(goRoot, "LICENSE"), filepath.Join(goRoot, "..", "LICENSE")} {
+		if text, err := os.ReadFile(name); err == nil {
+			return string(text), nil
+		}
+	}
+	return "", fmt.Errorf("the file LICENSE of Go is not in %s: use Go as it is released", goRoot)
+}
+
+// makeTarget makes what there is for one system.
+func (r *release) makeTarget(ctx context.Context, t target) error {
+	name := fmt.Sprintf("zkd_%s_%s_%s", r.stamp.version, t.os, t.arch)
+	dir, err := os.MkdirTemp("", "zkd-dist")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // the operating system clears what is left
+	file, err := build(ctx, r.root, dir, r.stamp, t)
+	if err != nil {
+		return err
+	}
+	bom, err := makeSBOM(file, r.stamp, t, r.modules)
+	if err != nil {
+		return err
+	}
+	if err := r.write(name+".cdx.json", bom); err != nil {
+		return err
+	}
+	binary, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	archive, err := r.archive(name, binary)
+	if err != nil {
+		return err
+	}
+	if err := r.write(name+".tar.gz", archive); err != nil {
+		return err
+	}
+	if t.os != "linux" || !r.packages {
+		return nil
+	}
+	return r.makePackages(ctx, t, dir, file)
+}
+
+// write makes a file in out.
+func (r *release) write(name string, content []byte) error {
+	r.made = append(r.made, name)
+	return os.WriteFile(filepath.Join(r.out, name), content, 0o644)
+}
+
+// archive packs a folder for those who install by hand.
+func (r *release) archive(folder string, binary []byte) ([]byte, error) {
+	files := map[string][]byte{"zkd": binary, "THIRD_PARTY.txt": []byte(r.thirdParty)}
+	for _, name := range []string{"LICENSE", "CHANGELOG.md", "conf/zoo_sample.cfg", "conf/zoo_ensemble.cfg"} {
+		text, err := os.ReadFile(filepath.Join(r.root, filepath.FromSlash(name)))
+		if err != nil {
+			return nil, err
+		}
+		files[name] = text
+	}
+	names := make([]string, 0, len(files))
+	for name := range files { // any order: sorted below
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var b bytes.Buffer
+	zipped, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	packed := tar.NewWriter(zipped)
+	for _, name := range names {
+		mode := int64(0o644)
+		if name == "zkd" {
+			mode = 0o755
+		}
+		header := &tar.Header{Name: folder + "/" + name, Mode: mode, Size: int64(len(files[name])),
+			ModTime: r.stamp.time, Uname: "root", Gname: "root", Format: tar.FormatUSTAR}
+		if err := packed.WriteHeader(header); err != nil {
+			return nil, err
+		}
+		if _, err := packed.Write(files[name]); err != nil {
+			return nil, err
+		}
+	}
+	err = errors.Join(packed.Close(), zipped.Close()) // before the bytes are taken: both hold some back
+	return b.Bytes(), err
+}
+
+// writeSums makes the file that sha256sum -c reads.
+func (r *release) writeSums() error {
+	slices.Sort(r.made)
+	var b strings.Builder
+	for _, name := range r.made {
+		content, err := os.ReadFile(filepath.Join(r.out, name))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&b, "%x  %s\n", sha256.Sum256(content), name)
+	}
+	return os.WriteFile(filepath.Join(r.out, sumsFile), []byte(b.String()), 0o644)
+}
+
+// sumsFile has the checksum of everything else.
+const sumsFile = "SHA256SUMS"
+
+// makePackages makes the .deb and the .rpm of a system, in a folder that looks as the installed system will.
+func (r *release) makePackages(ctx context.Context, t target, dir, binary string) error {
+	stage := filepath.Join(dir, "stage")
+	for to, from := range map[string]string{ // any order: each file by itself
+		"usr/bin/zkd":           binary,
+		"etc/zkd/zoo.cfg":       filepath.Join(r.root, "conf", "zoo_sample.cfg"),
+		"doc/zoo_ensemble.cfg":  filepath.Join(r.root, "conf", "zoo_ensemble.cfg"),
+		"doc/CHANGELOG.md":      filepath.Join(r.root, "CHANGELOG.md"),
+		"doc/operations.md":     filepath.Join(r.root, "docs", "operations.md"),
+		"doc/configuration.md":  filepath.Join(r.root, "docs", "configuration.md"),
+		"systemd/zkd.service":   filepath.Join(r.root, "conf", "systemd", "zkd.service"),
+		"systemd/zkd.default":   filepath.Join(r.root, "conf", "systemd", "zkd.default"),
+		"systemd/sysusers.conf": filepath.Join(r.root, "conf", "systemd", "sysusers.conf"),
+		"systemd/tmpfiles.conf": filepath.Join(r.root, "conf", "systemd", "tmpfiles.conf"),
+		"scripts/postinstall":   filepath.Join(r.root, "conf", "package", "postinstall.sh"),
+		"scripts/preremove":     filepath.Join(r.root, "conf", "package", "preremove.sh"),
+		"scripts/postremove":    filepath.Join(r.root, "conf", "package", "postremove.sh"),
+		"lintian-overrides":     filepath.Join(r.root, "conf", "package", "lintian-overrides"),
+	} {
+		if err := copyFile(filepath.Join(stage, filepath.FromSlash(to)), from); err != nil {
+			return err
+		}
+	}
+	copyright, err := r.copyright()
+	if err != nil {
+		return err
+	}
+	changelog, err := r.debianChangelog()
+	if err != nil {
+		return err
+	}
+	for name, text := range map[string]string{ // any order: each file by itself
+		"doc/copyright": copyright, "doc/changelog.gz": changelog,
+	} {
+		if err := os.WriteFile(filepath.Join(stage, name), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	if err := r.makeHelp(ctx, dir, stage); err != nil {
+		return err
+	}
+	return r.runNFPM(ctx, t, stage)
+}
+
+// copyright is the file that says under which licences a package is.
+func (r *release) copyright() (string, error) {
+	own, err := os.ReadFile(filepath.Join(r.root, "LICENSE"))
+	return "Copyright: the authors of zkd\nLicense: Apache-2.0, on Debian also in /usr/share/common-licenses/Apache-2.0\n\n" +
+		string(own) + "\n" + r.thirdParty, err
+}
+
+// maintainer is whom the packages name. It is no address that takes mail.
+const maintainer = "The authors of zkd <zkd@localhost>"
+
+// debianChangelog is the one entry that a package made from a release needs, in Debian's form, compressed.
+func (r *release) debianChangelog() (string, error) {
+	var b bytes.Buffer
+	zipped, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		return "", err
+	}
+	const form = "zkd (%s) stable; urgency=medium\n\n  * See /usr/share/doc/zkd/CHANGELOG.md\n\n -- %s  %s\n"
+	version := strings.Replace(r.stamp.version, "-", "~", 1)
+	_, err = fmt.Fprintf(zipped, form, version, maintainer, r.stamp.time.Format("Mon, 02 Jan 2006 15:04:05 -0700"))
+	err = errors.Join(err, zipped.Close())
+	return b.String(), err
+}
+
+// makeHelp has the program write its completions, and its manual pages. A binary of this machine does, whatever the
+// target.
+func (r *release) makeHelp(ctx context.Context, dir, stage string) error {
+	own, err := build(ctx, r.root, filepath.Join(dir, "own"), r.stamp, target{runtime.GOOS, runtime.GOARCH})
+	if err != nil {
+		return err
+	}
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		text, err := output(ctx, "", nil, own, "completion", shell)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(stage, "completion-"+shell), []byte(text+"\n"), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runNFPM makes the packages of a stage.
+func (r *release) runNFPM(ctx context.Context, t target, stage string) error {
+	version, err := nfpmVersion(r.root)
+	if err != nil {
+		return err
+	}
+	out, err := filepath.Abs(r.out)
+	if err != nil {
+		return err
+	}
+	environ := []string{
+		"PACKAGE_VERSION=" + r.stamp.version, "PACKAGE_ARCH=" + t.arch, "PACKAGE_MAINTAINER=" + maintainer,
+		"SOURCE_DATE_EPOCH=" + strconv.FormatInt(r.stamp.time.Unix(), 10), "GOFLAGS=", "GOWORK=off",
+	}
+	for _, kind := range []string{"deb", "rpm"} {
+		name := fmt.Sprintf("zkd_%s_%s.%s", r.stamp.version, t.arch, kind)
+		if _, err := output(ctx, stage, environ, "go", "run", "github.com/goreleaser/nfpm/v2/cmd/nfpm@"+version,
+			"package", "--packager", kind, "--target", filepath.Join(out, name),
+			"--config", filepath.Join(r.root, "conf", "package", "nfpm.yaml")); err != nil {
+			return fmt.Errorf("make the package %s: %w", name, err)
+		}
+		r.made = append(r.made, name)
+	}
+	return nil
+}
+
+// nfpmVersion is the version of nfpm that .ci/versions.env names.
+func nfpmVersion(root string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(root, ".ci", "versions.env"))
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(text)) {
+		if version, ok := strings.CutPrefix(strings.TrimSpace(line), "NFPM_VERSION="); ok {
+			return version, nil
+		}
+	}
+	return "", errors.New(".ci/versions.env has no NFPM_VERSION: name the version of nfpm that makes the packages")
+}
+
+// copyFile copies a file and makes the folders above it.
+func copyFile(to, from string) (err error) {
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }() // it was only read
+	file, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, in)
+	return errors.Join(err, file.Close())
+}
