@@ -20,6 +20,7 @@ const (
 	responseBytesMax = 64 << 10
 	listsMax         = 64
 	listFor          = 30 * time.Second
+	clockSkew        = 15 * time.Minute // sun.security.provider.certpath: PKIX.MAX_CLOCK_SKEW and its likes
 )
 
 // Errors about one certificate. That it is revoked is final; that it cannot be found out counts as revoked in the end.
@@ -157,11 +158,16 @@ func trustworthy(crl *x509.RevocationList, issuer *x509.Certificate, now time.Ti
 	if err := crl.CheckSignatureFrom(issuer); err != nil {
 		return fmt.Errorf("its list is not signed by %q: %w", issuer.Subject, err)
 	}
-	if now.Before(crl.ThisUpdate) || !crl.NextUpdate.IsZero() && now.After(crl.NextUpdate) {
+	if !holds(crl.ThisUpdate, crl.NextUpdate, now) {
 		return fmt.Errorf("its list does not hold now: it does from %s to %s; publish a new one",
 			day(crl.ThisUpdate), day(crl.NextUpdate))
 	}
 	return nil
+}
+
+// holds tells whether now is between two times, of which the second may be missing; the clocks may differ a little.
+func holds(from, to, now time.Time) bool {
+	return !now.Add(clockSkew).Before(from) && (to.IsZero() || !now.Add(-clockSkew).After(to))
 }
 
 // fetchList reads the list at an address.

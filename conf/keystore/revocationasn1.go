@@ -95,7 +95,7 @@ func (r *revocation) askOne(address string, question []byte, cert, issuer *x509.
 		return fmt.Errorf("%q may not answer for %q", c.Subject, issuer.Subject)
 	}
 	switch {
-	case now.Before(answer.ThisUpdate) || !answer.NextUpdate.IsZero() && now.After(answer.NextUpdate):
+	case !holds(answer.ThisUpdate, answer.NextUpdate, now):
 		return fmt.Errorf("its answer does not hold now: it does from %s to %s", day(answer.ThisUpdate),
 			day(answer.NextUpdate))
 	case answer.Status == ocsp.Good:
