@@ -16,6 +16,7 @@ import (
 
 // TestClients has zkCli, which is the Java client, and Kazoo do the same over TLS.
 func TestClients(t *testing.T) {
+	t.Parallel()
 	ca := newAuthority(t, "ca")
 	_, addr := secured(t, map[string]string{
 		"ssl.keyStore.location": ca.named("server").pem("server.pem"), "ssl.trustStore.location": ca.trust(),
@@ -84,6 +85,7 @@ func environment(t *testing.T) string {
 // TestReload replaces the certificate of a server while it runs, by one that cannot be read and by a right one; who is
 // connected stays.
 func TestReload(t *testing.T) {
+	t.Parallel()
 	ca := newAuthority(t, "ca")
 	store := ca.named("first").pem("server.pem")
 	_, addr := secured(t, map[string]string{
@@ -142,6 +144,7 @@ func await(t *testing.T, what string, ready func() bool) {
 
 // TestRevocation has clients whose certificates a list names, does not name, and cannot speak of.
 func TestRevocation(t *testing.T) {
+	t.Parallel()
 	ca := newAuthority(t, "ca")
 	lists := newLists(t, ca)
 	_, addr := secured(t, map[string]string{

@@ -91,6 +91,7 @@ func (w *transcript) line(format string, args ...any) { fmt.Fprintf(w, format+"\
 
 // TestHandshakes has clients of all kinds at servers of three kinds.
 func TestHandshakes(t *testing.T) {
+	t.Parallel()
 	ca, other := newAuthority(t, "ca"), newAuthority(t, "other")
 	client := ca.named("client")
 	expired := ca.issue(pkix.Name{CommonName: "expired"}, func(c *x509.Certificate) {
@@ -203,6 +204,7 @@ func (quiet) Printf(string, ...any) {}
 
 // TestIdentities shows by which names clients are known, and what names an ACL takes.
 func TestIdentities(t *testing.T) {
+	t.Parallel()
 	ca := newAuthority(t, "ca")
 	_, addr := secured(t, map[string]string{
 		"ssl.keyStore.location": ca.named("server").pem("server.pem"), "ssl.trustStore.location": ca.trust(),
