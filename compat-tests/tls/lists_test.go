@@ -27,7 +27,9 @@ func newLists(t testing.TB, ca *authority) *lists {
 	elsewhere := &lists{t: t, ca: other}
 	mux := http.NewServeMux()
 	serve := func(content func() []byte) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content()) } // the client sees a cut answer
+		return func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write(content()) // who asks sees a cut answer
+		}
 	}
 	mux.HandleFunc("/list", serve(func() []byte { return l.list(time.Now().Add(time.Hour)) }))
 	mux.HandleFunc("/list/old", serve(func() []byte { return l.list(time.Now().Add(-time.Hour)) }))

@@ -175,7 +175,8 @@ func TestPeersAreKnown(t *testing.T) {
 			}
 			return strings.Contains(all, refusals[c.name])
 		})
-		if _, err := conn.Create("/without"+strings.ReplaceAll(c.name, " ", ""), nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+		path := "/without" + strings.ReplaceAll(c.name, " ", "")
+		if _, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
 			t.Errorf("the others do not go on: %v", err)
 		}
 		if answer, err := third.FourLetterWord("srvr"); err == nil && strings.Contains(answer, "Mode: follower") {

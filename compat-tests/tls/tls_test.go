@@ -219,7 +219,8 @@ func TestIdentities(t *testing.T) {
 			{Type: asn1.ObjectIdentifier{0, 9, 2342, 19200300, 100, 1, 25}, Value: "example"},
 			{Type: asn1.ObjectIdentifier{0, 9, 2342, 19200300, 100, 1, 1}, Value: "uid"},
 			{Type: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 1}, Value: "a@example"},
-			{Type: asn1.ObjectIdentifier{2, 5, 4, 5}, Value: "17"}, {Type: asn1.ObjectIdentifier{2, 5, 4, 12}, Value: "t"},
+			{Type: asn1.ObjectIdentifier{2, 5, 4, 5}, Value: "17"},
+			{Type: asn1.ObjectIdentifier{2, 5, 4, 12}, Value: "t"},
 		}},
 		{CommonName: "root", Organization: []string{"Acme"}},
 	}
@@ -258,8 +259,10 @@ var aclNames = []string{
 	"CN=a", "cn=a", "CN = a", "CN=a,O=b", "CN=a, O=b", "CN=a;O=b", "CN=a+O=b", "", " ", "a", "=a", "CN", "CN=", "CN=a,",
 	",CN=a", "CN=a,,O=b", "FOO=a", "1.2.3=a", "OID.1.2.3=a", "oid.1.2.3=a", "1.2.3=#0401ff", "1.2.3=#xyz", "1.2.3=#0",
 	"CN=#0c0161", "3.1=a", "1.40=a", "1=a", "1.2.3.=a", `CN="a,b"`, `CN="a`, `CN=a"b`, `CN=a\`, `CN=a\,b`, `CN=a\zb`,
-	`CN=a\41`, "CN=a=b", "CN=a<b", "CN=a#b", "CN=ä", "EMAILADDRESS=a@b", "E=a@b", "EMAIL=a@b", "DC=a", "UID=a", "USERID=a",
+	`CN=a\41`, "CN=a=b", "CN=a<b", "CN=a#b", "CN=ä", "EMAILADDRESS=a@b", "E=a@b", "EMAIL=a@b", "DC=a", "UID=a",
+	"USERID=a",
 	"SERIALNUMBER=1", "T=a", "TITLE=a", "STREET=a", "ST=a", "S=a", "L=a", "C=a", "C=ab", "DNQ=a", "DNQUALIFIER=a",
 	"SURNAME=a", "SN=a", "GIVENNAME=a", "GN=a", "INITIALS=a", "GENERATION=a", "IP=1.2.3.4", "POSTALCODE=1", "NAME=a",
-	"CN=a\nO=b", "CN=a\n,O=b", "\nCN=a", "CN=a ", "CN= a", `CN=\ a`, `CN="a"b`, `CN="a" `, "CN=a;", "CN=a+", "+", "CN=a,O",
+	"CN=a\nO=b", "CN=a\n,O=b", "\nCN=a", "CN=a ", "CN= a", `CN=\ a`, `CN="a"b`, `CN="a" `, "CN=a;", "CN=a+", "+",
+	"CN=a,O",
 }

@@ -30,8 +30,8 @@ var (
 )
 
 // revocation finds out whether certificates are revoked, as Java's PKIX does with the options that ZooKeeper sets
-// (X509Util.createTrustManager): every certificate of a chain but the trusted one, by OCSP first with ocsp, by the lists
-// that it names otherwise; who cannot be asked about is refused.
+// (X509Util.createTrustManager): every certificate of a chain but the trusted one, by OCSP first with ocsp, by the
+// lists that it names otherwise; who cannot be asked about is refused.
 type revocation struct {
 	options *Options
 
@@ -182,7 +182,8 @@ func (r *revocation) fetchList(address string) (*x509.RevocationList, error) {
 		content, err = r.options.ReadFile(u.Path)
 	case "http", "https":
 		var request *http.Request
-		if request, err = http.NewRequest(http.MethodGet, address, http.NoBody); err == nil { //nolint:noctx // Do has one
+		request, err = http.NewRequest(http.MethodGet, address, http.NoBody) //nolint:noctx // Do has a time limit
+		if err == nil {
 			content, err = r.do(request, listBytesMax)
 		}
 	default:

@@ -139,7 +139,8 @@ func TestLists(t *testing.T) {
 	w.put("/pem", pemBlock("X509 CRL", ca.list(t, nil)))
 	w.put("/other", other.list(t, nil))
 	w.put("/damaged", []byte("damaged"))
-	w.put("/critical", ca.list(t, []pkix.Extension{{Id: asn1.ObjectIdentifier{1, 2, 3}, Critical: true, Value: []byte{5, 0}}}))
+	unknown := pkix.Extension{Id: asn1.ObjectIdentifier{1, 2, 3}, Critical: true, Value: []byte{5, 0}}
+	w.put("/critical", ca.list(t, []pkix.Extension{unknown}))
 	try := revoking(t, ca, w, func(o *Options) { o.End.CRL = true })
 	for _, c := range []struct {
 		name  string
@@ -164,8 +165,8 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// TestListsAreKept: a list is not fetched for each handshake, a new one is seen in half a minute, and one that cannot be
-// fetched again holds as long as it says.
+// TestListsAreKept: a list is not fetched for each handshake, a new one is seen in half a minute, and one that cannot
+// be fetched again holds as long as it says.
 func TestListsAreKept(t *testing.T) {
 	ca := publisher(t, "ca")
 	w := &web{t: t, content: map[string][]byte{}}
