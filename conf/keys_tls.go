@@ -22,13 +22,13 @@ var tlsKeys = []key{
 		set: func(c *Config, v value) { c.TLS.FIPS = v.flag }},
 	{name: "ssl.authProvider", property: "zookeeper.ssl.authProvider", kind: kindText, def: "x509", mark: should,
 		effect: works,
-		doc: "Scheme that turns a client's certificate into an identity: x509, or a name that authProvider.X gives to " +
-			"ZooKeeper's X509AuthenticationProvider.",
+		doc: "Scheme that turns a client's certificate into an identity: x509, or a name that authProvider.X gives " +
+			"to ZooKeeper's X509AuthenticationProvider.",
 		set: func(c *Config, v value) { c.TLS.AuthProvider = v.text }},
 	{name: "client.portUnification", property: "zookeeper.client.portUnification", kind: kindBoolean, def: "false",
 		mark: must, effect: works,
-		doc: "clientPort takes TLS as well as plain text, for the time of a change to TLS; secureClientPort takes TLS " +
-			"alone.",
+		doc: "clientPort takes TLS as well as plain text, for the time of a change to TLS; secureClientPort takes " +
+			"TLS alone.",
 		set: func(c *Config, v value) { c.Client.PortUnification = v.flag }},
 	{name: "client.certReload", property: "zookeeper.client.certReload", kind: kindBoolean, def: "false", mark: should,
 		effect: works,
@@ -37,8 +37,8 @@ var tlsKeys = []key{
 		set: func(c *Config, v value) { c.Client.CertReload = v.flag }},
 	{name: "netty.server.outstandingHandshake.limit", property: "zookeeper.netty.server.outstandingHandshake.limit",
 		kind: kindProperty, def: "-1", mark: should, effect: works,
-		doc: "TLS handshakes of clients under way at once, most of which wait for their client; more are turned away. 0 or " +
-			"less is no limit.",
+		doc: "TLS handshakes of clients under way at once, most of which wait for their client; more are turned " +
+			"away. 0 or less is no limit.",
 		set: func(c *Config, v value) { c.TLS.HandshakesMax = int(v.num) }},
 }
 
@@ -56,10 +56,11 @@ func clientEndKeys(rows []key) []key {
 		case "ssl.enabledProtocols":
 			row.doc = "TLS versions with clients; the one of ssl.protocol when not given."
 		case "ssl.ciphersuites":
-			row.doc = "Cipher suites of TLSv1.2 and older with clients, as Java names them; those that Go has not are " +
-				"left out with a line in the log. Of TLSv1.3 all are on, or none when none is named."
+			row.doc = "Cipher suites of TLSv1.2 and older with clients, as Java names them; those that Go has not " +
+				"are left out with a line in the log. Of TLSv1.3 all are on, or none when none is named."
 		case "ssl.hostnameVerification":
-			row.doc = "For ssl.clientHostnameVerification, which needs both to be true: the server connects to no client."
+			row.doc = "For ssl.clientHostnameVerification, which needs both to be true: the server connects to no " +
+				"client."
 		case "ssl.clientHostnameVerification":
 			row.doc = "A client must show a certificate for the address it comes from."
 		case "ssl.allowReverseDnsLookup":
@@ -76,10 +77,10 @@ func clientEndKeys(rows []key) []key {
 // sanKeys are the rows about the alternative names of clients' certificates. 3.9.5 has none of them: they are of later
 // versions.
 var sanKeys = []key{
-	sanKey("Type", "", "`SAN` takes the identity of a client from the subject alternative names of its certificate; else "+
-		"it is the subject.", func(c *Config, v value) { c.Auth.X509SAN.Enabled = strings.EqualFold(v.text, "SAN") }),
-	sanKey("SanMatchType", "-1", "Kind of that name: 1 e-mail address, 2 DNS name, 4 directory name, 6 URI, 7 IP address, "+
-		"8 object identifier.", func(c *Config, v value) { c.Auth.X509SAN.MatchType = int(v.num) }),
+	sanKey("Type", "", "`SAN` takes the identity of a client from the subject alternative names of its certificate; "+
+		"else it is the subject.", func(c *Config, v value) { c.Auth.X509SAN.Enabled = strings.EqualFold(v.text, "SAN") }),
+	sanKey("SanMatchType", "-1", "Kind of that name: 1 e-mail address, 2 DNS name, 4 directory name, 6 "+
+		"URI, 7 IP address, 8 object identifier.", func(c *Config, v value) { c.Auth.X509SAN.MatchType = int(v.num) }),
 	sanKey("SanMatchRegex", ".*", "The name is the one in which this is found; the subject counts when it is not one.",
 		func(c *Config, v value) { c.Auth.X509SAN.MatchRegex = v.text }),
 	sanKey("SanExtractRegex", ".*", "Part of the name that is the identity.",
@@ -91,8 +92,8 @@ var sanKeys = []key{
 // sanKey makes a row of sanKeys; one with a number as default is a number.
 func sanKey(name, def, doc string, set func(*Config, value)) key {
 	name = "X509AuthenticationProvider.clientCertId" + name
-	k := key{name: name, property: propertyPrefix + name, kind: kindText, def: def, mark: should, effect: works, doc: doc,
-		set: set}
+	k := key{name: name, property: propertyPrefix + name, kind: kindText, def: def, mark: should, effect: works,
+		doc: doc, set: set}
 	if _, err := strconv.Atoi(def); err == nil {
 		k.kind = kindNumber
 	}

@@ -220,7 +220,8 @@ func (l *loader) finishClientTLS() {
 		l.refuse("ssl.keyStore.location", "must be set with secureClientPort or client.portUnification=true")
 	}
 	if end.TrustStore.Location == "" && end.ClientAuth != "none" {
-		l.refuse("ssl.trustStore.location", "must be set, or ssl.clientAuth=none: no client's certificate could be checked")
+		l.refuse("ssl.trustStore.location",
+			"must be set, or ssl.clientAuth=none: no client's certificate could be checked")
 	}
 }
 

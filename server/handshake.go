@@ -215,7 +215,8 @@ func (c *conn) answerWord(w fourletter.Word) error {
 		return err
 	}
 	out := &wordWriter{to: c.out.to}
-	if err := c.server.opts.Words.Answer(out, w, argument[jute.FrameHeaderBytes:], c.server.info(c.port.Secure)); err != nil {
+	info := c.server.info(c.port.Secure)
+	if err := c.server.opts.Words.Answer(out, w, argument[jute.FrameHeaderBytes:], info); err != nil {
 		return err
 	}
 	if err := out.flush(); err != nil {

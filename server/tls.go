@@ -157,7 +157,7 @@ func newTLSStream(c *conn) *tlsStream {
 	return t
 }
 
-// read reads at least one byte into b, and waits for it if wait is set: else errNotYet says that none is there. Owned
+// read reads at least one byte into b, and waits for it if wait is set: else notYetError says that none is there. Owned
 // by the reader.
 func (t *tlsStream) read(b []byte, wait bool) (int, error) {
 	t.records.hurried = !wait
@@ -175,8 +175,8 @@ func (t *tlsStream) await() {
 	}
 }
 
-// recordConn is the socket as crypto/tls sees it. It gives out no byte beyond the end of a record, so that crypto/tls has
-// no records that it has not decrypted, and whether one is there can be told without waiting for it.
+// recordConn is the socket as crypto/tls sees it. It gives out no byte beyond the end of a record, so that crypto/tls
+// has no records that it has not decrypted, and whether one is there can be told without waiting for it.
 type recordConn struct {
 	net.Conn               // writes and deadlines
 	cipher   input         // owned by the reader, as the rest
@@ -189,7 +189,7 @@ type recordConn struct {
 func (r *recordConn) Read(b []byte) (int, error) {
 	if r.left == 0 {
 		if r.hurried && !r.whole() {
-			return 0, errNotYet{}
+			return 0, notYetError{}
 		}
 		head, err := r.peek(recordHeaderBytes)
 		if err != nil {
@@ -251,14 +251,14 @@ func (r *recordConn) give() {
 	}
 }
 
-// errNotYet means that no record is there. It is a temporary net.Error, which crypto/tls returns and forgets.
-type errNotYet struct{}
+// notYetError means that no record is there. It is a temporary net.Error, which crypto/tls returns and forgets.
+type notYetError struct{}
 
 // Error implements error.
-func (errNotYet) Error() string { return "no TLS record is there" }
+func (notYetError) Error() string { return "no TLS record is there" }
 
 // Timeout implements net.Error.
-func (errNotYet) Timeout() bool { return false }
+func (notYetError) Timeout() bool { return false }
 
 // Temporary implements net.Error.
-func (errNotYet) Temporary() bool { return true }
+func (notYetError) Temporary() bool { return true }

@@ -115,8 +115,9 @@ func TestTLS(t *testing.T) {
 		t.Fatalf("create: %v", got.Err)
 	}
 	get := &jute.PathWatchRequest{Path: "/a"}
-	for name, want := range map[*client]jute.Code{alice: jute.OK, root: jute.OK, nobody: jute.NoAuth, plain: jute.NoAuth} {
-		if got := name.call(jute.OpGetData, get); got.Err != want { // order: each by itself
+	rights := map[*client]jute.Code{alice: jute.OK, root: jute.OK, nobody: jute.NoAuth, plain: jute.NoAuth}
+	for who, want := range rights {
+		if got := who.call(jute.OpGetData, get); got.Err != want { // order: each by itself
 			t.Errorf("getData: %v, want %v", got.Err, want)
 		}
 	}
@@ -128,7 +129,8 @@ func TestTLS(t *testing.T) {
 		t.Errorf("an auth packet without a certificate: %v", got.Err)
 	}
 	large := bytes.Repeat([]byte("0123456789abcdef"), 50_000)
-	if got := alice.call(jute.OpSetData, &jute.SetDataRequest{Path: "/a", Data: large, Version: -1}); got.Err != jute.OK {
+	set := &jute.SetDataRequest{Path: "/a", Data: large, Version: -1}
+	if got := alice.call(jute.OpSetData, set); got.Err != jute.OK {
 		t.Fatalf("setData: %v", got.Err)
 	}
 	if got := alice.call(jute.OpGetData, get); got.Err != jute.OK || !bytes.Contains(got.body, large) {

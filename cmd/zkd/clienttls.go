@@ -25,11 +25,11 @@ const (
 	fetchWithin  = 15 * time.Second
 )
 
-// openStores reads the key and trust stores of one kind of TLS connections; whose says of which, for messages.
+// openTLS reads the key and trust stores of one kind of TLS connections; whose says of which, for messages.
 func openTLS(end conf.TLSEnd, prefix, whose string, clients bool, logger *slog.Logger) (*keystore.Set, error) {
 	set, err := keystore.Open(keystore.Options{
-		End: end, Prefix: prefix, Clients: clients, ReadFile: os.ReadFile, Now: clock.Real().Now, LookupAddr: lookupAddr,
-		Do: (&http.Client{Timeout: fetchWithin}).Do,
+		End: end, Prefix: prefix, Clients: clients, ReadFile: os.ReadFile, Now: clock.Real().Now,
+		LookupAddr: lookupAddr, Do: (&http.Client{Timeout: fetchWithin}).Do,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("TLS with the %s: %w", whose, err)
@@ -95,8 +95,8 @@ func x509Providers(c *conf.Config) ([]auth.Provider, error) {
 	return []auth.Provider{p}, nil
 }
 
-// handshakesComputing is how many TLS handshakes may compute at once: half of the processors, so that a crowd of clients
-// leaves the rest to those that are there.
+// handshakesComputing is how many TLS handshakes may compute at once: half of the processors, so that a crowd of
+// clients leaves the rest to those that are there.
 func handshakesComputing() int { return max(1, runtime.GOMAXPROCS(0)/2) }
 
 // reloadInterval is how often key and trust stores are read again: ZooKeeper is told by the file system. A certificate

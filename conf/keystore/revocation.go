@@ -20,6 +20,7 @@ const (
 	responseBytesMax = 64 << 10
 	listsMax         = 64
 	listFor          = 30 * time.Second
+	clockSkew        = 15 * time.Minute // sun.security.provider.certpath: PKIX.MAX_CLOCK_SKEW and its likes
 )
 
 // Errors about one certificate. That it is revoked is final; that it cannot be found out counts as revoked in the end.
@@ -29,8 +30,8 @@ var (
 )
 
 // revocation finds out whether certificates are revoked, as Java's PKIX does with the options that ZooKeeper sets
-// (X509Util.createTrustManager): every certificate of a chain but the trusted one, by OCSP first with ocsp, by the lists
-// that it names otherwise; who cannot be asked about is refused.
+// (X509Util.createTrustManager): every certificate of a chain but the trusted one, by OCSP first with ocsp, by the
+// lists that it names otherwise; who cannot be asked about is refused.
 type revocation struct {
 	options *Options
 
@@ -157,11 +158,16 @@ func trustworthy(crl *x509.RevocationList, issuer *x509.Certificate, now time.Ti
 	if err := crl.CheckSignatureFrom(issuer); err != nil {
 		return fmt.Errorf("its list is not signed by %q: %w", issuer.Subject, err)
 	}
-	if now.Before(crl.ThisUpdate) || !crl.NextUpdate.IsZero() && now.After(crl.NextUpdate) {
+	if !holds(crl.ThisUpdate, crl.NextUpdate, now) {
 		return fmt.Errorf("its list does not hold now: it does from %s to %s; publish a new one",
 			day(crl.ThisUpdate), day(crl.NextUpdate))
 	}
 	return nil
+}
+
+// holds tells whether now is between two times, of which the second may be missing; the clocks may differ a little.
+func holds(from, to, now time.Time) bool {
+	return !now.Add(clockSkew).Before(from) && (to.IsZero() || !now.Add(-clockSkew).After(to))
 }
 
 // fetchList reads the list at an address.
@@ -176,7 +182,8 @@ func (r *revocation) fetchList(address string) (*x509.RevocationList, error) {
 		content, err = r.options.ReadFile(u.Path)
 	case "http", "https":
 		var request *http.Request
-		if request, err = http.NewRequest(http.MethodGet, address, http.NoBody); err == nil { //nolint:noctx // Do has one
+		request, err = http.NewRequest(http.MethodGet, address, http.NoBody) //nolint:noctx // Do has a time limit
+		if err == nil {
 			content, err = r.do(request, listBytesMax)
 		}
 	default:

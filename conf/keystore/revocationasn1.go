@@ -90,12 +90,12 @@ func (r *revocation) askOne(address string, question []byte, cert, issuer *x509.
 	}
 	now := r.options.Now()
 	// The module looks at who signed the responder's certificate, and not at what it is for.
-	if c := answer.Certificate; c != nil && !bytes.Equal(c.Raw, issuer.Raw) &&
-		(!slices.Contains(c.ExtKeyUsage, x509.ExtKeyUsageOCSPSigning) || now.Before(c.NotBefore) || now.After(c.NotAfter)) {
+	if c := answer.Certificate; c != nil && !bytes.Equal(c.Raw, issuer.Raw) && (now.Before(c.NotBefore) ||
+		now.After(c.NotAfter) || !slices.Contains(c.ExtKeyUsage, x509.ExtKeyUsageOCSPSigning)) {
 		return fmt.Errorf("%q may not answer for %q", c.Subject, issuer.Subject)
 	}
 	switch {
-	case now.Before(answer.ThisUpdate) || !answer.NextUpdate.IsZero() && now.After(answer.NextUpdate):
+	case !holds(answer.ThisUpdate, answer.NextUpdate, now):
 		return fmt.Errorf("its answer does not hold now: it does from %s to %s", day(answer.ThisUpdate),
 			day(answer.NextUpdate))
 	case answer.Status == ocsp.Good:

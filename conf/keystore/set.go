@@ -134,10 +134,13 @@ func (s *Set) Client(host string) *tls.Config {
 		}
 		return &have.certificates[0], nil // the other side says what is wrong with it
 	}
-	check := &verifier{options: &s.options, roots: s.roots, usage: x509.ExtKeyUsageServerAuth, whose: host, revoked: s.revoked}
+	check := &verifier{options: &s.options, roots: s.roots, usage: x509.ExtKeyUsageServerAuth, whose: host,
+		revoked: s.revoked}
 	if host == "" && end.HostnameVerification {
 		check.whose = "the other server"
-		config.VerifyConnection = func(state tls.ConnectionState) error { return check.checkRevoked(state.VerifiedChains) }
+		config.VerifyConnection = func(state tls.ConnectionState) error {
+			return check.checkRevoked(state.VerifiedChains)
+		}
 		return config
 	}
 	if end.HostnameVerification {
@@ -160,7 +163,8 @@ func (s *Set) accept(ctx context.Context, conn net.Conn) *tls.Config {
 		return config
 	}
 	check := &verifier{
-		options: &s.options, roots: s.roots, usage: x509.ExtKeyUsageClientAuth, whose: remote.String(), revoked: s.revoked,
+		options: &s.options, roots: s.roots, usage: x509.ExtKeyUsageClientAuth, whose: remote.String(),
+		revoked: s.revoked,
 	}
 	if c, ok := conn.(interface{ Await(wait func()) }); ok {
 		check.await = c.Await

@@ -61,8 +61,8 @@ func NewX509(o X509Options) (Provider, error) {
 	case nameEmail, nameDNS, nameDirectory, nameURI, nameIP, nameOID:
 		p.typ = n.Type
 	default:
-		return nil, fmt.Errorf("%sMatchType=%d: must be 1 (e-mail address), 2 (DNS name), 4 (directory name), 6 (URI), "+
-			"7 (IP address) or 8 (object identifier)", prefix, n.Type)
+		return nil, fmt.Errorf("%sMatchType=%d: must be 1 (e-mail address), 2 (DNS name), 4 (directory name), 6 "+
+			"(URI), 7 (IP address) or 8 (object identifier)", prefix, n.Type)
 	}
 	var err error
 	const form = "%s%s=%s: it is no regular expression that Go knows; without look-around and back references: %w"
