@@ -89,14 +89,14 @@ func (i *instance) fail(err error) {
 // open opens everything. What was opened before a failure is closed by close.
 func (i *instance) open(ctx context.Context) error {
 	c := i.config
-	if err := i.openStores(); err != nil {
-		return err
-	}
-	options, err := i.serverOptions()
+	authentication, err := newAuthentication(c, i.logger) // first: what it refuses leaves nothing behind
 	if err != nil {
 		return err
 	}
-	i.server = server.New(options)
+	if err := i.openStores(); err != nil {
+		return err
+	}
+	i.server = server.New(i.serverOptions(authentication))
 	if i.node, err = i.startNode(ctx); err != nil {
 		return err
 	}
@@ -190,12 +190,8 @@ func (i *instance) serverID() uint64 {
 }
 
 // serverOptions turns the configuration into the server's options.
-func (i *instance) serverOptions() (server.Options, error) {
+func (i *instance) serverOptions(a authentication) server.Options {
 	c := i.config
-	authentication, err := newAuthentication(c, i.logger)
-	if err != nil {
-		return server.Options{}, err
-	}
 	revision, built := buildInfo()
 	version := fourletter.FullVersion(revision, built)
 	words := fourletter.New(fourletter.Options{Whitelist: strings.Join(c.Commands.Whitelist, ","),
@@ -205,8 +201,8 @@ func (i *instance) serverOptions() (server.Options, error) {
 	}
 	o := server.Options{
 		ServerID: i.serverID(), Machine: i.machine, Clock: clock.Real(), Logger: i.logger,
-		Registry: authentication.registry, SASL: authentication.sasl, Random: cryptorand.Reader, Words: words,
-		Flags:    proposalFlags(c) | authentication.flags,
+		Registry: a.registry, SASL: a.sasl, Random: cryptorand.Reader, Words: words,
+		Flags:    proposalFlags(c) | a.flags,
 		TickTime: c.Session.TickTime, MinTimeout: c.Session.MinTimeout, MaxTimeout: c.Session.MaxTimeout,
 		HandshakeTimeout: c.Client.HandshakeTimeout, MaxFrameBytes: int(c.Client.MaxFrameBytes),
 		MaxConnectionsPerIP: c.Client.MaxPerIP, MaxConnections: c.Client.MaxTotal, KeepAlive: c.Client.KeepAlive,
@@ -222,7 +218,7 @@ func (i *instance) serverOptions() (server.Options, error) {
 		o.LeaderGrace, o.ReadOnlyMode = c.Ensemble.LeaderGrace, c.Client.ReadOnlyMode
 		o.LocalSessions, o.LocalSessionsUpgrading = c.Client.LocalSessions, c.Client.LocalSessionsUpgrading
 	}
-	return o, nil
+	return o
 }
 
 // limits turns the configuration's limits into the server's.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -267,8 +268,32 @@ func TestFrames(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out strings.Builder
-			script(t, start(t, c.keys, c.flags...).Addr, &out)
+			s := start(t, c.keys, c.flags...)
+			script(t, s.Addr, &out)
+			keepsSecrets(t, s)
 			target.Golden(t, "frames-"+strings.ReplaceAll(c.name, " ", "-"), out.String(), *update)
 		})
+	}
+}
+
+// keepsSecrets checks that no password is in what the server shows or has logged.
+func keepsSecrets(t *testing.T, s *target.Server) {
+	t.Helper()
+	text, err := os.ReadFile(s.LogPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := string(text)
+	for _, word := range []string{"conf", "envi", "cons", "dump", "mntr"} {
+		answer, err := s.FourLetterWord(word)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown += answer
+	}
+	for _, secret := range []string{"adminsecret", "rootsecret", "secret\"", "superPassword"} {
+		if strings.Contains(shown, secret) {
+			t.Errorf("%s is in the log or in an answer", secret)
+		}
 	}
 }
