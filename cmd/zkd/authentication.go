@@ -23,10 +23,13 @@ type authentication struct {
 	flags    storage.Flags // of every proposal: which schemes ACLs may have
 }
 
-// newAuthentication builds what the configuration asks for. extra are schemes that are made elsewhere.
-func newAuthentication(c *conf.Config, logger *slog.Logger, extra ...auth.Provider) (authentication, error) {
+// newAuthentication builds what the configuration asks for.
+func newAuthentication(c *conf.Config, logger *slog.Logger) (authentication, error) {
 	var a authentication
-	var err error
+	extra, err := x509Providers(c)
+	if err != nil {
+		return a, fmt.Errorf("authentication: %w", err)
+	}
 	if a.sasl, err = newSASL(c, logger); err != nil {
 		return a, fmt.Errorf("SASL: %w", err)
 	}

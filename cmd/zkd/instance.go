@@ -117,21 +117,20 @@ func (i *instance) fail(err error) {
 
 // open opens everything. What was opened before a failure is closed by close.
 func (i *instance) open(ctx context.Context) error {
-	var err error
+	authentication, err := newAuthentication(i.config, i.logger) // first: what it refuses leaves nothing behind
+	if err != nil {
+		return err
+	}
 	if i.audit, err = openAudit(i.config.Audit, i.logger); err != nil {
 		return err
 	}
 	if err := i.openStores(ctx); err != nil {
 		return err
 	}
-	options, err := i.serverOptions()
-	if err != nil {
+	if i.ports, err = newClientPorts(i.config, authentication.registry, i.logger); err != nil {
 		return err
 	}
-	if i.ports, err = newClientPorts(i.config, options.Registry, i.logger); err != nil {
-		return err
-	}
-	i.server = server.New(options)
+	i.server = server.New(i.serverOptions(authentication))
 	if i.node, err = i.startNode(ctx); err != nil {
 		return err
 	}
@@ -238,19 +237,11 @@ func (i *instance) serverID() uint64 {
 }
 
 // serverOptions turns the configuration into the server's options.
-func (i *instance) serverOptions() (server.Options, error) {
+func (i *instance) serverOptions(a authentication) server.Options {
 	c := i.config
-	extra, err := x509Providers(c)
-	if err != nil {
-		return server.Options{}, fmt.Errorf("authentication: %w", err)
-	}
-	authentication, err := newAuthentication(c, i.logger, extra...)
-	if err != nil {
-		return server.Options{}, err
-	}
 	revision, built := buildInfo()
 	version := fourletter.FullVersion(revision, built)
-	i.registry = authentication.registry
+	i.registry = a.registry
 	words := fourletter.New(fourletter.Options{Whitelist: strings.Join(c.Commands.Whitelist, ","),
 		ReadOnlyMode: c.Client.ReadOnlyMode, Version: version})
 	if unknown := words.Unknown(); len(unknown) > 0 {
@@ -259,8 +250,8 @@ func (i *instance) serverOptions() (server.Options, error) {
 	i.words = words
 	o := server.Options{
 		ServerID: i.serverID(), Machine: i.machine, Clock: clock.Real(), Logger: i.logger,
-		Registry: authentication.registry, SASL: authentication.sasl, Random: cryptorand.Reader, Words: words,
-		Flags:    proposalFlags(c) | authentication.flags,
+		Registry: a.registry, SASL: a.sasl, Random: cryptorand.Reader, Words: words,
+		Flags:    proposalFlags(c) | a.flags,
 		TickTime: c.Session.TickTime, MinTimeout: c.Session.MinTimeout, MaxTimeout: c.Session.MaxTimeout,
 		HandshakeTimeout: c.Client.HandshakeTimeout, MaxFrameBytes: int(c.Client.MaxFrameBytes),
 		MaxConnectionsPerIP: c.Client.MaxPerIP, MaxConnections: c.Client.MaxTotal, KeepAlive: c.Client.KeepAlive,
@@ -282,7 +273,7 @@ func (i *instance) serverOptions() (server.Options, error) {
 		o.IdleLeader = !c.Client.LeaderServes
 		o.LocalSessions, o.LocalSessionsUpgrading = c.Client.LocalSessions, c.Client.LocalSessionsUpgrading
 	}
-	return o, nil
+	return o
 }
 
 // limits turns the configuration's limits into the server's.

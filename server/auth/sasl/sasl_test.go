@@ -280,7 +280,19 @@ func TestExtras(t *testing.T) {
 	}
 }
 
-// TestNames has what KerberosName of 3.9.5 makes of names (testdata/PrintNames.java).
+// TestAuthorizationID: a name that no rule applies to does not become what the client asks to be. (On 3.9.5 it does, a
+// superuser included; measured, 2026-11.)
+func TestAuthorizationID(t *testing.T) {
+	s := newServer(t, func(o *Options, _ *DigestOptions, _ *NameOptions) { o.SuperUsers = []string{"root"} })
+	text, _ := response("bob@EXAMPLE.COM", "y", func(d map[string]string) { d["authzid"] = `"root"` })
+	_, ids, err := challenged(t, s).Respond([]byte(text))
+	want := []jute.ID{{Scheme: "sasl", ID: "bob@EXAMPLE.COM"}}
+	if diff := cmp.Diff(want, ids); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+// TestNames has what SaslServerCallbackHandler of 3.9.5 makes of names (measured, 2026-11).
 func TestNames(t *testing.T) {
 	const realm = "EXAMPLE.COM"
 	for _, c := range []struct {
