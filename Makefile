@@ -1,7 +1,7 @@
 # What contributors do, one line each. make without a target lists them; .ci/run runs what must pass.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test quick race fuzz lint fmt generate compat rules bench diff kill model sim faults failover dist reproduce ci
+.PHONY: help build run test quick race fuzz lint fmt generate compat rules bench diff kill model sim faults hostile vuln failover dist reproduce ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,13 @@ sim: ## simulate whole ensembles under 2,000 seeds; ZKD_SIM_FIRST_SEED begins el
 
 faults: ## an hour of faults on real processes of an ensemble, with a check of what clients saw
 	ZKD_FAULTS=$${ZKD_FAULTS:-60m} go test -v -timeout 90m -run TestFaults ./compat-tests/faults
+
+hostile: ## ten million damaged requests and frames under the race detector; ZKD_HOSTILE_FRAMES asks for another number
+	ZKD_HOSTILE_FRAMES=$${ZKD_HOSTILE_FRAMES:-10000000} go test -race -v -timeout 10h -run TestHostile \
+		./server ./quorum/transport
+
+vuln: ## look for known vulnerabilities, where their database can be reached
+	bash .ci/run vuln
 
 failover: ## the gap in writes when the leader ends, and three servers under load, beside the real server
 	go run ./cmd/zkd bench compare --servers 3 --loads failover,write:64x1,write:32x100,read:64x1,read:32x100,beside

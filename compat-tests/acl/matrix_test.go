@@ -200,7 +200,6 @@ func reserved(b *strings.Builder, p *probe) {
 			p.do(p.admin, jute.OpSetACL, (&jute.SetACLRequest{Path: node, ACL: list, Version: -1}).Append)
 		}
 	}
-	p.do(p.subject, jute.OpReconfig, (&jute.ReconfigRequest{LeavingServers: "7", CurConfigID: -1}).Append)
 }
 
 // TestLettersAreDistinct: no two codes look the same in the table.

@@ -175,6 +175,9 @@ func (s *Server) Running() bool {
 	}
 }
 
+// PID is the number of the running process.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
 // Pause stops the process where it is (SIGSTOP); its connections stay open. Resume lets it go on.
 func (s *Server) Pause() { _ = s.cmd.Process.Signal(syscall.SIGSTOP) } // it may have ended
 

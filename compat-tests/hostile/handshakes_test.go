@@ -1,0 +1,178 @@
+package hostile_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"zkd/compat-tests/target"
+	"zkd/compat-tests/wire"
+	"zkd/jute"
+)
+
+func TestMain(m *testing.M) { os.Exit(target.Main(m, "hostile")) }
+
+// Settings of the flood.
+const (
+	floodSize   = 5000
+	floodOthers = 300 // descriptors that both processes need besides
+	closeWithin = 2 * time.Minute
+)
+
+// port is one that is flooded: how the server is told of it, and how a healthy client connects.
+type port struct {
+	name   string
+	config func(t *testing.T) map[string]string
+	dial   func(t *testing.T, addr string) (net.Conn, error)
+}
+
+// ports are those that are flooded.
+var ports = []port{
+	{name: "plain", config: func(*testing.T) map[string]string { return nil },
+		dial: func(_ *testing.T, addr string) (net.Conn, error) { return net.DialTimeout("tcp", addr, closeWithin) }},
+}
+
+// TestUnfinishedHandshakes has 5,000 connections that never finish their handshake: a healthy client connects, works
+// and connects again beside them; in time all of them are closed, and the server has no descriptor of theirs left.
+func TestUnfinishedHandshakes(t *testing.T) {
+	for _, p := range ports {
+		t.Run(p.name, func(t *testing.T) { unfinished(t, p) })
+	}
+}
+
+// unfinished floods one port.
+func unfinished(t *testing.T, p port) {
+	n := floodMax(t)
+	s := target.Start(t, target.Options{Config: p.config(t)})
+	sockets := descriptors(t, s)
+	healthy := connect(t, s, p)
+	conns := make([]net.Conn, 0, n)
+	defer func() {
+		for _, nc := range conns {
+			_ = nc.Close() // it may be closed
+		}
+	}()
+	hello, mark := jute.BeginFrame(nil)
+	hello = jute.EndFrame((&jute.ConnectRequest{TimeoutMillis: 30000, Passwd: make([]byte, 16)}).Append(hello), mark)
+	begun := [][]byte{nil, hello[:1], hello[:3], hello[:len(hello)/2], []byte("ru"), {0x16, 3, 1, 2}, {0, 0x0f, 0xff, 0xff}}
+	for i := range n {
+		nc, err := net.DialTimeout("tcp", s.Addr, closeWithin)
+		if err != nil {
+			t.Fatalf("connection %d: %v", i, err)
+		}
+		conns = append(conns, nc)
+		if _, err := nc.Write(begun[i%len(begun)]); err != nil {
+			t.Fatalf("connection %d: %v", i, err)
+		}
+		if i%500 == 0 {
+			work(t, healthy)
+		}
+	}
+	work(t, healthy)
+	for range 3 {
+		newcomer := connect(t, s, p)
+		work(t, newcomer)
+		if err := newcomer.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	for i, nc := range conns {
+		_ = nc.SetReadDeadline(time.Now().Add(closeWithin)) // an error shows with the read
+		if _, err := nc.Read(make([]byte, 1)); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+			t.Fatalf("connection %d is not closed: %v", i, err)
+		}
+	}
+	work(t, healthy)
+	if err := healthy.Close(); err != nil {
+		t.Error(err)
+	}
+	deadline := time.Now().Add(closeWithin)
+	for descriptors(t, s) > sockets {
+		if time.Now().After(deadline) {
+			t.Fatalf("the server has %d sockets, %d before", descriptors(t, s), sockets)
+		}
+		if _, err := s.FourLetterWord("ruok"); err != nil { // takes a moment, too
+			t.Fatal(err)
+		}
+	}
+}
+
+// connect opens a session.
+func connect(t *testing.T, s *target.Server, p port) *wire.Conn {
+	t.Helper()
+	c, err := wire.Open(wire.Options{Addr: s.Addr, Timeout: 40 * time.Second,
+		Dial: func(addr string) (net.Conn, error) { return p.dial(t, addr) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Cut)
+	return c
+}
+
+// work writes and reads back.
+func work(t *testing.T, c *wire.Conn) {
+	t.Helper()
+	path := fmt.Sprintf("/work-%d", c.Session)
+	acl := []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "world", ID: "anyone"}}}
+	for _, step := range []struct {
+		op     jute.Op
+		record func([]byte) []byte
+	}{
+		{jute.OpCreate, (&jute.CreateRequest{Path: path, ACL: acl, Flags: jute.ModeEphemeral}).Append},
+		{jute.OpSetData, (&jute.SetDataRequest{Path: path, Data: []byte("x")}).Append},
+		{jute.OpDelete, (&jute.PathVersionRequest{Path: path, Version: 1}).Append},
+	} {
+		r, err := c.Do(step.op, step.record)
+		if err != nil || r.Err != jute.OK {
+			t.Fatalf("%v of the healthy client: %v, %v", step.op, r.Err, err)
+		}
+	}
+}
+
+// floodMax is floodSize, or as many as a process may open here.
+func floodMax(t *testing.T) int {
+	t.Helper()
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if limit.Cur < limit.Max { // Go raises it for itself already, but not beyond what is sensible
+		raised := syscall.Rlimit{Cur: min(limit.Max, floodSize+floodOthers), Max: limit.Max}
+		if raised.Cur > limit.Cur && syscall.Setrlimit(syscall.RLIMIT_NOFILE, &raised) == nil {
+			limit = raised
+		}
+	}
+	if limit.Cur < floodSize+floodOthers {
+		n := int(limit.Cur) - floodOthers
+		t.Logf("%d connections only: a process may open no more than %d files", n, limit.Cur)
+		return n
+	}
+	return floodSize
+}
+
+// descriptors counts the sockets of the server, 0 where the system does not say.
+func descriptors(t *testing.T, s *target.Server) (n int) {
+	t.Helper()
+	dir := filepath.Join("/proc", strconv.Itoa(s.PID()), "fd")
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if to, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil && strings.HasPrefix(to, "socket:") {
+			n++
+		}
+	}
+	return n
+}
