@@ -97,8 +97,8 @@ var adminKeys = []key{
 		doc: "Its cipher suites, by Java's names.",
 		set: func(c *Config, v value) { c.Metrics.TLS.CipherSuites = v.list }},
 	{name: "zkd.admin.pprof", kind: kindBoolean, def: "false", mark: must, effect: works,
-		doc: "The admin server has the runtime's profiles at `/debug/pprof/`. They tell much, and cost while they are " +
-			"taken.",
+		doc: "The admin server has the runtime's profiles at `/debug/pprof/`. They tell much, and cost while they " +
+			"are taken.",
 		set: func(c *Config, v value) { c.Admin.Profiles = v.flag }},
 	{name: "zkd.slowRequestThreshold", kind: kindMillis, def: "1000", min: 0, max: maxInt, mark: must, effect: works,
 		doc: "A request that took as long is logged, with where the time went; 0 is off.",

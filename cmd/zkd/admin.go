@@ -89,7 +89,7 @@ func (i *instance) openAdmin(ctx context.Context, page http.Handler) error {
 		}
 	}
 	i.admin = admin.New(o)
-	err = i.operators.open(ctx, i.admin, c.Admin.Addr)
+	err = i.operators.open(ctx, "admin", i.admin, c.Admin.Addr)
 	if err != nil {
 		i.admin = nil
 	}
@@ -158,14 +158,14 @@ func shownAddr(addr string) string {
 	return net.JoinHostPort("0.0.0.0", port)
 }
 
-// open serves a port.
-func (o *operators) open(ctx context.Context, p operatorPort, addr string) error {
+// open serves a port; what is admin or metrics.
+func (o *operators) open(ctx context.Context, what string, p operatorPort, addr string) error {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return fmt.Errorf("listen for operators: %w", err)
 	}
 	o.ports = append(o.ports, p)
-	o.logger.Info("serving operators", slog.String("addr", l.Addr().String()))
+	o.logger.Info("serving operators", slog.String("what", what), slog.String("addr", l.Addr().String()))
 	o.running.Go(func() {
 		if err := p.Serve(l); err != nil {
 			o.logger.Error("a port for operators has failed: start this server again", slog.Any("err", err))

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"fmt"
+	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -29,6 +30,7 @@ var servingLine = regexp.MustCompile(`msg=serving client=\S*:(\d+) `)
 // startProcess starts zkd with args in dir and waits until it serves.
 func startProcess(dir string, args []string) (*daemon, error) {
 	s := &daemon{cmd: exec.Command("zkd", args...), done: make(chan struct{})}
+	s.cmd.Env = append(os.Environ(), noAdmin)
 	s.cmd.Dir = dir
 	stderr, err := s.cmd.StderrPipe()
 	if err != nil {

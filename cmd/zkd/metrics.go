@@ -34,7 +34,7 @@ func (i *instance) openMetrics(ctx context.Context, page http.Handler) error {
 	mux.Handle("GET /metrics", page)
 	o := admin.PortOptions{Handler: mux, Clock: clock.Real(), Logger: i.logger, IdleTimeout: metricsIdle}
 	if m.Port >= 0 && m.Port != m.TLSPort {
-		if err := i.operators.open(ctx, admin.NewPort(o), joinPort(m.Host, m.Port)); err != nil {
+		if err := i.operators.open(ctx, "metrics", admin.NewPort(o), joinPort(m.Host, m.Port)); err != nil {
 			return err
 		}
 	}
@@ -47,7 +47,7 @@ func (i *instance) openMetrics(ctx context.Context, page http.Handler) error {
 		return err
 	}
 	o.Unified = m.Port == m.TLSPort
-	return i.operators.open(ctx, admin.NewPort(o), joinPort(m.Host, m.TLSPort))
+	return i.operators.open(ctx, "metrics", admin.NewPort(o), joinPort(m.Host, m.TLSPort))
 }
 
 // setMetrics sets what the server itself does not know: the stores, the streams to other members, the admin server.

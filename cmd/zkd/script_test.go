@@ -1,7 +1,12 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,12 +26,20 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		Deadline:            time.Now().Add(4 * scriptDeadline),
+		Setup: func(env *testscript.Env) error {
+			name, value, _ := strings.Cut(noAdmin, "=")
+			env.Setenv(name, value)
+			return nil
+		},
+		Deadline: time.Now().Add(4 * scriptDeadline),
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"status": scriptStatus, "start": scriptStart, "stop": scriptStop,
+			"status": scriptStatus, "start": scriptStart, "stop": scriptStop, "ask": scriptAsk,
 		},
 	})
 }
+
+// noAdmin keeps the servers of tests off the port that all admin servers have by default.
+const noAdmin = "ZKD_ADMIN_ENABLE_SERVER=false"
 
 // scriptStatus runs a command and compares its exit status: status 2 zkd serve bad.cfg.
 func scriptStatus(ts *testscript.TestScript, neg bool, args []string) {
@@ -53,6 +66,30 @@ func scriptStart(ts *testscript.TestScript, neg bool, args []string) {
 	servers.put(ts, s)
 	ts.Setenv("PORT", s.addr[strings.LastIndexByte(s.addr, ':')+1:])
 	ts.Defer(s.kill)
+}
+
+// operatorsLine is the message that says where operators are served.
+var operatorsLine = regexp.MustCompile(`msg="serving operators" what=(\w+) addr=\S*:(\d+)`)
+
+// scriptAsk has the server answer an operator: ask admin|metrics PATH STATUS TEXT. The port of the admin server is
+// OPERATORS afterwards.
+func scriptAsk(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 4 {
+		ts.Fatalf("usage: ask admin|metrics path status text")
+	}
+	ports := map[string]string{}
+	for _, m := range operatorsLine.FindAllStringSubmatch(servers.of(ts).output(), -1) {
+		ports[m[1]] = m[2]
+	}
+	ts.Setenv("OPERATORS", ports["admin"])
+	client := http.Client{Timeout: scriptDeadline}
+	resp, err := client.Get("http://127.0.0.1:" + ports[args[0]] + args[1]) //nolint:noctx // it has a time-out
+	ts.Check(err)
+	body, err := io.ReadAll(resp.Body)
+	ts.Check(errors.Join(err, resp.Body.Close()))
+	if fmt.Sprint(resp.StatusCode) != args[2] || !strings.Contains(string(body), args[3]) {
+		ts.Fatalf("%s answers %d, want %s and %q:\n%s", args[1], resp.StatusCode, args[2], args[3], body)
+	}
 }
 
 // servers is the server of each script that runs.

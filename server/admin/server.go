@@ -127,10 +127,11 @@ func (s *Server) command(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := byName[name]
+	info := s.opts.Info() // once: what it lacks while the server does not serve is not asked for
 	switch {
 	case c == nil:
 		s.refuse(w, r, http.StatusOK, name, "Unknown command: "+name)
-	case c.running && !s.serving():
+	case c.running && !info.Serving:
 		s.refuse(w, r, http.StatusOK, name, "This ZooKeeper instance is not currently serving requests")
 	case c.guarded && !s.permitted(w, r, name):
 	case c.post != (r.Method == http.MethodPost):
@@ -139,7 +140,13 @@ func (s *Server) command(w http.ResponseWriter, r *http.Request) {
 	case c.stream != nil:
 		c.stream(s, w, r, c)
 	default:
-		s.answer(w, r, http.StatusOK, c)
+		s.page(w, r, http.StatusOK, func(p *page) {
+			ok := c.run(&call{page: p, server: s, info: info, query: r.URL.Query()})
+			p.str("command", c.names[0])
+			if ok {
+				p.null("error")
+			}
+		})
 	}
 }
 
@@ -155,17 +162,11 @@ func (s *Server) links(w http.ResponseWriter) {
 	}
 }
 
-// answer writes the fields of a command, then command and error.
+// answer answers a command that has no fields.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, status int, c *command) {
 	s.page(w, r, status, func(p *page) {
-		ok := true
-		if c.run != nil {
-			ok = c.run(&call{page: p, server: s, info: s.opts.Info(), query: r.URL.Query()})
-		}
 		p.str("command", c.names[0])
-		if ok {
-			p.null("error")
-		}
+		p.null("error")
 	})
 }
 

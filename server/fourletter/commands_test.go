@@ -208,7 +208,8 @@ func TestMetricsOfOurs(t *testing.T) {
 		if r.Own || r.Label != "" || r.Part != catalog.Everywhere {
 			continue
 		}
-		want += map[catalog.Kind]int{catalog.Gauge: 1, catalog.Counter: 1, catalog.Summary: 5, catalog.Percentiles: 9}[r.Kind]
+		lines := map[catalog.Kind]int{catalog.Gauge: 1, catalog.Counter: 1, catalog.Summary: 5, catalog.Percentiles: 9}
+		want += lines[r.Kind]
 	}
 	if len(lines) != want {
 		t.Errorf("%d lines, want %d", len(lines), want)
@@ -224,7 +225,8 @@ func TestMetricsOfOurs(t *testing.T) {
 		v.Set("zkd_term", 1)
 		v.Set("zkd_elections_total", 2)
 		v.SetFloat("zkd_last_election_seconds", 0.00025)
-		v.SetLatency("zkd_fsync_seconds", catalog.Latency{Count: 2, Total: 3 * time.Millisecond, P99: 2 * time.Millisecond})
+		v.SetLatency("zkd_fsync_seconds",
+			catalog.Latency{Count: 2, Total: 3 * time.Millisecond, P99: 2 * time.Millisecond})
 		v.SetHistogram("readlatency", &h)
 		v.SetKeyed("zkd_peer_lag_entries", "7", 3)
 		v.SetKeyed("quota_count_limit_per_namespace", "app", 7)

@@ -136,6 +136,40 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
+// TestQuantileSince counts what came after, and from a reset on.
+func TestQuantileSince(t *testing.T) {
+	var h Histogram
+	if _, ok := h.Buckets().QuantileSince(nil, 0.5); ok || len(h.Buckets()) != 0 {
+		t.Error("a quantile of nothing")
+	}
+	for range 9 {
+		h.Add(100)
+	}
+	before := h.Buckets()
+	if v, ok := before.QuantileSince(nil, 0.5); !ok || v < 100 || v > 106 {
+		t.Errorf("of all: %d, %v", v, ok)
+	}
+	if _, ok := h.Buckets().QuantileSince(before, 0.5); ok {
+		t.Error("a quantile of nothing new")
+	}
+	h.Add(3)
+	h.Add(7)
+	for q, want := range map[float64]int64{0: 3, 0.5: 3, 0.51: 7, 1: 7} { // any order
+		if v, ok := h.Buckets().QuantileSince(before, q); !ok || v != want {
+			t.Errorf("%v of the new: %d, %v, want %d", q, v, ok, want)
+		}
+	}
+	h.Reset()
+	h.AddNonZero(0)
+	h.AddNonZero(5)
+	if v, ok := h.Buckets().QuantileSince(before, 1); !ok || v != 5 {
+		t.Errorf("after a reset: %d, %v, want 5", v, ok)
+	}
+	if Mean(1, 3) != 0.3333 {
+		t.Errorf("a mean of %v", Mean(1, 3))
+	}
+}
+
 func TestAllocations(t *testing.T) {
 	var h Histogram
 	if got := testing.AllocsPerRun(100, func() { h.Add(17) }); got != 0 {

@@ -58,7 +58,8 @@ func row(name string, kinds ...Kind) *Row {
 			}
 		}
 	}
-	invariants.Violated("a metric is set that the catalog does not have, or not as this kind", slog.String("name", name))
+	invariants.Violated("a metric is set that the catalog does not have, or not as this kind",
+		slog.String("name", name))
 	return nil
 }
 

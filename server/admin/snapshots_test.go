@@ -1,0 +1,200 @@
+package admin
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"zkd/jute"
+	"zkd/server/stats/catalog"
+)
+
+// TestWhoMayHaveTheState: the refusals of 3.9.5 in their order, and that its open root opens nothing here.
+func TestWhoMayHaveTheState(t *testing.T) {
+	o := options(t, standalone())
+	o.Certificate = func(c *x509.Certificate) []jute.ID { return []jute.ID{{Scheme: "x509", ID: string(c.Raw)}} }
+	var list []jute.ACL
+	o.RootACL = func() ([]jute.ACL, bool) { return list, list != nil }
+	s := New(o)
+	entry := func(perms jute.Perms, scheme, id string) jute.ACL {
+		return jute.ACL{Perms: perms, ID: jute.ID{Scheme: scheme, ID: id}}
+	}
+	const (
+		missing, unknown, forbidden = http.StatusUnauthorized, http.StatusUnauthorized, http.StatusForbidden
+		allowed                     = http.StatusServiceUnavailable // the commands are disabled
+	)
+	named := []jute.ACL{openACL[0], entry(jute.PermAll, "ip", "192.0.2.7")}
+	for _, tc := range []struct {
+		header string
+		list   []jute.ACL
+		want   int
+	}{
+		{"", openACL, missing},
+		{"x", openACL, unknown},
+		{"digest", openACL, unknown},
+		{"digest a:b c", openACL, unknown},
+		{"sasl token", openACL, unknown},
+		{"world anyone", openACL, unknown},
+		{"digest a:b", openACL, forbidden},
+		{"digest super:wrong", openACL, forbidden},
+		{"digest super:admin", openACL, allowed},
+		{"digest super:admin ", nil, allowed},
+		{"ip", openACL, forbidden},
+		{"ip", nil, forbidden},
+		{"ip", named, allowed},
+		{"ip anything", named, allowed},
+		{"digest a:b", named, forbidden},
+		{"ip", []jute.ACL{entry(jute.PermAll&^jute.PermAdmin, "ip", "192.0.2.7")}, forbidden},
+		{"ip", []jute.ACL{entry(jute.PermRead, "ip", "192.0.2.7"),
+			entry(jute.PermAll&^jute.PermRead, "ip", "192.0.2.0/24")}, allowed},
+		{"x509", named, unknown}, // without TLS
+	} {
+		list = tc.list
+		for _, c := range []struct{ method, path string }{{"GET", "/commands/snap"}, {"POST", "/commands/rest"}} {
+			var header []string
+			if tc.header != "" {
+				header = []string{"Authorization", tc.header}
+			}
+			if got, body := ask(t, s, c.method, c.path, header...); got != tc.want {
+				t.Errorf("%s with %q and %v: %d, want %d: %s", c.path, tc.header, tc.list, got, tc.want, body)
+			}
+		}
+	}
+	_, body := ask(t, s, "GET", "/commands/snap")
+	if want := `{"command" : "snap","error" : "Auth info is missing for the command"}`; oneLine(body) != want {
+		t.Errorf("without authentication: %s", body)
+	}
+	list = []jute.ACL{entry(jute.PermAll, "x509", "CN=me")}
+	r := httptest.NewRequest("GET", "/commands/snapshot", nil)
+	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{Raw: []byte("CN=me")}}}
+	r.Header.Set("Authorization", "x509")
+	w := httptest.NewRecorder()
+	if s.ServeHTTP(w, r); w.Code != allowed {
+		t.Errorf("by certificate: %d %s", w.Code, w.Body)
+	}
+}
+
+// TestForwardedFor: the header counts only if it is said to.
+func TestForwardedFor(t *testing.T) {
+	o := options(t, standalone())
+	o.RootACL = func() ([]jute.ACL, bool) {
+		return []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "ip", ID: "198.51.100.9"}}}, true
+	}
+	for _, trusted := range []bool{false, true} {
+		o.ForwardedFor = trusted
+		want := http.StatusForbidden
+		if trusted {
+			want = http.StatusServiceUnavailable
+		}
+		got, body := ask(t, New(o), "GET", "/commands/snapshot", "Authorization", "ip",
+			"X-Forwarded-For", " 198.51.100.9 , 203.0.113.1")
+		if got != want {
+			t.Errorf("trusted %v: %d, want %d: %s", trusted, got, want, body)
+		}
+	}
+}
+
+// store takes and restores.
+type store struct {
+	keep     bool
+	restored string
+	err      error
+	body     io.Reader
+}
+
+func (s *store) Take(_ context.Context, keep bool) (Snapshot, error) {
+	s.keep = keep
+	return Snapshot{Zxid: 0x1f, Bytes: 4, Body: io.NopCloser(s.body)}, s.err
+}
+
+func (s *store) Restore(_ context.Context, r io.Reader) (jute.Zxid, error) {
+	b, err := io.ReadAll(r)
+	s.restored = string(b)
+	return 0x2f, errors.Join(err, s.err)
+}
+
+var super = []string{"Authorization", "digest super:admin"}
+
+func TestSnapshotAndRestore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &store{body: strings.NewReader("ZKSN")}
+		o := options(t, standalone())
+		o.Snapshots, o.Restorer, o.SnapshotInterval, o.RestoreInterval = st, st, time.Second, time.Minute
+		s := New(o)
+		w := respond(s, "GET", "/commands/snapshot", "", super...)
+		h := w.Header()
+		if w.Code != http.StatusOK || w.Body.String() != "ZKSN" || st.keep || h["last_zxid"][0] != "0x1f" ||
+			h["snapshot_size"][0] != "4" || h.Get("Content-Type") != "application/octet-stream" {
+			t.Errorf("snapshot: %d %v %q", w.Code, h, w.Body)
+		}
+		if _, body := ask(t, s, "GET", "/commands/lsnp"); !strings.Contains(body, `"zxid" : "1f",`) {
+			t.Errorf("last snapshot: %s", body)
+		}
+		if w = respond(s, "GET", "/commands/snapshot", "", super...); w.Code != http.StatusTooManyRequests {
+			t.Errorf("at once again: %d", w.Code)
+		}
+		time.Sleep(time.Second + 1)
+		w = respond(s, "GET", "/commands/snapshot?streaming=false", "", super...)
+		if want := `{"command" : "snapshot","error" : null}`; oneLine(w.Body.String()) != want || !st.keep {
+			t.Errorf("without streaming: %d %s", w.Code, w.Body)
+		}
+		w = respond(s, "POST", "/commands/restore", "a state", super...)
+		want := `{"last_zxid" : 47,"command" : "restore","error" : null}`
+		if oneLine(w.Body.String()) != want || st.restored != "a state" {
+			t.Errorf("restore: %d %s, restored %q", w.Code, w.Body, st.restored)
+		}
+		if w = respond(s, "POST", "/commands/restore", "", super...); w.Code != http.StatusTooManyRequests {
+			t.Errorf("at once again: %d", w.Code)
+		}
+		time.Sleep(time.Minute + 1)
+		st.err = errors.New("no disk")
+		if w = respond(s, "GET", "/commands/snap", "", super...); w.Code != http.StatusInternalServerError {
+			t.Errorf("a snapshot that fails: %d", w.Code)
+		}
+		if w = respond(s, "POST", "/commands/rest", "", super...); w.Code != http.StatusInternalServerError {
+			t.Errorf("a restore that fails: %d", w.Code)
+		}
+		v := catalog.New()
+		s.SetMetrics(v)
+		for _, name := range []string{"snapshot_error_count", "snapshot_rate_limited_count", "restore_error_count",
+			"restore_rate_limited_count"} {
+			if n, _ := v.Number(name); n.Whole != 1 {
+				t.Errorf("%s is %d, want 1", name, n.Whole)
+			}
+		}
+	})
+}
+
+// TestASnapshotThatBreaksOff: the client sees that it has not all.
+func TestASnapshotThatBreaksOff(t *testing.T) {
+	o := options(t, standalone())
+	o.Snapshots = &store{body: io.MultiReader(strings.NewReader("ZK"), failing{})}
+	s := httptest.NewServer(New(o))
+	defer s.Close()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/commands/snapshot", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set(super[0], super[1])
+	resp, err := s.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }() // it was read
+	if b, err := io.ReadAll(resp.Body); err == nil {
+		t.Errorf("read %q without an error", b)
+	}
+}
+
+// failing is a disk that breaks.
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, errors.New("broken") }
