@@ -54,6 +54,7 @@ type applier struct {
 	done     func(news applyNews, wake bool) // tells the loop
 	failing  func() bool                     // the node has failed
 	restored func(*install)                  // tells the append goroutine
+	renewing func()                          // Options.OnRestoring, or nil
 	renewed  func()                          // Options.OnRestored, or nil
 
 	member  membership

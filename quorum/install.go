@@ -91,6 +91,9 @@ func (a *appender) endInstall(in *install) error {
 
 // restore puts the state of an install in its place. Entries before it were applied, or never will be.
 func (a *applier) restore(in *install) error {
+	if a.renewing != nil {
+		a.renewing()
+	}
 	if err := a.machine.Restore(in.dir); err != nil {
 		return fmt.Errorf("install a snapshot: %w", err)
 	}

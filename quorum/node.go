@@ -124,7 +124,7 @@ func (n *Node) buildStorage() {
 	}
 	n.applier = &applier{
 		machine: o.Machine, observer: o.Observer, gather: n.gather, log: o.Log, clock: o.Clock, work: l.toApply,
-		done: n.applyDone, failing: n.failing, renewed: o.OnRestored, member: l.member,
+		done: n.applyDone, failing: n.failing, renewing: o.OnRestoring, renewed: o.OnRestored, member: l.member,
 		settled:  &l.progress.reconfigured,
 		restored: func(in *install) { l.toAppend.put(appendWork{restored: in}) },
 	}

@@ -30,6 +30,8 @@ type availability struct {
 	// word is the phase and, above it, the epoch: how often all connections were closed. It is written under mu.
 	word    atomic.Uint64
 	leading atomic.Bool // this server leads its group
+	// restoring is set while a snapshot replaces the state: nobody enters.
+	restoring atomic.Bool
 
 	mu    sync.Mutex
 	state quorum.State // the latest; guarded by mu
@@ -80,12 +82,20 @@ func (s *Server) SetState(state quorum.State) {
 	}
 }
 
-// Restored says that a snapshot has replaced the state: what connections have seen and watch is of the past. They are
-// closed, and their clients come back and set their watches again, which tells them what they have missed. The
+// Restoring says that a snapshot is about to replace the state: what connections have seen and watch is of the past, and
+// they would see the new state without the events that led to it. They are closed before, and nobody enters until
+// Restored. It is called on the apply goroutine and does not wait.
+func (s *Server) Restoring() {
+	s.opts.Logger.Info("a snapshot replaces the state: connections are closed, for clients to come back")
+	s.available.restoring.Store(true)
+	s.beginEpoch(s.available.phase())
+}
+
+// Restored says that it has: clients come back and set their watches again, which tells them what they have missed. The
 // tracker takes the sessions anew. It is called on the apply goroutine and does not wait.
 func (s *Server) Restored() {
-	s.opts.Logger.Info("a snapshot has replaced the state: connections are closed, for clients to come back")
 	s.beginEpoch(s.available.phase())
+	s.available.restoring.Store(false)
 	s.listeners.Lock() // so that Shutdown, which comes before the machine is closed, waits for it
 	defer s.listeners.Unlock()
 	if !s.listeners.down && s.tracker.Load() != nil {
@@ -99,6 +109,9 @@ func (c *conn) enter() phase {
 	for {
 		word := a.word.Load()
 		c.epoch.Store(word)
+		if a.restoring.Load() {
+			return phaseDown
+		}
 		if a.word.Load() == word { // else the one who closes may have looked at c before the store
 			return phase(word & (1<<phaseBits - 1))
 		}

@@ -192,8 +192,10 @@ func TestRestoredClosesConnectionsAndAdoptsSessions(t *testing.T) {
 	moved.must(jute.OpCloseSession, nil, jute.OK)
 	g.caughtUp(2)
 	watcher.wantSilence()
-	g.at(2).server.Restored()
+	g.at(2).server.Restoring()
 	watcher.wantClosed()
+	g.at(2).wantTurnedAway(t, anew())
+	g.at(2).server.Restored()
 	g.change(2, func(m *member) { m.deaf = false })
 	tracked := func(id jute.SessionID) bool { return g.at(2).server.tracker.Load().Touch(id) }
 	eventually(t, "the sessions are those of the state", func() bool {

@@ -36,22 +36,22 @@ type Options struct {
 	Words    *fourletter.Commands
 	Flags    storage.Flags // of every proposal
 
-	TickTime                time.Duration // width of the expiry grid
-	MinTimeout, MaxTimeout  time.Duration // bounds of negotiated session timeouts
-	HandshakeTimeout        time.Duration // of connections without a session (nio.sessionlessCnxnTimeout)
-	MaxFrameBytes           int           // jute.maxbuffer: the longest frame that a client may send
-	MaxConnectionsPerIP     int           // maxClientCnxns; 0 for no limit
-	MaxConnections          int           // maxCnxns; 0 for no limit
-	KeepAlive               bool          // TCP keep-alive on client connections
-	ReconfigEnabled         bool
-	ContainerCheck          time.Duration // znode.container.checkIntervalMs
-	ContainerMaxPerMinute   int           // znode.container.maxPerMinute
-	ContainerMaxNeverUsed   time.Duration // znode.container.maxNeverUsedIntervalMs; 0 keeps them
-	MaxUnreadBytes          int           // output that a client may leave unread before it is cut off
-	Limits                  Limits
-	Conf                    fourletter.Configuration
+	TickTime               time.Duration // width of the expiry grid
+	MinTimeout, MaxTimeout time.Duration // bounds of negotiated session timeouts
+	HandshakeTimeout       time.Duration // of connections without a session (nio.sessionlessCnxnTimeout)
+	MaxFrameBytes          int           // jute.maxbuffer: the longest frame that a client may send
+	MaxConnectionsPerIP    int           // maxClientCnxns; 0 for no limit
+	MaxConnections         int           // maxCnxns; 0 for no limit
+	KeepAlive              bool          // TCP keep-alive on client connections
+	ReconfigEnabled        bool
+	ContainerCheck         time.Duration // znode.container.checkIntervalMs
+	ContainerMaxPerMinute  int           // znode.container.maxPerMinute
+	ContainerMaxNeverUsed  time.Duration // znode.container.maxNeverUsedIntervalMs; 0 keeps them
+	MaxUnreadBytes         int           // output that a client may leave unread before it is cut off
+	Limits                 Limits
+	Conf                   fourletter.Configuration
 	// ClientPort is where clients connect now, for conf, after a reconfig has moved it; any goroutine. nil: as Conf says.
-	ClientPort func() int
+	ClientPort              func() int
 	Environment             func() []fourletter.Setting
 	DirSizes                func() fourletter.DirSizes
 	OpenFiles, MaxOpenFiles func() int64

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -39,6 +40,7 @@ type peers struct {
 	stores   reloader // of the goroutine that follows
 
 	node    *quorum.Node // set before the streams begin
+	joins   atomic.Bool  // this server founds nothing
 	asking  asking
 	known   map[uint64]*placed // who is dialed; of the goroutine that follows
 	client  string             // where this server's clients are, as the configuration has it; likewise
@@ -77,7 +79,7 @@ func openPeers(ctx context.Context, c *conf.Config, dir *storage.DataDir, m *sto
 		ID: uint64(c.Ensemble.MyID), Name: "zkd " + revision, ClusterID: m.ClusterID,
 		Dial: dialer.DialContext, Clock: clock.Real(), Rand: source, Logger: logger, Streams: receiver.Receive,
 		IdleTimeout: c.Ensemble.SyncTimeout, DialTimeout: c.Ensemble.ConnectTimeout, Stranger: p.asking.note,
-		Knows: func(id uint64) bool { return p.node.Knows(id) },
+		Knows: func(id uint64) bool { return p.node.Knows(id) }, Founders: p.founders, Differ: p.differ,
 	}
 	if err := p.secure(&o); err != nil {
 		return nil, err
@@ -147,6 +149,7 @@ func (p *peers) join(ctx context.Context, o *quorum.Options, dir *storage.DataDi
 		}
 	}
 	o.Joining = p.config.Ensemble.Join || first && !imported && p.runsAlready(ctx)
+	p.joins.Store(o.Joining)
 	o.Asking = p.asking.lately
 	o.Transport, o.Shipper = p.streams, p.shipper
 	o.CheckpointDir = dir.StateDir() + checkpointSuffix
@@ -205,6 +208,34 @@ func (p *peers) compare(agreed *ensemble.Config) {
 			"use reconfig, or correct the lines",
 			slog.String("configured", p.founding.Text()), slog.String("members", agreed.Text()))
 	}
+}
+
+// founders is the list of the servers that this one would found an ensemble with; empty if it founds none.
+func (p *peers) founders() string {
+	if p.joins.Load() || p.machine.ClusterID() != [16]byte{} {
+		return ""
+	}
+	return p.founding.Members()
+}
+
+// differ says how the server lines of another server differ from those here, as far as that makes another ensemble:
+// servers may see each other under different addresses.
+func (p *peers) differ(server uint64, founders string) string {
+	theirs, err := ensemble.Parse(founders)
+	if err != nil {
+		return fmt.Sprintf("the server lines of server %d cannot be read here: %v", server, err)
+	}
+	extra := func(has, lacks *ensemble.Config, whose uint64) (lines []string) {
+		for i := range has.Servers {
+			s := &has.Servers[i]
+			if o, ok := lacks.Server(s.ID); !ok || o.Observer != s.Observer {
+				lines = append(lines, fmt.Sprintf("server %d has server.%d=%s", whose, s.ID, s))
+			}
+		}
+		return lines
+	}
+	lines := append(extra(&p.founding, &theirs, uint64(p.config.Ensemble.MyID)), extra(&theirs, &p.founding, server)...)
+	return strings.Join(lines, "; ")
 }
 
 // close ends the streams. The node is told nothing any more.

@@ -166,6 +166,7 @@ func (i *instance) startNode(ctx context.Context) (*quorum.Node, error) {
 		}
 		o.Observer = committed{i.server, i.peers}
 		o.OnState, o.OnReport, o.OnRestored = i.server.SetState, i.server.Heard, i.restored
+		o.OnRestoring = i.server.Restoring
 		if err := i.peers.join(ctx, &o, i.dir); err != nil {
 			return nil, err
 		}

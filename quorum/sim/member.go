@@ -171,6 +171,7 @@ func (m *member) options() quorum.Options {
 		CheckpointDir: "data/checkpoints", FS: m.disk,
 		Founding: p.founding,
 		OnState:  m.onState, OnReport: m.server.onReport, OnRestored: m.server.onRestored,
+		OnRestoring:   m.server.end,
 		OnFatal:       func(err error) { m.w.fail("member %d has failed: %w", m.id, err) },
 		TickInterval:  p.tick,
 		ElectionTicks: p.electionTicks,

@@ -50,8 +50,11 @@ type manifest struct {
 	raw    []byte // as it is sent
 }
 
-// scan makes the manifest of a directory: it reads every file once. ctx ends it early.
-func scan(ctx context.Context, fs vfs.FS, dir string, header []byte) (*manifest, error) {
+// pacer is told how many bytes are about to be read, at most chunkBytes, and waits until they may be.
+type pacer func(n int) error
+
+// scan makes the manifest of a directory: it reads every file once, at pace. ctx ends it early.
+func scan(ctx context.Context, fs vfs.FS, dir string, header []byte, pace pacer) (*manifest, error) {
 	if len(header) > headerBytesMax {
 		return nil, fmt.Errorf("snapshot header of %d bytes, at most %d", len(header), headerBytesMax)
 	}
@@ -73,7 +76,7 @@ func scan(ctx context.Context, fs vfs.FS, dir string, header []byte) (*manifest,
 		if info.IsDir() {
 			return nil, fmt.Errorf("snapshot %s has a directory, %s: only files can be shipped", dir, name)
 		}
-		hash, err := hashOf(fs, fs.PathJoin(dir, name), info.Size(), buf)
+		hash, err := hashOf(fs, fs.PathJoin(dir, name), info.Size(), buf, pace)
 		if err != nil {
 			return nil, fmt.Errorf("read snapshot %s: %w", dir, err)
 		}
@@ -83,16 +86,16 @@ func scan(ctx context.Context, fs vfs.FS, dir string, header []byte) (*manifest,
 }
 
 // hashOf returns the hash of the first size bytes of a file; it is an error if there are fewer.
-func hashOf(fs vfs.FS, name string, size int64, buf []byte) (uint64, error) {
+func hashOf(fs vfs.FS, name string, size int64, buf []byte, pace pacer) (uint64, error) {
 	d := xxhash.New()
-	if err := hashInto(d, fs, name, size, buf); err != nil {
+	if err := hashInto(d, fs, name, size, buf, pace); err != nil {
 		return 0, err
 	}
 	return d.Sum64(), nil
 }
 
 // hashInto adds the first size bytes of a file to d.
-func hashInto(d *xxhash.Digest, fs vfs.FS, name string, size int64, buf []byte) error {
+func hashInto(d *xxhash.Digest, fs vfs.FS, name string, size int64, buf []byte, pace pacer) error {
 	f, err := fs.Open(name)
 	if err != nil {
 		return err
@@ -100,6 +103,9 @@ func hashInto(d *xxhash.Digest, fs vfs.FS, name string, size int64, buf []byte) 
 	defer func() { _ = f.Close() }() // of a file that was read
 	for size > 0 {
 		b := buf[:min(int64(len(buf)), size)]
+		if err := pace(len(b)); err != nil {
+			return err
+		}
 		if _, err := io.ReadFull(f, b); err != nil {
 			return fmt.Errorf("%s: %d bytes are missing: %w", name, size, err)
 		}
@@ -108,6 +114,9 @@ func hashInto(d *xxhash.Digest, fs vfs.FS, name string, size int64, buf []byte) 
 	}
 	return nil
 }
+
+// atOnce is the pace of who need not wait.
+func atOnce(int) error { return nil }
 
 // encodeManifest returns a manifest's bytes.
 func encodeManifest(header []byte, files []file) []byte {

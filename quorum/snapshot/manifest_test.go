@@ -14,7 +14,7 @@ import (
 func TestManifestComesBackAsItWas(t *testing.T) {
 	fs := vfs.NewMem()
 	writeFiles(t, fs, "dir", content())
-	m, err := scan(context.Background(), fs, "dir", []byte("head"))
+	m, err := scan(context.Background(), fs, "dir", []byte("head"), atOnce)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestManifestComesBackAsItWas(t *testing.T) {
 	if m.bytes != total || len(m.files) != len(content()) {
 		t.Errorf("%d files of %d bytes", len(m.files), m.bytes)
 	}
-	other, err := scan(context.Background(), fs, "dir", []byte("neck"))
+	other, err := scan(context.Background(), fs, "dir", []byte("neck"), atOnce)
 	if err != nil || other.id == m.id {
 		t.Errorf("another header makes no other snapshot: %v", err)
 	}
@@ -77,16 +77,16 @@ func TestWhatCannotBeShipped(t *testing.T) {
 	for dir, want := range map[string]string{ // order: each alone
 		"nested": "a directory", "odd": `"a b"`, "none": "none",
 	} {
-		if _, err := scan(context.Background(), fs, dir, nil); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := scan(context.Background(), fs, dir, nil, atOnce); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", dir, err)
 		}
 	}
-	if _, err := scan(context.Background(), fs, "fine", make([]byte, headerBytesMax+1)); err == nil {
+	if _, err := scan(context.Background(), fs, "fine", make([]byte, headerBytesMax+1), atOnce); err == nil {
 		t.Error("a header beyond the bound is taken")
 	}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := scan(ended, fs, "fine", nil); !errors.Is(err, context.Canceled) {
+	if _, err := scan(ended, fs, "fine", nil, atOnce); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

@@ -44,13 +44,17 @@ const (
 
 	// chunksPerSecond is how many messages a low rate is cut into.
 	chunksPerSecond = 8
+	// hashingFactor is how much faster than it is sent a snapshot is read before, for its checksums. A guess: little
+	// later, and no disk that is read as fast as it can.
+	hashingFactor = 4
 )
 
 // Sender ships snapshots. Its methods may be called by any goroutine.
 type Sender struct {
-	opts  SenderOptions
-	bytes *rate.Limiter
-	chunk int // data of one message; so small that a low rate looks like no silence
+	opts    SenderOptions
+	bytes   *rate.Limiter // of what is sent
+	hashing *rate.Limiter // of what is read for checksums
+	chunk   int           // data of one message; so small that a low rate looks like no silence
 }
 
 // NewSender returns a sender.
@@ -68,7 +72,8 @@ func NewSender(opts SenderOptions) (*Sender, error) {
 		opts.Silence = defaultSilence
 	}
 	chunk := min(max(opts.BytesPerSecond/chunksPerSecond, 1), chunkBytes)
-	return &Sender{opts: opts, chunk: chunk, bytes: rate.NewLimiter(rate.Limit(opts.BytesPerSecond), chunk)}, nil
+	return &Sender{opts: opts, chunk: chunk, bytes: rate.NewLimiter(rate.Limit(opts.BytesPerSecond), chunk),
+		hashing: rate.NewLimiter(hashingFactor*rate.Limit(opts.BytesPerSecond), chunkBytes)}, nil
 }
 
 // Ship brings the files of dir to a member, with header (at most 1 MiB), and returns when the member has all of it
@@ -76,7 +81,7 @@ func NewSender(opts SenderOptions) (*Sender, error) {
 // when several in a row bring nothing new, or when the member refuses for good. It ends with ctx. The files must not
 // change, and be plain ones with names of letters, digits and ". _ - +".
 func (s *Sender) Ship(ctx context.Context, to uint64, header []byte, dir string) error {
-	m, err := scan(ctx, s.opts.FS, dir, header)
+	m, err := scan(ctx, s.opts.FS, dir, header, func(n int) error { return s.pace(ctx, s.hashing, n) })
 	if err != nil {
 		return err
 	}
@@ -132,6 +137,12 @@ func (s *Sender) wait(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// pace waits until n bytes may pass a limit, or returns why ctx ended.
+func (s *Sender) pace(ctx context.Context, limit *rate.Limiter, n int) error {
+	now := s.opts.Clock.Now()
+	return s.wait(ctx, limit.ReserveN(now, n).DelayFrom(now))
 }
 
 // transfer is one call of Ship.
@@ -276,8 +287,7 @@ func (t *transfer) sendFile(ctx context.Context, s *stream, index int, offset in
 		if _, err := from.ReadAt(piece[dataHeadBytes:], offset); err != nil {
 			return fmt.Errorf("%w %s at %d: %w", errLocal, name, offset, err)
 		}
-		now := opts.Clock.Now()
-		if err := t.sender.wait(ctx, t.sender.bytes.ReserveN(now, n).DelayFrom(now)); err != nil {
+		if err := t.sender.pace(ctx, t.sender.bytes, n); err != nil {
 			return context.Cause(ctx)
 		}
 		binary.BigEndian.PutUint32(piece, uint32(index))

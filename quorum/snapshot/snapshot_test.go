@@ -121,7 +121,7 @@ func TestDamagedOnTheWayIsSentAgain(t *testing.T) {
 
 func TestStagedBytesThatAreWrongAreDiscarded(t *testing.T) {
 	r := newRig(t, content(), nil)
-	m, err := scan(context.Background(), r.from, "checkpoint", []byte("header"))
+	m, err := scan(context.Background(), r.from, "checkpoint", []byte("header"), atOnce)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +231,7 @@ func TestOneTransferAtATime(t *testing.T) {
 
 func TestStreamOfTheSameSenderTakesThePlaceOfTheEarlier(t *testing.T) {
 	r := newRig(t, content(), nil)
-	m, err := scan(context.Background(), r.from, "checkpoint", []byte("header"))
+	m, err := scan(context.Background(), r.from, "checkpoint", []byte("header"), atOnce)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +262,7 @@ func (l leaping) NewTimer(d time.Duration) clock.Timer {
 
 func TestThrottle(t *testing.T) {
 	manual := clock.NewManual(time.Unix(1e6, 0))
-	const size, perSecond = 100 << 10, 8 << 10
+	const size, perSecond = 2 << 20, 256 << 10
 	files := map[string]string{"000001.sst": strings.Repeat("x", size)}
 	r := newRig(t, files, func(s *SenderOptions, _ *ReceiverOptions) {
 		s.Clock, s.BytesPerSecond = leaping{manual}, perSecond
@@ -272,7 +272,8 @@ func TestThrottle(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.wantHanded(files)
-	want := time.Duration(size-perSecond/chunksPerSecond) * time.Second / perSecond
+	sent := time.Duration(size-perSecond/chunksPerSecond) * time.Second / perSecond
+	want := sent + (size-chunkBytes)*time.Second/(hashingFactor*perSecond)
 	if took := manual.Since(began); took < want || took > want+time.Second {
 		t.Errorf("took %v, want %v", took, want)
 	}
@@ -280,7 +281,7 @@ func TestThrottle(t *testing.T) {
 
 func TestMarkIsGoneBeforeAnythingIsVerifiedAnew(t *testing.T) {
 	r := newRig(t, map[string]string{"a": "right"}, nil)
-	m, err := scan(context.Background(), r.from, "checkpoint", nil)
+	m, err := scan(context.Background(), r.from, "checkpoint", nil, atOnce)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -343,7 +344,7 @@ func TestSilence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := scan(context.Background(), r.from, "checkpoint", nil)
+	m, err := scan(context.Background(), r.from, "checkpoint", nil, atOnce)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -169,7 +169,7 @@ func (st *staging) takeFile(s *stream, index int, offset int64) (err error) {
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
 	d := xxhash.New()
-	if err := hashInto(d, st.fs, st.path(f.name), offset, st.buf); err != nil {
+	if err := hashInto(d, st.fs, st.path(f.name), offset, st.buf, atOnce); err != nil {
 		return err
 	}
 	synced := offset

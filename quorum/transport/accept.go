@@ -110,6 +110,7 @@ func (t *Transport) greet(raw net.Conn) (*guest, error) {
 	ctx, cancel := t.within(context.Background(), t.done, t.opts.DialTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() }) // what waits for it sees the error
+	t.boundSilence(raw)
 	conn, err := t.secure(ctx, raw)
 	if err != nil {
 		return nil, cause(ctx, err)
@@ -118,8 +119,8 @@ func (t *Transport) greet(raw net.Conn) (*guest, error) {
 	if err != nil {
 		return nil, cause(ctx, err)
 	}
-	a := answer{cluster: t.opts.ClusterID(), id: t.opts.ID, mark: t.mark, name: t.opts.Name}
-	l := &link{raw: raw, conn: conn, address: raw.RemoteAddr().String(), mark: h.mark, name: h.name}
+	a := answer{cluster: t.opts.ClusterID(), id: t.opts.ID, mark: t.mark, name: t.opts.Name, founders: t.opts.Founders()}
+	l := &link{raw: raw, conn: conn, address: raw.RemoteAddr().String(), mark: h.mark, name: h.name, cluster: h.cluster}
 	g, refusal := t.welcome(h, l)
 	if refusal != nil {
 		a.code, a.text = refusal.Code, refusal.Text
@@ -235,6 +236,8 @@ func (t *Transport) judge(h *hello) *RefusalError {
 	case clustersDiffer(h.cluster, cluster):
 		return &RefusalError{Code: OtherCluster,
 			Text: fmt.Sprintf("server %d is of cluster %x, not %x", id, cluster, h.cluster)}
+	case h.purpose != forCluster && t.differ(h.from, h.cluster, h.founders) != "":
+		return &RefusalError{Code: OtherFounders, Text: t.differ(h.from, h.cluster, h.founders)}
 	case h.purpose == forCluster && t.opts.Knows != nil && t.opts.Knows(h.from):
 		return &RefusalError{Code: Known, Text: fmt.Sprintf("server %d knows server %d", id, h.from)}
 	case h.purpose != forMessages && (h.purpose != forSnapshot || t.opts.Streams == nil):
@@ -242,4 +245,13 @@ func (t *Transport) judge(h *hello) *RefusalError {
 			Text: fmt.Sprintf("server %d takes no stream of purpose %d", id, h.purpose)}
 	}
 	return nil
+}
+
+// differ returns how the list of another server differs from this one's, while neither knows a cluster.
+func (t *Transport) differ(server uint64, cluster [16]byte, founders string) string {
+	none := [16]byte{}
+	if cluster != none || t.opts.ClusterID() != none || founders == "" || t.opts.Founders() == "" {
+		return ""
+	}
+	return t.opts.Differ(server, founders)
 }

@@ -48,6 +48,7 @@ func (p *peer) dial(ctx context.Context, address string, what purpose) (*link, e
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", address, cause(ctx, err))
 	}
+	t.boundSilence(raw)
 	if !p.hold(raw) {
 		_ = raw.Close() // unused
 		return nil, fmt.Errorf("connect to %s: %w", address, errClosed)
@@ -86,6 +87,7 @@ func (p *peer) introduce(ctx context.Context, raw net.Conn, address string, what
 	h := hello{
 		oldest: versionOldest, newest: versionNewest,
 		cluster: t.opts.ClusterID(), from: t.opts.ID, to: p.id, mark: t.mark, purpose: what, name: t.opts.Name,
+		founders: t.opts.Founders(),
 	}
 	if _, err := conn.Write(h.encode()); err != nil {
 		return nil, err
@@ -101,7 +103,7 @@ func (p *peer) introduce(ctx context.Context, raw net.Conn, address string, what
 	if err := p.judge(a, h.cluster); err != nil {
 		return nil, err
 	}
-	return &link{raw: raw, conn: conn, address: address, mark: a.mark, name: a.name}, nil
+	return &link{raw: raw, conn: conn, address: address, mark: a.mark, name: a.name, cluster: a.cluster}, nil
 }
 
 // judge refuses an answer that says no, or is of another server than the one meant.
@@ -109,13 +111,15 @@ func (p *peer) judge(a *answer, cluster [16]byte) error {
 	t := p.transport
 	switch {
 	case a.code != Accepted:
-		return &RefusalError{Code: a.code, Text: a.text, cluster: a.cluster}
+		return &RefusalError{Code: a.code, Text: a.text, cluster: a.cluster, mark: a.mark}
 	case a.version < versionOldest || a.version > versionNewest:
 		return &RefusalError{Code: BadVersion, Text: fmt.Sprintf("it wants to speak version %d", a.version)}
 	case a.mark == t.mark:
 		return &RefusalError{Code: Itself, Text: "this server has answered itself"}
 	case a.id != p.id:
 		return &RefusalError{Code: WrongServer, Text: fmt.Sprintf("it is server %d, not %d", a.id, p.id)}
+	case t.differ(p.id, a.cluster, a.founders) != "":
+		return &RefusalError{Code: OtherFounders, Text: t.differ(p.id, a.cluster, a.founders)}
 	case clustersDiffer(a.cluster, cluster):
 		return &RefusalError{Code: OtherCluster, Text: fmt.Sprintf("its cluster is %x, ours %x", a.cluster, cluster)}
 	}

@@ -17,9 +17,10 @@ const (
 
 	helloHeadBytes  = 14
 	answerHeadBytes = 12
-	// handshakeBytesMax bounds what follows a head. Version 1 needs at most 302 and 802 bytes.
-	handshakeBytesMax = 1024
+	// handshakeBytesMax bounds what follows a head. Version 1 needs at most 16,688 and 17,188 bytes.
+	handshakeBytesMax = 20 << 10
 	textBytesMax      = 512
+	foundersBytesMax  = 16 << 10
 	nameBytesMax      = 255
 	sumBytes          = 4
 )
@@ -48,6 +49,7 @@ type hello struct {
 	mark           uint64
 	purpose        purpose
 	name           string
+	founders       string // Options.Founders
 }
 
 // encode returns the hello's bytes.
@@ -62,6 +64,7 @@ func (h *hello) encode() []byte {
 	b = binary.BigEndian.AppendUint64(b, h.mark)
 	b = append(b, byte(h.purpose))
 	b = appendText8(b, h.name)
+	b = appendFounders(b, h.founders)
 	return seal(b, helloHeadBytes)
 }
 
@@ -81,6 +84,7 @@ func readHello(r io.Reader) (*hello, error) {
 	h.from, h.to, h.mark = f.uint64(), f.uint64(), f.uint64()
 	h.purpose = purpose(f.uint8())
 	h.name = f.text(int(f.uint8()))
+	h.founders = f.text(int(f.uint16()))
 	return h, f.err("hello")
 }
 
@@ -93,6 +97,8 @@ type answer struct {
 	mark    uint64
 	name    string
 	text    string // for people
+	// founders is Options.Founders.
+	founders string
 }
 
 // encode returns the answer's bytes.
@@ -108,6 +114,7 @@ func (a *answer) encode() []byte {
 	text := a.text[:min(len(a.text), textBytesMax)]
 	b = binary.BigEndian.AppendUint16(b, uint16(len(text)))
 	b = append(b, text...)
+	b = appendFounders(b, a.founders)
 	return seal(b, answerHeadBytes)
 }
 
@@ -125,6 +132,7 @@ func readAnswer(r io.Reader) (*answer, error) {
 	a.id, a.mark = f.uint64(), f.uint64()
 	a.name = f.text(int(f.uint8()))
 	a.text = f.text(int(f.uint16()))
+	a.founders = f.text(int(f.uint16()))
 	return a, f.err("answer")
 }
 
@@ -132,6 +140,15 @@ func readAnswer(r io.Reader) (*answer, error) {
 func appendText8(b []byte, text string) []byte {
 	text = text[:min(len(text), nameBytesMax)]
 	return append(append(b, byte(len(text))), text...)
+}
+
+// appendFounders adds a list with its length in two bytes; none is said if it is too long to be sent.
+func appendFounders(b []byte, list string) []byte {
+	if len(list) > foundersBytesMax {
+		list = ""
+	}
+	b = binary.BigEndian.AppendUint16(b, uint16(len(list)))
+	return append(b, list...)
 }
 
 // seal puts the number of bytes behind the head at the head's end, and adds the checksum of all.

@@ -14,6 +14,7 @@ type link struct {
 	address string   // that was dialed, or the remote one
 	mark    uint64   // of the peer's process
 	name    string   // and version of the peer's program
+	cluster [16]byte // of the peer, as it said; zero if it knew none
 }
 
 // stream is a link for messages, in one direction.
@@ -27,11 +28,14 @@ type stream struct {
 	waiting   atomic.Int64 // Transport.now when the system call began that is under way; 0: none
 	last      atomic.Int64 // Transport.now of the last write that ended; only of outgoing ones
 	bytes     *atomic.Int64
+	cluster   [16]byte // of the peer as it is known by now; owned by the minder
 }
 
 // newStream returns a stream that counts its bytes in bytes.
 func newStream(t *Transport, l *link, bytes *atomic.Int64) *stream {
-	s := &stream{link: l, transport: t, since: t.opts.Clock.Now(), ended: make(chan struct{}), bytes: bytes}
+	s := &stream{
+		link: l, cluster: l.cluster, transport: t, since: t.opts.Clock.Now(), ended: make(chan struct{}), bytes: bytes,
+	}
 	s.last.Store(t.now())
 	return s
 }

@@ -1,6 +1,11 @@
 package transport
 
-import "time"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
 
 // Parts of the idle timeout.
 const (
@@ -30,6 +35,7 @@ func (p *peer) tend(now int64) {
 	p.mu.Lock()
 	in, out := p.incoming, p.outgoing
 	p.mu.Unlock()
+	p.compare(now, in, out)
 	if in != nil && in.waits(now) > idle {
 		in.end(errSilent)
 		if out != nil {
@@ -45,5 +51,42 @@ func (p *peer) tend(now int64) {
 	}
 	if time.Duration(now-out.last.Load()) >= idle/keepAliveParts {
 		p.queue.keepAlive()
+	}
+}
+
+// compare ends streams to a server of another cluster that began when one side knew none yet. Of one whose cluster is
+// still not known it asks now and then.
+func (p *peer) compare(now int64, streams ...*stream) {
+	t := p.transport
+	own, learned := t.opts.ClusterID(), p.learned.Load()
+	if own == [16]byte{} {
+		return
+	}
+	ask := false
+	for _, s := range streams {
+		if s == nil {
+			continue
+		}
+		if learned != nil && learned.mark == s.mark && s.cluster == [16]byte{} {
+			s.cluster = learned.cluster
+		}
+		if clustersDiffer(s.cluster, own) {
+			s.end(&RefusalError{Code: OtherCluster, Text: fmt.Sprintf("its cluster is %x by now, ours %x", s.cluster, own)})
+		}
+		ask = ask || s.cluster == [16]byte{}
+	}
+	if !ask || time.Duration(now-p.asked) < t.opts.IdleTimeout {
+		return
+	}
+	p.asked = now
+	t.goFunc(p.learn)
+}
+
+// learn asks the peer for its cluster.
+func (p *peer) learn() {
+	_, err := p.connect(context.Background(), forCluster)
+	refused := (*RefusalError)(nil)
+	if errors.As(err, &refused) && refused.cluster != [16]byte{} {
+		p.learned.Store(&learned{mark: refused.mark, cluster: refused.cluster})
 	}
 }

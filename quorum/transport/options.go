@@ -52,6 +52,12 @@ type Options struct {
 	// Knows tells whether a server with that id was met as a member; any goroutine, for AskCluster of another server.
 	// nil: none was.
 	Knows func(id uint64) bool
+	// Founders returns the list of the servers that this one would found a cluster with, for Differ of the others; empty
+	// if it founds none. Any goroutine, at each handshake. nil: empty.
+	Founders func() string
+	// Differ returns how the list of another server differs from this one's, for people; empty if it does not, or does
+	// not matter. It is asked when neither knows a cluster and both have a list; any goroutine. nil: no list differs.
+	Differ func(server uint64, founders string) string
 	// Stranger is told that a server that is no peer has called, and was refused; any goroutine. It must not block.
 	// nil: nobody is told.
 	Stranger func(id uint64)
@@ -104,6 +110,12 @@ func (o *Options) check() error {
 	}
 	if o.ClusterID == nil {
 		o.ClusterID = func() [16]byte { return [16]byte{} }
+	}
+	if o.Founders == nil {
+		o.Founders = func() string { return "" }
+	}
+	if o.Differ == nil {
+		o.Differ = func(uint64, string) string { return "" }
 	}
 	if o.QueueBytesMax <= 0 {
 		o.QueueBytesMax = defaultQueueBytesMax

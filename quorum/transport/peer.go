@@ -35,8 +35,17 @@ type peer struct {
 	lastErrAt time.Time             // guarded by mu
 	good      string                // guarded by mu; address that was connected last
 
+	learned atomic.Pointer[learned] // what a question that was asked for itself has brought, else nil
+	asked   int64                   // Transport.now of the last; owned by the minder
+
 	told   string    // kind of failure that was logged last, "" after a success; owned by run
 	toldAt time.Time // owned by run
+}
+
+// learned is the cluster of a peer's process.
+type learned struct {
+	mark    uint64
+	cluster [16]byte
 }
 
 // newPeer returns a peer that does nothing until run.

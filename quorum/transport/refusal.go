@@ -26,6 +26,8 @@ const (
 	NoStreams
 	// Known: the caller asks for the cluster only, and is known as a member.
 	Known
+	// OtherFounders: neither knows a cluster, and they would found different ones.
+	OtherFounders
 )
 
 // remedies says for each refusal what an operator does about it, on the side that is refused.
@@ -40,6 +42,8 @@ var remedies = [...]string{
 	BadVersion:       "upgrade the older server, by way of a version that both understand",
 	NoStreams:        "it is tried again later",
 	Known:            "nothing is wrong",
+	OtherFounders: "make the server lines of both the same; one that is to join an ensemble that runs needs " +
+		"zkd.join=true",
 }
 
 // remedy says what an operator does about the refusal.
@@ -56,6 +60,7 @@ type RefusalError struct {
 	Text string // what the refusing side says
 
 	cluster [16]byte // of the refusing side
+	mark    uint64   // likewise
 }
 
 // Error gives the refusing side's words and the remedy.
