@@ -127,7 +127,10 @@ func sources(t *testing.T) []*source {
 // moduleRoot is where go.mod lies, seen from this package.
 const moduleRoot = "../.."
 
-// files returns every file of the module but those of dot folders, bin and zkd-data.
+// made are the folders at the root that hold nothing of the sources.
+var made = []string{"bin", "dist", "zkd-data"}
+
+// files returns every file of the module but those of dot folders and made.
 func files(t *testing.T) []string {
 	t.Helper()
 	var names []string
@@ -141,7 +144,7 @@ func files(t *testing.T) []string {
 		}
 		name = filepath.ToSlash(name)
 		switch {
-		case entry.IsDir() && name != "." && (strings.HasPrefix(name, ".") || name == "bin" || name == "zkd-data"):
+		case entry.IsDir() && name != "." && (strings.HasPrefix(name, ".") || slices.Contains(made, name)):
 			if name == ".ci" {
 				return nil
 			}

@@ -219,8 +219,9 @@ func (r *release) makePackages(ctx context.Context, t target, dir, binary string
 // copyright is the file that says under which licences a package is.
 func (r *release) copyright() (string, error) {
 	own, err := os.ReadFile(filepath.Join(r.root, "LICENSE"))
-	return "Copyright: the authors of zkd\nLicense: Apache-2.0, on Debian also in /usr/share/common-licenses/Apache-2.0\n\n" +
-		string(own) + "\n" + r.thirdParty, err
+	const head = "Copyright: the authors of zkd\nLicense: Apache-2.0, on Debian also in " +
+		"/usr/share/common-licenses/Apache-2.0\n\n"
+	return head + string(own) + "\n" + r.thirdParty, err
 }
 
 // maintainer is whom the packages name. It is no address that takes mail.

@@ -54,11 +54,15 @@ func TestClassify(t *testing.T) {
 		want       []string
 	}{
 		{"none", "All rights reserved.", nil},
-		{"MIT over two lines", "Permission is hereby granted, free of\n charge, to any person obtaining a copy", []string{"MIT"}},
-		{"Apache header", "                 Apache License\n           Version 2.0, January 2004", []string{"Apache-2.0"}},
-		{"BSD of two clauses", "Redistribution and use in source and binary forms, with", []string{"BSD-2-Clause"}},
 		{
-			"BSD of three", "Redistribution and use in source and binary forms\n* Neither the name of X nor the\nnames may be used",
+			"MIT over two lines", "Permission is hereby granted, free of\n charge, to any person obtaining a copy",
+			[]string{"MIT"},
+		},
+		{"Apache", "                 Apache License\n           Version 2.0, January 2004", []string{"Apache-2.0"}},
+		{"BSD of two clauses", "Redistribution and use in source and binary forms", []string{"BSD-2-Clause"}},
+		{
+			"BSD of three", "Redistribution and use in source and binary forms\n" +
+				"* Neither the name of X nor the\nnames may be used",
 			[]string{"BSD-3-Clause"},
 		},
 		{"copyleft", "GNU AFFERO GENERAL PUBLIC LICENSE", []string{"GPL"}},
