@@ -56,7 +56,8 @@ func newRootCommand() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newServeCommand(), newVersionCommand(), newBenchCommand())
+	root.AddCommand(newServeCommand(), newVersionCommand(), newBenchCommand(), newBackupCommand(),
+		newRestoreCommand())
 	return root
 }
 
