@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -84,7 +85,8 @@ func (i *Inspection) lock(dir string) error {
 	case errors.Is(err, syscall.EROFS):
 		return nil
 	case err != nil && lockHeld(err):
-		return fmt.Errorf("%w: %w", ErrRunning, i.dir.lockedRefusal(dir))
+		pid, _ := readFile(i.dir.opts.FS, i.dir.path(dir, dataDirPIDName)) // it helps, if it is there
+		return fmt.Errorf("%w %s (process %.20s)", ErrRunning, dir, bytes.TrimSpace(pid))
 	case err != nil:
 		return dataDirFailure(dir, err)
 	}
