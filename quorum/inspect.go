@@ -56,3 +56,20 @@ func EntryKind(kind uint8) string {
 	}
 	return "membership"
 }
+
+// EntryProposals returns the entry of proposals (storage.NewEntryReader) in the data of an entry of that kind; empty if
+// there is none.
+func EntryProposals(kind uint8, data []byte) ([]byte, error) {
+	typ := raftpb.EntryType(kind)
+	if typ == raftpb.EntryNormal {
+		return data, nil
+	}
+	cc, err := decodeChange(&raftpb.Entry{Type: &typ, Data: data})
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := readmitted(cc); ok {
+		return nil, nil
+	}
+	return cc.GetContext(), nil
+}

@@ -57,7 +57,7 @@ func newRootCommand() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(newServeCommand(), newVersionCommand(), newBenchCommand(), newBackupCommand(),
-		newRestoreCommand(), newCheckCommand(), newStatusCommand())
+		newRestoreCommand(), newCheckCommand(), newStatusCommand(), newInspectCommand())
 	return root
 }
 
