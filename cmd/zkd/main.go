@@ -57,7 +57,8 @@ func newRootCommand() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(newServeCommand(), newVersionCommand(), newBenchCommand(), newBackupCommand(),
-		newRestoreCommand(), newCheckCommand(), newStatusCommand(), newInspectCommand())
+		newRestoreCommand(), newCheckCommand(), newStatusCommand(), newInspectCommand(), newManCommand(),
+		newExitCodesTopic())
 	return root
 }
 
