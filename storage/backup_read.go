@@ -35,8 +35,8 @@ func OpenBackup(r io.Reader) (*BackupReader, error) {
 		return nil, fmt.Errorf("read the backup: %w", err)
 	}
 	if string(magic) != backupMagic {
-		return nil, fmt.Errorf("%w: it begins with %q, a backup with %q: name a file that zkd backup has made", ErrBackup,
-			bytes.TrimRight(magic, "\x00"), backupMagic)
+		return nil, fmt.Errorf("%w: it begins with %q, a backup with %q: name a file that zkd backup has made",
+			ErrBackup, bytes.TrimRight(magic, "\x00"), backupMagic)
 	}
 	_, _ = b.sum.Write(magic) // never fails
 	b.offset = int64(len(magic))
@@ -215,8 +215,8 @@ func (b *BackupReader) finish(payload []byte) error {
 	}
 	znodes, sessions := binary.BigEndian.Uint64(payload), binary.BigEndian.Uint64(payload[8:])
 	if int64(znodes) != b.tally.znodes || int64(sessions) != b.tally.sessions {
-		return b.damaged("%d znodes and %d sessions are there, %d and %d were written", b.tally.znodes, b.tally.sessions,
-			znodes, sessions)
+		return b.damaged("%d znodes and %d sessions are there, %d and %d were written", b.tally.znodes,
+			b.tally.sessions, znodes, sessions)
 	}
 	if !bytes.Equal(payload[16:], b.before) {
 		return b.damaged("its SHA-256 is %x, its end says %x", b.before, payload[16:])

@@ -132,7 +132,8 @@ func (r *restore) checkEmpty(dir string) error {
 	}
 	for _, name := range names {
 		if !slices.Contains([]string{"myid", "lost+found", dataDirLockName, dataDirPIDName}, name) {
-			return dataDirRefusal(dir, fmt.Sprintf("a backup is restored into an empty directory only, and it has %s", name),
+			return dataDirRefusal(dir,
+				fmt.Sprintf("a backup is restored into an empty directory only, and it has %s", name),
 				"name another directory, or move away what is in it")
 		}
 	}

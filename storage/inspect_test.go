@@ -106,8 +106,8 @@ func inspect(t *testing.T, fs vfs.FS) (*LogInspection, *StateInspection, error) 
 	return l, s, nil
 }
 
-// TestInspectChangesNothing looks at a directory as a killed process has left it, at all there is to see, and finds every file
-// as it was.
+// TestInspectChangesNothing looks at a directory as a killed process has left it, at all there is to see, and finds
+// every file as it was.
 func TestInspectChangesNothing(t *testing.T) {
 	fs := inspected(t, 20)
 	before := contents(t, fs, "data")
@@ -139,8 +139,9 @@ func TestInspectChangesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if root := sizes[0]; root.Path != "/" || root.Znodes != 15 || root.Ephemerals != 5 || root.LargestPath != "/of-11" ||
-		root.LargestData != 100 || root.DataBytes+root.PathBytes != s.Info().DataBytes || len(sizes) != 2 {
+	if root := sizes[0]; root.Path != "/" || root.Znodes != 15 || root.Ephemerals != 5 ||
+		root.LargestPath != "/of-11" || root.LargestData != 100 ||
+		root.DataBytes+root.PathBytes != s.Info().DataBytes || len(sizes) != 2 {
 		t.Errorf("sizes %+v", sizes)
 	}
 	sessions := 0

@@ -47,12 +47,12 @@ func newBackupCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Make a backup of a running ensemble, or of a data directory",
-		Long: `Make a backup of the whole state (znodes, ACLs, sessions) as it was at one moment, the zxid that the command
-prints, into FILE; "-" is standard output. FILE appears when the backup is complete and verified, not before.
+		Long: `Make a backup of the whole state (znodes, ACLs, sessions) as it was at one moment, the zxid that the
+command prints, into FILE; "-" is standard output. FILE appears when the backup is complete and verified, not before.
 
 With --from, a running server makes it while it goes on serving: any member of an ensemble, each has the whole state.
 It wants the credentials of the superuser (DigestAuthenticationProvider.superDigest on the server), as super:password
-in the file that --credentials-file names, or in the environment variable ` + credentialsVariable + `.
+in the file that --credentials-file names, or in the environment variable` + credentialsVariable + `.
 
 With --data-dir, it is read from the data directory of a server that does not run; nothing in it is changed.
 
@@ -294,8 +294,8 @@ func checkFlushed(i *storage.Inspection, applied uint64) (err error) {
 		}
 		for _, e := range entries {
 			if len(e.Data) > 0 {
-				return fmt.Errorf("the raft log has writes from entry %d on, to %d, that are not in the state: %s", e.Index,
-					log.LastIndex(), remedy)
+				return fmt.Errorf("the raft log has writes from entry %d on, to %d, that are not in the state: %s",
+					e.Index, log.LastIndex(), remedy)
 			}
 		}
 		next += uint64(len(entries))

@@ -200,7 +200,8 @@ func startEnsemble(t *testing.T) (addresses, backups []string) {
 		if err := os.WriteFile(filepath.Join(dir, "myid"), []byte(strconv.Itoa(n+1)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		i := startInstance(t, fmt.Sprintf("tickTime=2000\ninitLimit=10\nsyncLimit=5\ndataDir=%s\n%s", dir, lines.String()))
+		i := startInstance(t, fmt.Sprintf("tickTime=2000\ninitLimit=10\nsyncLimit=5\ndataDir=%s\n%s", dir,
+			lines.String()))
 		addresses = append(addresses, fmt.Sprintf("127.0.0.1:%d", ports[3*n+2]))
 		backups = append(backups, serveBackups(t, i))
 	}
@@ -251,6 +252,9 @@ func TestBackupUnderLoad(t *testing.T) {
 	}
 	close(stop)
 	load.Wait()
+	if t.Failed() {
+		return
+	}
 	for n, b := range taken {
 		restoreAndCheck(t, &b, filepath.Join(dir, fmt.Sprintf("restored-%d", n)))
 	}
@@ -270,6 +274,61 @@ func restoreAndCheck(t *testing.T, b *backupJSON, dir string) {
 	}
 	if total := sum(t, connect(t, i.client.Addr().String())); total != accounts*deposit {
 		t.Errorf("the accounts hold %d in all at zxid %s, want %d", total, b.Zxid, accounts*deposit)
+	}
+}
+
+// TestRestoredServerBecomesAnEnsemble goes the way of docs/operations.md: a backup is restored into one server, and two
+// with empty directories join it by reconfig and get the state.
+func TestRestoredServerBecomesAnEnsemble(t *testing.T) {
+	old := startInstance(t, fmt.Sprintf("dataDir=%s\nclientPort=0\nclientPortAddress=127.0.0.1\n", t.TempDir()))
+	c := connect(t, old.client.Addr().String())
+	if _, err := c.Create("/kept", []byte("value"), 0, zk.WorldACL(zk.PermAll)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(credentialsVariable, "super:secret")
+	file := filepath.Join(t.TempDir(), "backup")
+	mustZkd[backupJSON](t, "backup", "--from", serveBackups(t, old), file)
+
+	ports := freePorts(t, 9)
+	var lines, addresses []string
+	for n := range 3 {
+		lines = append(lines, fmt.Sprintf("server.%d=127.0.0.1:%d:%d;127.0.0.1:%d", n+1, ports[3*n], ports[3*n+1],
+			ports[3*n+2]))
+		addresses = append(addresses, fmt.Sprintf("127.0.0.1:%d", ports[3*n+2]))
+	}
+	start := func(n int, more string) *instance {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "myid"), []byte(strconv.Itoa(n)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if n == 1 {
+			mustZkd[backupJSON](t, "restore", file, "--data-dir", dir)
+		}
+		return startInstance(t, fmt.Sprintf("tickTime=2000\ninitLimit=10\nsyncLimit=5\ndataDir=%s\n"+
+			"standaloneEnabled=false\nreconfigEnabled=true\nDigestAuthenticationProvider.superDigest=%s\n%s", dir,
+			superDigest, more))
+	}
+	start(1, lines[0])
+	first := connect(t, addresses[0])
+	if err := first.AddAuth("digest", []byte("super:secret")); err != nil {
+		t.Fatal(err)
+	}
+	for n := 2; n <= 3; n++ {
+		joined := start(n, strings.Join(lines[:n], "\n")+"\nzkd.join=true")
+		if _, err := first.IncrementalReconfig([]string{lines[n-1]}, nil, -1); err != nil {
+			t.Fatal(err)
+		}
+		got := connect(t, addresses[n-1])
+		if data, _, err := got.Get("/kept"); err != nil || string(data) != "value" {
+			t.Errorf("server %d has %q, %v", n, data, err)
+		}
+		if joined.machine.ClusterID() == old.machine.ClusterID() {
+			t.Errorf("server %d is of the cluster that was backed up", n)
+		}
+	}
+	s := mustZkd[ensembleStatus](t, "status", "--server", addresses[0])
+	if len(s.Servers) != 3 || s.Servers[2].ID != 3 {
+		t.Errorf("%+v", s)
 	}
 }
 

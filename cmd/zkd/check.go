@@ -83,9 +83,9 @@ func newCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [zoo.cfg]",
 		Short: "Check configuration, data, disk, ports and certificates before a start",
-		Long: `Check what zkd serve would start with, and change nothing: every value of the configuration, and what it asks for
-that zkd has not; the data directory, whose raft log is read and verified whole and whose state is opened; whether the
-two fit together and belong to this server; room on the disks, the ports, names and certificates.
+		Long: `Check what zkd serve would start with, and change nothing: every value of the configuration, and what
+it asks for that zkd has not; the data directory, whose raft log is read and verified whole and whose state is opened;
+whether the two fit together and belong to this server; room on the disks, the ports, names and certificates.
 
 While a server runs on the data directory the command says so, and leaves data and ports out.
 
@@ -312,8 +312,8 @@ func (r *checkReport) compareMembers(info *storage.BackupInfo, c *conf.Config) {
 		same = same && lines[fmt.Sprintf("server.%d", c.Ensemble.Members[i].ID)]
 	}
 	if !same {
-		r.add(levelWarning, "server.N", "the ensemble has %d members, and the lines name %d: the lines change nothing, "+
-			"use reconfig, or correct them", len(lines), len(c.Ensemble.Members))
+		r.add(levelWarning, "server.N", "the ensemble has %d members, and the lines name %d: the lines change "+
+			"nothing, use reconfig, or correct them", len(lines), len(c.Ensemble.Members))
 	}
 }
 

@@ -29,8 +29,9 @@ func newInspectCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect",
 		Short: "Look into the data directory of a server that does not run",
-		Long: `Look into the data directory of a server that does not run; nothing in it is changed. DIR is the directory, or
-the zoo.cfg that names it. Of a directory that a server uses make a backup, and look into what is restored from it.`,
+		Long: `Look into the data directory of a server that does not run; nothing in it is changed. DIR is the
+directory, or the zoo.cfg that names it. Of a directory that a server uses make a backup, and look into what is
+restored from it.`,
 		Args: usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -164,8 +165,8 @@ func (s *summaryJSON) text(w io.Writer) error {
 	fmt.Fprintf(t, "format\t%d\n", s.Format)
 	fmt.Fprintf(t, "member\t%d, voters %v, learners %v\n", s.Member, s.Voters, s.Learners)
 	fmt.Fprintf(t, "cluster\t%s\n", s.ClusterID)
-	fmt.Fprintf(t, "raft log\tentries %d to %d, committed to %d, term %d, %d bytes\n", s.First, s.Last, s.Commit, s.Term,
-		s.LogBytes)
+	fmt.Fprintf(t, "raft log\tentries %d to %d, committed to %d, term %d, %d bytes\n", s.First, s.Last, s.Commit,
+		s.Term, s.LogBytes)
 	fmt.Fprintf(t, "state\tapplied to %d, zxid %s, %d bytes\n", s.Applied, s.Zxid, s.StateBytes)
 	fmt.Fprintf(t, "digest\t%s, of all znodes outside /zookeeper: paths, data, Stats\n", s.Digest)
 	fmt.Fprintf(t, "znodes\t%d, %d of them ephemeral, %d bytes of paths and data\n", s.Znodes, s.Ephemerals,
@@ -200,8 +201,8 @@ func newInspectTreeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tree DIR",
 		Short: "Measure the subtrees, the largest first, and verify all znodes",
-		Long: `Measure the subtrees: znodes, bytes of paths and data, and the largest znode in each. It reads the whole state and
-verifies it: checksums of paths and data, counts, and the digest of the tree.`,
+		Long: `Measure the subtrees: znodes, bytes of paths and data, and the largest znode in each. It reads the
+whole state and verifies it: checksums of paths and data, counts, and the digest of the tree.`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if depth < 0 || top < 1 {
@@ -268,8 +269,8 @@ func newInspectSessionsCommand() *cobra.Command {
 			sessions := []sessionJSON{}
 			err := f.withState(args[0], func(s *storage.StateInspection) error {
 				return s.Sessions(func(session storage.SessionInfo, ephemerals []string) {
-					sessions = append(sessions, sessionJSON{fmt.Sprintf("%#x", uint64(session.ID)), session.TimeoutMillis,
-						session.Owner, append([]string{}, ephemerals...)})
+					sessions = append(sessions, sessionJSON{fmt.Sprintf("%#x", uint64(session.ID)),
+						session.TimeoutMillis, session.Owner, append([]string{}, ephemerals...)})
 				})
 			})
 			if err != nil {

@@ -52,9 +52,9 @@ func newInspectLogCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "log DIR",
 		Short: "List the entries of the raft log: session, operation, path, sizes",
-		Long: `List the entries of the raft log, decoded. An entry holds many requests. Without --from it begins so far before the
-end that --limit entries are shown. Data is not shown, only its size; of identities the scheme and the user are.
-Entries behind the committed one may never have taken effect.`,
+		Long: `List the entries of the raft log, decoded. An entry holds many requests. Without --from it begins so
+far before the end that --limit entries are shown. Data is not shown, only its size; of identities the scheme and the
+user are. Entries behind the committed one may never have taken effect.`,
 		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if limit < 1 {

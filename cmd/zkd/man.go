@@ -15,8 +15,8 @@ func newManCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write the manual pages of all commands into a directory",
-		Long: `Write the manual pages of all commands, zkd.1 and zkd-serve.1 and so on, into a directory that is made if need be.
-They are made from the same texts as --help.`,
+		Long: `Write the manual pages of all commands, zkd.1 and zkd-serve.1 and so on, into a directory that is made
+if need be. They are made from the same texts as --help.`,
 		Example: "  zkd man /usr/local/share/man/man1",
 		Args:    usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -50,8 +50,7 @@ What 0 and 1 mean where a command's answer is a judgement:
   restore  0  the directory is complete and synced; otherwise nothing is in it;
               with --check: the backup is whole
 
-With --output json the result is on standard output whatever the status;
-messages are on standard error.`,
+With --output json the result is on standard output whatever the status; messages are on standard error.`,
 	}
 }
 

@@ -34,16 +34,17 @@ func newRestoreCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Make the data directory of a new server out of a backup",
-		Long: `Make the data directory of a new server out of a backup that zkd backup has made; "-" is standard input. All of
-the backup is verified, and the directory must be empty, but for myid. If anything is wrong nothing is left in it.
+		Long: `Make the data directory of a new server out of a backup that zkd backup has made; "-" is standard
+input. All of the backup is verified, and the directory must be empty, but for myid. If anything is wrong nothing is
+left in it.
 
-The server is a new one: it belongs to no ensemble, and the ensemble that it founds has another cluster id than the one
-that was backed up, so that servers of the two cannot mix. To get an ensemble, restore into one server, start it, and
-let the others, with empty directories, join it (docs/operations.md).
+The server is a new one: it belongs to no ensemble, and the ensemble that it founds has another cluster id than the
+one that was backed up, so that servers of the two cannot mix. To get an ensemble, restore into one server, start it,
+and let the others, with empty directories, join it (docs/operations.md).
 
-The sessions of the clients are kept, each gets its full timeout when the server starts; --sessions drop ends them, and
-their ephemeral znodes go. Clients that have seen later zxids than the backup's turn away from the new server until it
-has come that far: --zxid lets it go on from there.`,
+The sessions of the clients are kept, each gets its full timeout when the server starts; --sessions drop ends them,
+and their ephemeral znodes go. Clients that have seen later zxids than the backup's turn away from the new server
+until it has come that far: --zxid lets it go on from there.`,
 		Example: `  zkd restore --data-dir /var/lib/zookeeper state.zkdbackup
   zstd -dc state.zkdbackup.zst | zkd restore --data-dir ./data --sessions drop -
   zkd restore --check state.zkdbackup`,

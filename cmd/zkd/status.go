@@ -40,9 +40,10 @@ func newStatusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [zoo.cfg]",
 		Short: "Show all servers of an ensemble in one table",
-		Long: `Show all servers of an ensemble in one table: role, term, zxid and how far it is behind the leader's, clients,
-watches, latency in milliseconds (least/mean/most), version, or why a server does not answer. The others are found
-from one server, through its /zookeeper/config or its four-letter word conf, or from the server lines of zoo.cfg.
+		Long: `Show all servers of an ensemble in one table: role, term, zxid and how far it is behind the leader's,
+clients, watches, latency in milliseconds (least/mean/most), version, or why a server does not answer. The others are
+found from one server, through its /zookeeper/config or its four-letter word conf, or from the server lines of
+zoo.cfg.
 
 Works with zkd and with Apache ZooKeeper. What a server shows depends on 4lw.commands.whitelist: srvr is on by
 default; term and watches are in mntr. The command says which word is missing.
@@ -261,7 +262,8 @@ func (s *ensembleStatus) verdict() error {
 	case leaders == 0:
 		return errors.New("no server leads")
 	case leaders > 1:
-		return fmt.Errorf("%d servers say that they lead: they are not one ensemble, or one has just taken over", leaders)
+		return fmt.Errorf("%d servers say that they lead: they are not one ensemble, or one has just taken over",
+			leaders)
 	}
 	return nil
 }
