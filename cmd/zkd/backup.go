@@ -31,7 +31,7 @@ import (
 const backupStall = 2 * time.Minute
 
 // credentialsVariable is the environment's place for the credentials of a superuser.
-const credentialsVariable = "ZKD_SUPER_CREDENTIALS"
+const credentialsVariable = "ZKD_SUPER_CREDENTIALS" //nolint:gosec // a name
 
 // backupFlags are what zkd backup is told.
 type backupFlags struct {
@@ -82,6 +82,7 @@ A backup holds all data and the passwords of all sessions: keep it as you would 
 
 // run makes the backup.
 func (f *backupFlags) run(cmd *cobra.Command, file string) error {
+	defer interruptible(cmd)()
 	source := f.fromServer
 	if f.dataDir != "" {
 		source = f.fromDirectory
@@ -237,7 +238,7 @@ func verifyBackup(r io.Reader, stderr io.Writer) (storage.BackupInfo, error) {
 	if err != nil {
 		return storage.BackupInfo{}, err
 	}
-	p := newProgress(stderr, "znodes", b.Info().Znodes)
+	p := newProgress(stderr, b.Info().Znodes)
 	defer p.end()
 	return b.Info(), b.Verify(p.at)
 }
@@ -265,7 +266,7 @@ func (f *backupFlags) fromDirectory(cmd *cobra.Command, w io.Writer) (info stora
 		}
 	}
 	revision, _ := buildInfo()
-	p := newProgress(cmd.ErrOrStderr(), "znodes", state.Info().Znodes)
+	p := newProgress(cmd.ErrOrStderr(), state.Info().Znodes)
 	defer p.end()
 	return state.Backup(cmd.Context(), storage.BackupOptions{
 		Made: jute.Millis(clock.Real().Now().UnixMilli()), Writer: "zkd " + revision, Progress: p.at,

@@ -7,7 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"text/tabwriter"
+	"strings"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -161,21 +161,21 @@ func summarize(i *storage.Inspection) (*summaryJSON, error) {
 
 // text writes it for people.
 func (s *summaryJSON) text(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "format\t%d\n", s.Format)
-	fmt.Fprintf(t, "member\t%d, voters %v, learners %v\n", s.Member, s.Voters, s.Learners)
-	fmt.Fprintf(t, "cluster\t%s\n", s.ClusterID)
-	fmt.Fprintf(t, "raft log\tentries %d to %d, committed to %d, term %d, %d bytes\n", s.First, s.Last, s.Commit,
+	var t strings.Builder
+	fmt.Fprintf(&t, "format\t%d\n", s.Format)
+	fmt.Fprintf(&t, "member\t%d, voters %v, learners %v\n", s.Member, s.Voters, s.Learners)
+	fmt.Fprintf(&t, "cluster\t%s\n", s.ClusterID)
+	fmt.Fprintf(&t, "raft log\tentries %d to %d, committed to %d, term %d, %d bytes\n", s.First, s.Last, s.Commit,
 		s.Term, s.LogBytes)
-	fmt.Fprintf(t, "state\tapplied to %d, zxid %s, %d bytes\n", s.Applied, s.Zxid, s.StateBytes)
-	fmt.Fprintf(t, "digest\t%s, of all znodes outside /zookeeper: paths, data, Stats\n", s.Digest)
-	fmt.Fprintf(t, "znodes\t%d, %d of them ephemeral, %d bytes of paths and data\n", s.Znodes, s.Ephemerals,
+	fmt.Fprintf(&t, "state\tapplied to %d, zxid %s, %d bytes\n", s.Applied, s.Zxid, s.StateBytes)
+	fmt.Fprintf(&t, "digest\t%s, of all znodes outside /zookeeper: paths, data, Stats\n", s.Digest)
+	fmt.Fprintf(&t, "znodes\t%d, %d of them ephemeral, %d bytes of paths and data\n", s.Znodes, s.Ephemerals,
 		s.DataBytes)
-	fmt.Fprintf(t, "sessions\t%d\n", s.Sessions)
+	fmt.Fprintf(&t, "sessions\t%d\n", s.Sessions)
 	if s.Installing {
-		fmt.Fprintf(t, "install\tthe state of another server was being taken over; the next start goes on\n")
+		fmt.Fprintf(&t, "install\tthe state of another server was being taken over; the next start goes on\n")
 	}
-	return t.Flush()
+	return writeTable(w, t.String())
 }
 
 // subtreeJSON is one subtree for scripts.
@@ -210,7 +210,7 @@ whole state and verifies it: checksums of paths and data, counts, and the digest
 			}
 			var sizes []storage.SubtreeSize
 			err := f.withState(args[0], func(s *storage.StateInspection) (err error) {
-				p := newProgress(cmd.ErrOrStderr(), "znodes", s.Info().Znodes)
+				p := newProgress(cmd.ErrOrStderr(), s.Info().Znodes)
 				defer p.end()
 				sizes, err = s.Sizes(depth, p.at)
 				return err
@@ -236,14 +236,14 @@ func writeSizes(w io.Writer, sizes []storage.SubtreeSize, output *outputFlag) er
 			s.DataBytes, s.LargestData, s.LargestPath, fmt.Sprintf("%#x", int64(s.NewestZxid))})
 	}
 	return output.write(w, shown, func(w io.Writer) error {
-		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(t, "PATH\tZNODES\tEPHEMERAL\tPATH BYTES\tDATA BYTES\tLARGEST\tWHICH")
+		var t strings.Builder
+		fmt.Fprintln(&t, "PATH\tZNODES\tEPHEMERAL\tPATH BYTES\tDATA BYTES\tLARGEST\tWHICH")
 		for i := range shown {
 			s := &shown[i]
-			fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%s\n", s.Path, s.Znodes, s.Ephemerals, s.PathBytes, s.DataBytes,
+			fmt.Fprintf(&t, "%s\t%d\t%d\t%d\t%d\t%d\t%s\n", s.Path, s.Znodes, s.Ephemerals, s.PathBytes, s.DataBytes,
 				s.LargestBytes, s.LargestPath)
 		}
-		return t.Flush()
+		return writeTable(w, t.String())
 	})
 }
 
@@ -287,18 +287,18 @@ func newInspectSessionsCommand() *cobra.Command {
 // sessionsText writes sessions for people.
 func sessionsText(sessions []sessionJSON, paths bool) func(io.Writer) error {
 	return func(w io.Writer) error {
-		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(t, "SESSION\tTIMEOUT\tSERVER\tEPHEMERAL ZNODES")
+		var t strings.Builder
+		fmt.Fprintln(&t, "SESSION\tTIMEOUT\tSERVER\tEPHEMERAL ZNODES")
 		for i := range sessions {
 			s := &sessions[i]
-			fmt.Fprintf(t, "%s\t%v\t%d\t%d\n", s.ID, time.Duration(s.TimeoutMS)*time.Millisecond, s.Owner,
+			fmt.Fprintf(&t, "%s\t%v\t%d\t%d\n", s.ID, time.Duration(s.TimeoutMS)*time.Millisecond, s.Owner,
 				len(s.Ephemerals))
 			if paths {
 				for _, path := range s.Ephemerals {
-					fmt.Fprintf(t, "\t\t\t%s\n", path)
+					fmt.Fprintf(&t, "\t\t\t%s\n", path)
 				}
 			}
 		}
-		return t.Flush()
+		return writeTable(w, t.String())
 	}
 }

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,19 +24,18 @@ const progressEvery = 200 * time.Millisecond
 // terminal it shows nothing.
 type progress struct {
 	w     io.Writer // nil: shows nothing
-	what  string    // what is counted, in the plural
 	total int64     // 0: not known
 	shown time.Time
 	began time.Time
 	width int // of what is on the line
 }
 
-// newProgress begins to show work on total things.
-func newProgress(w io.Writer, what string, total int64) *progress {
+// newProgress begins to show work on total znodes.
+func newProgress(w io.Writer, total int64) *progress {
 	if !isTerminal(w) {
 		w = nil
 	}
-	return &progress{w: w, what: what, total: total, began: clock.Real().Now()}
+	return &progress{w: w, total: total, began: clock.Real().Now()}
 }
 
 // isTerminal tells whether what is written to w is seen at once by somebody.
@@ -45,7 +48,7 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0 && file.Name() != os.DevNull
 }
 
-// at shows that n things are done.
+// at shows that n znodes are done.
 func (p *progress) at(n int64) {
 	if p.w == nil {
 		return
@@ -55,9 +58,9 @@ func (p *progress) at(n int64) {
 		return
 	}
 	p.shown = now
-	text := fmt.Sprintf("%d %s", n, p.what)
+	text := fmt.Sprintf("%d znodes", n)
 	if p.total > 0 {
-		text = fmt.Sprintf("%d of %d %s (%d %%)", n, p.total, p.what, n*100/p.total)
+		text = fmt.Sprintf("%d of %d znodes (%d %%)", n, p.total, n*100/p.total)
 	}
 	if seconds := now.Sub(p.began).Seconds(); seconds > 1 {
 		text += fmt.Sprintf(", %.0f a second", float64(n)/seconds)
@@ -69,14 +72,33 @@ func (p *progress) at(n int64) {
 func (p *progress) end() {
 	if p.w != nil && p.width > 0 {
 		p.line("")
-		fmt.Fprint(p.w, "\r")
+		p.line("")
 	}
 }
 
 // line writes over what is on the line.
 func (p *progress) line(text string) {
-	fmt.Fprint(p.w, "\r", text, strings.Repeat(" ", max(p.width-len(text), 0)))
+	// A terminal that is gone needs no progress.
+	_, _ = io.WriteString(p.w, "\r"+text+strings.Repeat(" ", max(p.width-len(text), 0)))
 	p.width = len(text)
+}
+
+// interruptible lets SIGINT and SIGTERM end cmd's context, so that what is half done is taken away, until the returned
+// function is called. The second one ends the process.
+func interruptible(cmd *cobra.Command) (done func()) {
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	cmd.SetContext(ctx)
+	return stop
+}
+
+// writeTable writes lines whose cells are separated by tabs, in columns.
+func writeTable(w io.Writer, lines string) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if _, err := io.WriteString(t, lines); err != nil {
+		return err
+	}
+	return t.Flush()
 }
 
 // outputFlag is the value of --output.

@@ -63,6 +63,7 @@ until it has come that far: --zxid lets it go on from there.`,
 
 // run restores, or only checks.
 func (f *restoreFlags) run(cmd *cobra.Command, file string) error {
+	defer interruptible(cmd)()
 	if f.check == (f.dataDir != "") {
 		return usageError{errors.New("name where to restore to by --data-dir, or give --check")}
 	}
@@ -86,7 +87,7 @@ func (f *restoreFlags) run(cmd *cobra.Command, file string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	p := newProgress(cmd.ErrOrStderr(), "znodes", b.Info().Znodes)
+	p := newProgress(cmd.ErrOrStderr(), b.Info().Znodes)
 	options.Progress = p.at
 	info, err := storage.RestoreBackup(cmd.Context(), b, *options)
 	p.end()

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -270,19 +269,19 @@ func (s *ensembleStatus) verdict() error {
 
 // text writes the table.
 func (s *ensembleStatus) text(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "ID\tADDRESS\tROLE\tTERM\tZXID\tLAG\tCLIENTS\tWATCHES\tLATENCY\tVERSION")
+	var t strings.Builder
+	fmt.Fprintln(&t, "ID\tADDRESS\tROLE\tTERM\tZXID\tLAG\tCLIENTS\tWATCHES\tLATENCY\tVERSION")
 	for i := range s.Servers {
 		one := &s.Servers[i]
 		if one.Error != "" {
-			fmt.Fprintf(t, "%s\t%s\tdown\t-\t-\t-\t-\t-\t-\t%s\n", number(&one.ID), one.Address, one.Error)
+			fmt.Fprintf(&t, "%s\t%s\tdown\t-\t-\t-\t-\t-\t-\t%s\n", number(&one.ID), one.Address, one.Error)
 			continue
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", number(&one.ID), one.Address, dash(one.Role),
+		fmt.Fprintf(&t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", number(&one.ID), one.Address, dash(one.Role),
 			counted(one.Term), dash(one.Zxid), counted(one.Lag), counted(one.Clients), counted(one.Watches),
 			dash(one.Latency), dash(one.Version))
 	}
-	if err := t.Flush(); err != nil {
+	if err := writeTable(w, t.String()); err != nil {
 		return err
 	}
 	for _, n := range s.Notes {

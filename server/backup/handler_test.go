@@ -1,7 +1,6 @@
 package backup
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -45,8 +44,15 @@ func newTestServer(t *testing.T, source Source) (*httptest.Server, vfs.FS) {
 	return s, fs
 }
 
+// answer is what a server has answered.
+type answer struct {
+	status          int
+	header, trailer http.Header
+	body            string
+}
+
 // ask asks for a backup.
-func ask(t *testing.T, s *httptest.Server, method, authorization string) (*http.Response, []byte) {
+func ask(t *testing.T, s *httptest.Server, method, authorization string) answer {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, s.URL+Path, nil)
 	if err != nil {
@@ -64,7 +70,7 @@ func ask(t *testing.T, s *httptest.Server, method, authorization string) (*http.
 	if err != nil {
 		t.Fatal(err)
 	}
-	return response, body
+	return answer{response.StatusCode, response.Header, response.Trailer, string(body)}
 }
 
 // machine opens an empty state.
@@ -80,20 +86,20 @@ func machine(t *testing.T) *storage.Machine {
 
 func TestBackupIsWholeAndSaysWhatItIs(t *testing.T) {
 	s, _ := newTestServer(t, machine(t))
-	response, body := ask(t, s, http.MethodGet, "digest super:secret")
-	if response.StatusCode != http.StatusOK || response.Header.Get(ZxidHeader) != "0x0" ||
-		response.Header.Get(ZnodesHeader) != "4" || response.Header.Get("Content-Type") != ContentType {
-		t.Fatalf("%s %v", response.Status, response.Header)
+	a := ask(t, s, http.MethodGet, "digest super:secret")
+	if a.status != http.StatusOK || a.header.Get(ZxidHeader) != "0x0" || a.header.Get(ZnodesHeader) != "4" ||
+		a.header.Get("Content-Type") != ContentType {
+		t.Fatalf("%d %v", a.status, a.header)
 	}
-	b, err := storage.OpenBackup(bytes.NewReader(body))
+	b, err := storage.OpenBackup(strings.NewReader(a.body))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := b.Verify(nil); err != nil || b.Info().Writer != "test" || b.Info().Made == 0 {
 		t.Errorf("%+v, %v", b.Info(), err)
 	}
-	if response.Trailer.Get(ErrorTrailer) != "" {
-		t.Errorf("trailer %v", response.Trailer)
+	if a.trailer.Get(ErrorTrailer) != "" {
+		t.Errorf("trailer %v", a.trailer)
 	}
 }
 
@@ -116,8 +122,8 @@ func TestOnlyASuperuserGetsABackup(t *testing.T) {
 		{http.MethodGet, "ip 127.0.0.1", http.StatusForbidden},
 		{http.MethodPost, "digest super:secret", http.StatusMethodNotAllowed},
 	} {
-		if response, body := ask(t, s, c.method, c.authorization); response.StatusCode != c.status || len(body) == 0 {
-			t.Errorf("%s as %q: %s, %q", c.method, c.authorization, response.Status, body)
+		if a := ask(t, s, c.method, c.authorization); a.status != c.status || a.body == "" {
+			t.Errorf("%s as %q: %d, %q", c.method, c.authorization, a.status, a.body)
 		}
 	}
 }
@@ -134,9 +140,9 @@ func (s source) Backup(ctx context.Context, o storage.BackupOptions, w io.Writer
 func TestFailuresAreTold(t *testing.T) {
 	broken := errors.New("broken")
 	s, _ := newTestServer(t, source(func(context.Context, storage.BackupOptions, io.Writer) error { return broken }))
-	response, body := ask(t, s, http.MethodGet, "digest super:secret")
-	if response.StatusCode != http.StatusInternalServerError || !strings.Contains(string(body), "log says why") {
-		t.Errorf("%s: %s", response.Status, body)
+	a := ask(t, s, http.MethodGet, "digest super:secret")
+	if a.status != http.StatusInternalServerError || !strings.Contains(a.body, "log says why") {
+		t.Errorf("%d: %s", a.status, a.body)
 	}
 	s, _ = newTestServer(t, source(func(_ context.Context, o storage.BackupOptions, w io.Writer) error {
 		if err := o.Begun(storage.BackupInfo{}); err != nil {
@@ -145,9 +151,9 @@ func TestFailuresAreTold(t *testing.T) {
 		_, err := io.WriteString(w, "half")
 		return errors.Join(err, broken)
 	}))
-	response, body = ask(t, s, http.MethodGet, "digest super:secret")
-	if string(body) != "half" || response.Trailer.Get(ErrorTrailer) == "" {
-		t.Errorf("%q, trailer %v", body, response.Trailer)
+	a = ask(t, s, http.MethodGet, "digest super:secret")
+	if a.body != "half" || a.trailer.Get(ErrorTrailer) == "" {
+		t.Errorf("%q, trailer %v", a.body, a.trailer)
 	}
 }
 
@@ -160,21 +166,17 @@ func TestOneBackupAtATime(t *testing.T) {
 		return o.Begun(storage.BackupInfo{})
 	}))
 	first := make(chan int)
-	go func() {
-		response, _ := ask(t, s, http.MethodGet, "digest super:secret")
-		first <- response.StatusCode
-	}()
+	go func() { first <- ask(t, s, http.MethodGet, "digest super:secret").status }()
 	<-begun
-	if response, _ := ask(t, s, http.MethodGet, "digest super:secret"); response.StatusCode !=
-		http.StatusTooManyRequests {
-		t.Errorf("the second: %s", response.Status)
+	if a := ask(t, s, http.MethodGet, "digest super:secret"); a.status != http.StatusTooManyRequests {
+		t.Errorf("the second: %d", a.status)
 	}
 	close(end)
 	if status := <-first; status != http.StatusOK {
 		t.Errorf("the first: %d", status)
 	}
 	go func() { <-begun }()
-	if response, _ := ask(t, s, http.MethodGet, "digest super:secret"); response.StatusCode != http.StatusOK {
-		t.Errorf("the third: %s", response.Status)
+	if a := ask(t, s, http.MethodGet, "digest super:secret"); a.status != http.StatusOK {
+		t.Errorf("the third: %d", a.status)
 	}
 }
