@@ -29,6 +29,9 @@
 // an id and a configuration; it obeys a reconfig, but brings nothing into line with it: that is for who reads the
 // results.
 //
+// Machine.Backup writes a state for another place and time, in a format of its own (docs/formats/backup.md), and
+// RestoreBackup makes a new server's data directory of it. Inspect looks at a data directory without a change.
+//
 // Sub-packages: acl decides who may do what, ensemble what a configuration is and what a reconfig makes of it,
 // invariants stops a process that has contradicted itself.
 package storage

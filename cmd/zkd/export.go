@@ -168,11 +168,11 @@ func (s *exportSettings) open(c *conf.Config, logger *slog.Logger) (source *stor
 
 // write writes the directory.
 func (s *exportSettings) write(source *storage.StateSource, c zkdata.Compression) (exportedJSON, error) {
-	bar := newProgressBar(os.Stderr, clock.Real())
+	bar := newProgress(os.Stderr, source.Znodes())
 	defer bar.end()
 	path, err := zkdata.WriteDir(vfs.Default, s.to, source, zkdata.WriteOptions{
 		Compression: c,
-		Progress:    func(n int64) { bar.show(n, source.Znodes(), fmt.Sprintf("%d znodes", n)) },
+		Progress:    bar.at,
 	})
 	if err != nil {
 		return exportedJSON{}, err
@@ -183,7 +183,7 @@ func (s *exportSettings) write(source *storage.StateSource, c zkdata.Compression
 	}
 	own, err := source.OwnPasswords()
 	found := exportedJSON{
-		Snapshot: path, Zxid: hex(int64(source.Zxid())), Epoch: int64(uint64(source.Zxid()) >> 32),
+		Snapshot: path, Zxid: hexText(int64(source.Zxid())), Epoch: int64(uint64(source.Zxid()) >> 32),
 		Znodes: source.Znodes(), Sessions: len(sessions), Digest: fmt.Sprintf("%#x", source.Digest()), Notices: []string{},
 	}
 	if own > 0 {

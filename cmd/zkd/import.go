@@ -91,10 +91,8 @@ func (s *importSettings) run(ctx context.Context, out io.Writer, args []string) 
 	if err != nil {
 		return err
 	}
-	bar := newProgressBar(os.Stderr, clock.Real())
-	o.Progress = func(p storage.ImportProgress) {
-		bar.show(p.ReadBytes, p.TotalBytes, fmt.Sprintf("%d znodes, %d transactions", p.Znodes, p.Transactions))
-	}
+	bar := newProgress(os.Stderr, 0)
+	o.Progress = func(p storage.ImportProgress) { bar.show(p.ReadBytes, p.TotalBytes, p.Znodes) }
 	start := clock.Real().Now()
 	report, err := storage.Import(ctx, o)
 	bar.end()
@@ -191,12 +189,12 @@ func importOnStart(ctx context.Context, c *conf.Config, logger *slog.Logger) err
 		logger.Warn("import", slog.String("notice", notice))
 	}
 	logger.Info("imported", slog.Int64("znodes", report.Znodes), slog.Int("sessions", report.Sessions),
-		slog.String("zxid", hex(int64(report.Zxid))), slog.Bool("verified", report.Verified))
+		slog.String("zxid", hexText(int64(report.Zxid))), slog.Bool("verified", report.Verified))
 	return nil
 }
 
-// hex writes a zxid as ZooKeeper does.
-func hex(n int64) string { return fmt.Sprintf("%#x", uint64(n)) }
+// hexText writes a zxid as ZooKeeper does.
+func hexText(n int64) string { return fmt.Sprintf("%#x", uint64(n)) }
 
 // importedJSON is what --output json prints; docs/migration.md lists the fields.
 type importedJSON struct {
@@ -224,14 +222,14 @@ type importedJSON struct {
 func printImport(out io.Writer, form string, r *storage.ImportReport, took time.Duration) error {
 	if form == outputJSON {
 		j := importedJSON{
-			Snapshot: r.Snapshot, SnapshotZxid: hex(int64(r.SnapshotZxid)), Zxid: hex(int64(r.Zxid)), Epoch: r.Epoch,
+			Snapshot: r.Snapshot, SnapshotZxid: hexText(int64(r.SnapshotZxid)), Zxid: hexText(int64(r.Zxid)), Epoch: r.Epoch,
 			Transactions: r.Transactions, Znodes: r.Znodes, Ephemerals: r.Ephemerals, Sessions: r.Sessions,
 			Containers: r.Containers, TTLs: r.TTLs, Quotas: r.Quotas, ACLs: r.ACLs, DataBytes: r.DataBytes,
 			Digest: fmt.Sprintf("%#x", r.Digest), Verified: r.Verified, Seconds: took.Seconds(),
 			Notices: append([]string{}, r.Notices...),
 		}
 		if r.Verified {
-			j.VerifiedZxid = hex(int64(r.VerifiedZxid))
+			j.VerifiedZxid = hexText(int64(r.VerifiedZxid))
 		}
 		encoder := json.NewEncoder(out)
 		encoder.SetIndent("", "  ")
@@ -239,7 +237,7 @@ func printImport(out io.Writer, form string, r *storage.ImportReport, took time.
 	}
 	verified := "not verified"
 	if r.Verified {
-		verified = "verified at zxid " + hex(int64(r.VerifiedZxid))
+		verified = "verified at zxid " + hexText(int64(r.VerifiedZxid))
 	}
 	snapshot := "none"
 	if r.Snapshot != "" {

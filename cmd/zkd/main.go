@@ -71,7 +71,9 @@ func newRootCommand() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newServeCommand(), newImportCommand(), newExportCommand(), newVersionCommand(), newBenchCommand())
+	root.AddCommand(newServeCommand(), newImportCommand(), newExportCommand(), newBackupCommand(), newRestoreCommand(),
+		newCheckCommand(), newStatusCommand(), newInspectCommand(), newBenchCommand(), newVersionCommand(), newManCommand(),
+		newExitCodesTopic())
 	return root
 }
 

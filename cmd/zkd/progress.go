@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
@@ -15,53 +16,76 @@ const (
 	progressEvery = 200 * time.Millisecond
 )
 
-// progressBar shows on a terminal how far a command has come; elsewhere it shows nothing.
-type progressBar struct {
-	out   *os.File // nil: no terminal
-	clock clock.Clock
+// progress shows on a terminal how far long work has come: one line on stderr that is written over. Where stderr is no
+// terminal it shows nothing.
+type progress struct {
+	w     io.Writer // nil: shows nothing
+	total int64     // 0: not known
 	shown time.Time
-	width int // of the line that is there
+	began time.Time
+	width int // of what is on the line
 }
 
-// newProgressBar returns a bar for out.
-func newProgressBar(out *os.File, c clock.Clock) *progressBar {
-	info, err := out.Stat()
-	if err != nil || info.Mode()&os.ModeCharDevice == 0 || os.Getenv("TERM") == "dumb" {
-		return &progressBar{}
+// newProgress begins to show work on total things.
+func newProgress(w io.Writer, total int64) *progress {
+	if !isTerminal(w) {
+		w = nil
 	}
-	return &progressBar{out: out, clock: c}
+	return &progress{w: w, total: total, began: clock.Real().Now()}
 }
 
-// show says that so much is done, with a text behind it. It draws a few times a second at most.
-func (b *progressBar) show(done, total int64, text string) {
-	if b.out == nil || b.clock.Since(b.shown) < progressEvery {
+// isTerminal tells whether what is written to w is seen at once by somebody.
+func isTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	if !ok || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && file.Name() != os.DevNull
+}
+
+// at shows that n znodes are done, of as many as there are things.
+func (p *progress) at(n int64) { p.show(n, p.total, n) }
+
+// show shows that so much of total is done, which has brought so many znodes, and how fast they come. It draws a few
+// times a second at most.
+func (p *progress) show(done, total, znodes int64) {
+	if p.w == nil {
 		return
 	}
-	b.shown = b.clock.Now()
-	b.draw(progressLine(done, total, text))
+	now := clock.Real().Now()
+	if now.Sub(p.shown) < progressEvery {
+		return
+	}
+	p.shown = now
+	text := progressBar(done, total) + fmt.Sprintf("%d znodes", znodes)
+	if seconds := now.Sub(p.began).Seconds(); seconds > 1 {
+		text += fmt.Sprintf(", %.0f a second", float64(znodes)/seconds)
+	}
+	p.line(text)
 }
 
-// end removes the bar.
-func (b *progressBar) end() {
-	if b.out != nil && b.width > 0 {
-		b.draw("")
-		_, _ = fmt.Fprint(b.out, "\r") // nobody can be told
+// end clears the line.
+func (p *progress) end() {
+	if p.w != nil && p.width > 0 {
+		p.line("")
+		p.line("")
 	}
 }
 
-// draw puts line where the one before it is.
-func (b *progressBar) draw(line string) {
-	_, _ = fmt.Fprint(b.out, "\r", line, strings.Repeat(" ", max(0, b.width-len(line)))) // nobody can be told
-	b.width = len(line)
+// line writes over what is on the line.
+func (p *progress) line(text string) {
+	// A terminal that is gone needs no progress.
+	_, _ = io.WriteString(p.w, "\r"+text+strings.Repeat(" ", max(p.width-len(text), 0)))
+	p.width = len(text)
 }
 
-// progressLine is the bar itself. A total that is not known is 0.
-func progressLine(done, total int64, text string) string {
+// progressBar is the bar itself; none if the total, 0, is not known.
+func progressBar(done, total int64) string {
 	if total <= 0 {
-		return text
+		return ""
 	}
 	done = min(done, total)
 	full := int(done * progressCells / total)
-	return fmt.Sprintf("[%s%s] %3d%% %s", strings.Repeat("#", full), strings.Repeat(".", progressCells-full),
-		done*100/total, text)
+	return fmt.Sprintf("[%s%s] %3d%% ", strings.Repeat("#", full), strings.Repeat(".", progressCells-full), done*100/total)
 }

@@ -1,0 +1,368 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"zkd/conf"
+	"zkd/server/auth"
+)
+
+// superDigest is super:secret.
+const superDigest = "super:lK75jTNcA+U9vtVEw5vB51mj/w4="
+
+// Sizes of the load under which backups are taken.
+const (
+	accounts = 12
+	deposit  = 1000 // of each account at the beginning
+	tellers  = 4
+)
+
+// freePorts returns n ports that were free a moment ago.
+func freePorts(t *testing.T, n int) []int {
+	t.Helper()
+	ports := make([]int, n)
+	for i := range ports {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		ports[i] = l.Addr().(*net.TCPAddr).Port
+	}
+	return ports
+}
+
+// startInstance starts a server in this process.
+func startInstance(t *testing.T, cfg string) *instance {
+	t.Helper()
+	config, err := conf.Load(conf.Sources{Text: []byte(cfg), ReadFile: os.ReadFile})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := &instance{config: config, logger: slog.New(slog.DiscardHandler), fatal: make(chan error, 1),
+		moves: make(chan string, 1), done: make(chan struct{})}
+	if err := i.open(t.Context()); err != nil {
+		t.Fatal(errors.Join(err, i.close()))
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- i.run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := errors.Join(<-ended, i.close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return i
+}
+
+// serveBackups serves the backups of an instance over HTTP.
+func serveBackups(t *testing.T, i *instance) string {
+	t.Helper()
+	registry, err := auth.New(auth.Options{SuperDigest: superDigest})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := i.backupHandler(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// connect returns a session.
+func connect(t *testing.T, addresses ...string) *zk.Conn {
+	t.Helper()
+	c, _, err := zk.Connect(addresses, 20*time.Second, zk.WithLogInfo(false), zk.WithLogger(quiet{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	deadline := time.Now().Add(scriptDeadline)
+	for { // the client waits between its attempts
+		_, _, err := c.Exists("/")
+		if err == nil {
+			return c
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no session with %v: %v", addresses, err)
+		}
+	}
+}
+
+// quiet is a logger that says nothing.
+type quiet struct{}
+
+func (quiet) Printf(string, ...any) {}
+
+// zkd runs a command in this process, and returns what it has written to stdout.
+func zkd(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	root := newRootCommand()
+	root.SetArgs(args)
+	root.SetOut(&stdout)
+	root.SetErr(&stderr)
+	err := root.Execute()
+	return stdout.String(), err
+}
+
+// mustZkd runs a command that succeeds, and decodes its JSON.
+func mustZkd[T any](t *testing.T, args ...string) T {
+	t.Helper()
+	out, err := zkd(t, append(args, "--output", "json")...)
+	if err != nil {
+		t.Fatalf("zkd %s: %v", strings.Join(args, " "), err)
+	}
+	var v T
+	if err := json.Unmarshal([]byte(out), &v); err != nil {
+		t.Fatalf("zkd %s: %v in %s", strings.Join(args, " "), err, out)
+	}
+	return v
+}
+
+// account names an account.
+func account(i int) string { return fmt.Sprintf("/accounts/%d", i) }
+
+// transfer moves money between two accounts, unless somebody else was faster.
+func transfer(c *zk.Conn, r *rand.Rand) error {
+	from, to := r.IntN(accounts), r.IntN(accounts)
+	if from == to {
+		return nil
+	}
+	has, fromStat, err := c.Get(account(from))
+	if err != nil {
+		return err
+	}
+	gets, toStat, err := c.Get(account(to))
+	if err != nil {
+		return err
+	}
+	a, errA := strconv.Atoi(string(has))
+	b, errB := strconv.Atoi(string(gets))
+	amount := r.IntN(100)
+	_, err = c.Multi(
+		&zk.SetDataRequest{Path: account(from), Data: []byte(strconv.Itoa(a - amount)), Version: fromStat.Version},
+		&zk.SetDataRequest{Path: account(to), Data: []byte(strconv.Itoa(b + amount)), Version: toStat.Version})
+	if errors.Is(err, zk.ErrBadVersion) {
+		err = nil
+	}
+	return errors.Join(err, errA, errB)
+}
+
+// sum is what all accounts hold.
+func sum(t *testing.T, c *zk.Conn) int {
+	t.Helper()
+	total := 0
+	for i := range accounts {
+		data, _, err := c.Get(account(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := strconv.Atoi(string(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += n
+	}
+	return total
+}
+
+// startEnsemble starts three servers, and returns their client addresses and where they serve backups.
+func startEnsemble(t *testing.T) (addresses, backups []string) {
+	t.Helper()
+	ports := freePorts(t, 9)
+	var lines strings.Builder
+	for n := range 3 {
+		fmt.Fprintf(&lines, "server.%d=127.0.0.1:%d:%d;127.0.0.1:%d\n", n+1, ports[3*n], ports[3*n+1], ports[3*n+2])
+	}
+	for n := range 3 {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "myid"), []byte(strconv.Itoa(n+1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		i := startInstance(t, fmt.Sprintf("tickTime=2000\ninitLimit=10\nsyncLimit=5\ndataDir=%s\n%s", dir,
+			lines.String()))
+		addresses = append(addresses, fmt.Sprintf("127.0.0.1:%d", ports[3*n+2]))
+		backups = append(backups, serveBackups(t, i))
+	}
+	return addresses, backups
+}
+
+// TestBackupUnderLoad takes backups from each server of an ensemble while money moves between accounts, and restores
+// each: it is a state that existed, so no money is missing, and none is there twice.
+func TestBackupUnderLoad(t *testing.T) {
+	addresses, backups := startEnsemble(t)
+	c := connect(t, addresses...)
+	if _, err := c.Create("/accounts", nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range accounts {
+		if _, err := c.Create(account(i), []byte(strconv.Itoa(deposit)), 0, zk.WorldACL(zk.PermAll)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop := make(chan struct{})
+	var load sync.WaitGroup
+	for n := range tellers {
+		teller := connect(t, addresses...)
+		load.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(n), 1))
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if err := transfer(teller, r); err != nil {
+					t.Errorf("teller %d: %v", n, err)
+					return
+				}
+			}
+		})
+	}
+	t.Setenv(credentialsVariable, "super:secret")
+	dir := t.TempDir()
+	var taken []backupJSON
+	for n, from := range backups {
+		if _, err := c.Sync("/"); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(dir, fmt.Sprintf("backup-%d", n))
+		taken = append(taken, mustZkd[backupJSON](t, "backup", "--from", from, file))
+	}
+	close(stop)
+	load.Wait()
+	if t.Failed() {
+		return
+	}
+	for n, b := range taken {
+		restoreAndCheck(t, &b, filepath.Join(dir, fmt.Sprintf("restored-%d", n)))
+	}
+}
+
+// restoreAndCheck restores a backup into a new directory, starts a server there, and counts the money.
+func restoreAndCheck(t *testing.T, b *backupJSON, dir string) {
+	t.Helper()
+	got := mustZkd[backupJSON](t, "restore", b.File, "--data-dir", dir)
+	if got.Zxid != b.Zxid || got.Digest != b.Digest || got.Znodes != b.Znodes || got.Sessions != b.Sessions ||
+		b.Sessions < tellers || strings.Trim(got.ClusterID, "0") != "" || strings.Trim(b.ClusterID, "0") == "" {
+		t.Errorf("backup %+v, restored %+v", b, got)
+	}
+	i := startInstance(t, fmt.Sprintf("dataDir=%s\nclientPort=0\nclientPortAddress=127.0.0.1\n", dir))
+	if zxid := fmt.Sprintf("%#x", int64(i.machine.LastZxid())); zxid != b.Zxid {
+		t.Errorf("the restored server begins at zxid %s, the backup is of %s", zxid, b.Zxid)
+	}
+	if total := sum(t, connect(t, i.client.Addr().String())); total != accounts*deposit {
+		t.Errorf("the accounts hold %d in all at zxid %s, want %d", total, b.Zxid, accounts*deposit)
+	}
+}
+
+// TestRestoredServerBecomesAnEnsemble goes the way of docs/operations.md: a backup is restored into one server, and two
+// with empty directories join it by reconfig and get the state.
+func TestRestoredServerBecomesAnEnsemble(t *testing.T) {
+	old := startInstance(t, fmt.Sprintf("dataDir=%s\nclientPort=0\nclientPortAddress=127.0.0.1\n", t.TempDir()))
+	c := connect(t, old.client.Addr().String())
+	if _, err := c.Create("/kept", []byte("value"), 0, zk.WorldACL(zk.PermAll)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(credentialsVariable, "super:secret")
+	file := filepath.Join(t.TempDir(), "backup")
+	mustZkd[backupJSON](t, "backup", "--from", serveBackups(t, old), file)
+
+	ports := freePorts(t, 9)
+	var lines, addresses []string
+	for n := range 3 {
+		lines = append(lines, fmt.Sprintf("server.%d=127.0.0.1:%d:%d;127.0.0.1:%d", n+1, ports[3*n], ports[3*n+1],
+			ports[3*n+2]))
+		addresses = append(addresses, fmt.Sprintf("127.0.0.1:%d", ports[3*n+2]))
+	}
+	start := func(n int, more string) *instance {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "myid"), []byte(strconv.Itoa(n)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if n == 1 {
+			mustZkd[backupJSON](t, "restore", file, "--data-dir", dir)
+		}
+		return startInstance(t, fmt.Sprintf("tickTime=2000\ninitLimit=10\nsyncLimit=5\ndataDir=%s\n"+
+			"standaloneEnabled=false\nreconfigEnabled=true\nDigestAuthenticationProvider.superDigest=%s\n%s", dir,
+			superDigest, more))
+	}
+	start(1, lines[0])
+	first := connect(t, addresses[0])
+	if err := first.AddAuth("digest", []byte("super:secret")); err != nil {
+		t.Fatal(err)
+	}
+	for n := 2; n <= 3; n++ {
+		joined := start(n, strings.Join(lines[:n], "\n")+"\nzkd.join=true")
+		if _, err := first.IncrementalReconfig([]string{lines[n-1]}, nil, -1); err != nil {
+			t.Fatal(err)
+		}
+		got := connect(t, addresses[n-1])
+		if data, _, err := got.Get("/kept"); err != nil || string(data) != "value" {
+			t.Errorf("server %d has %q, %v", n, data, err)
+		}
+		if joined.machine.ClusterID() == old.machine.ClusterID() {
+			t.Errorf("server %d is of the cluster that was backed up", n)
+		}
+	}
+	s := mustZkd[ensembleStatus](t, "status", "--server", addresses[0])
+	if len(s.Servers) != 3 || s.Servers[2].ID != 3 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestBackupIsForTheSuperuser asks without, and with wrong credentials.
+func TestBackupIsForTheSuperuser(t *testing.T) {
+	i := startInstance(t, fmt.Sprintf("dataDir=%s\nclientPort=0\nclientPortAddress=127.0.0.1\n", t.TempDir()))
+	from := serveBackups(t, i)
+	file := filepath.Join(t.TempDir(), "backup")
+	for credentials, want := range map[string]string{ // any order: independent cases
+		"": "gives a backup to its superuser only", "super:wrong": "403", "other:secret": "403", "nobody": "403",
+	} {
+		t.Setenv(credentialsVariable, credentials)
+		_, err := zkd(t, "backup", "--from", from, file)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("as %q: %v", credentials, err)
+		}
+	}
+	if names, err := os.ReadDir(filepath.Dir(file)); err != nil || len(names) > 0 {
+		t.Errorf("left behind: %v, %v", names, err)
+	}
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("super:secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := zkd(t, "backup", "--from", from, "--credentials-file", secret, file); err != nil {
+		t.Error(err)
+	}
+	if _, err := zkd(t, "backup", "--from", from, "--credentials-file", secret, file); err == nil {
+		t.Error("a second backup has replaced the first")
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if _, err := zkd(t, "restore", "--check", file); err != nil {
+		t.Error(err)
+	}
+}

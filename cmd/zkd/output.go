@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/signal"
+	"syscall"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+)
+
+// interruptible lets SIGINT and SIGTERM end cmd's context, so that what is half done is taken away, until the returned
+// function is called. The second one ends the process.
+func interruptible(cmd *cobra.Command) (done func()) {
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	cmd.SetContext(ctx)
+	return stop
+}
+
+// writeTable writes lines whose cells are separated by tabs, in columns.
+func writeTable(w io.Writer, lines string) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if _, err := io.WriteString(t, lines); err != nil {
+		return err
+	}
+	return t.Flush()
+}
+
+// outputFlag is the value of --output.
+type outputFlag struct{ json bool }
+
+// String implements pflag.Value.
+func (o *outputFlag) String() string {
+	if o.json {
+		return "json"
+	}
+	return "text"
+}
+
+// Set implements pflag.Value.
+func (o *outputFlag) Set(s string) error {
+	if s != "text" && s != "json" {
+		return errors.New("want text or json")
+	}
+	o.json = s == "json"
+	return nil
+}
+
+// Type implements pflag.Value.
+func (o *outputFlag) Type() string { return "text|json" }
+
+// addTo adds the flag --output to cmd.
+func (o *outputFlag) addTo(cmd *cobra.Command) {
+	cmd.Flags().VarP(o, "output", "o", "how the result is written")
+	// It fails for a flag that is not there only.
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"},
+		cobra.ShellCompDirectiveNoFileComp))
+}
+
+// write writes v as JSON, or what text writes.
+func (o *outputFlag) write(w io.Writer, v any, text func(w io.Writer) error) error {
+	if !o.json {
+		return text(w)
+	}
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(v)
+}

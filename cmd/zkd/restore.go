@@ -1,0 +1,161 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/spf13/cobra"
+
+	"zkd/jute"
+	"zkd/quorum"
+	"zkd/quorum/clock"
+	"zkd/storage"
+)
+
+// restoreFlags are what zkd restore is told.
+type restoreFlags struct {
+	dataDir, dataLogDir string
+	id                  uint64
+	sessions, zxid      string
+	check               bool
+	output              outputFlag
+}
+
+// newRestoreCommand returns the command that makes a data directory out of a backup.
+func newRestoreCommand() *cobra.Command {
+	var f restoreFlags
+	cmd := &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Make the data directory of a new server out of a backup",
+		Long: `Make the data directory of a new server out of a backup that zkd backup has made; "-" is standard
+input. All of the backup is verified, and the directory must be empty, but for myid. If anything is wrong nothing is
+left in it.
+
+The server is a new one: it belongs to no ensemble, and the ensemble that it founds has another cluster id than the
+one that was backed up, so that servers of the two cannot mix. To get an ensemble, restore into one server, start it,
+and let the others, with empty directories, join it (docs/operations.md).
+
+The sessions of the clients are kept, each gets its full timeout when the server starts; --sessions drop ends them,
+and their ephemeral znodes go. Clients that have seen later zxids than the backup's turn away from the new server
+until it has come that far: --zxid lets it go on from there.`,
+		Example: `  zkd restore --data-dir /var/lib/zookeeper state.zkdbackup
+  zstd -dc state.zkdbackup.zst | zkd restore --data-dir ./data --sessions drop -
+  zkd restore --check state.zkdbackup`,
+		Args: usage(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
+	}
+	cmd.Flags().StringVar(&f.dataDir, "data-dir", "", "the `directory` to make, dataDir of the new server")
+	cmd.Flags().StringVar(&f.dataLogDir, "data-log-dir", "", "its dataLogDir, if it is to have one")
+	cmd.Flags().Uint64Var(&f.id, "id", 0, "the `number` of the new server (default: what the file myid says, else 1)")
+	cmd.Flags().StringVar(&f.sessions, "sessions", "keep", "`keep` the sessions, or drop them")
+	cmd.Flags().StringVar(&f.zxid, "zxid", "", "the `zxid` to go on from, not below the backup's, as 0x… or decimal")
+	cmd.Flags().BoolVar(&f.check, "check", false, "only verify the backup and say what is in it")
+	f.output.addTo(cmd)
+	return cmd
+}
+
+// run restores, or only checks.
+func (f *restoreFlags) run(cmd *cobra.Command, file string) error {
+	defer interruptible(cmd)()
+	if f.check == (f.dataDir != "") {
+		return usageError{errors.New("name where to restore to by --data-dir, or give --check")}
+	}
+	in, close, err := openInput(cmd, file)
+	if err != nil {
+		return err
+	}
+	defer close()
+	if f.check {
+		info, err := verifyBackup(in, cmd.ErrOrStderr())
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		return f.output.write(cmd.OutOrStdout(), backupShown(&info, file), backupText(&info, file))
+	}
+	options, err := f.options()
+	if err != nil {
+		return err
+	}
+	b, err := storage.OpenBackup(in)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	p := newProgress(cmd.ErrOrStderr(), b.Info().Znodes)
+	options.Progress = p.at
+	info, err := storage.RestoreBackup(cmd.Context(), b, *options)
+	p.end()
+	if err != nil {
+		return fmt.Errorf("restore %s: %w", file, err)
+	}
+	return f.output.write(cmd.OutOrStdout(), backupShown(&info, f.dataDir), backupText(&info, f.dataDir))
+}
+
+// openInput opens a file, or standard input.
+func openInput(cmd *cobra.Command, file string) (io.Reader, func(), error) {
+	if file == "-" {
+		return cmd.InOrStdin(), func() {}, nil
+	}
+	opened, err := os.Open(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	return opened, func() { _ = opened.Close() }, nil // it was only read
+}
+
+// options reads the flags.
+func (f *restoreFlags) options() (*storage.RestoreOptions, error) {
+	o := &storage.RestoreOptions{
+		Target: storage.DataDirOptions{Dir: f.dataDir, LogDir: f.dataLogDir, FS: vfs.Default,
+			Logger: slog.New(slog.DiscardHandler)},
+		Time: jute.Millis(clock.Real().Now().UnixMilli()),
+	}
+	switch f.sessions {
+	case "keep":
+	case "drop":
+		o.DropSessions = true
+	default:
+		return nil, usageError{fmt.Errorf("--sessions %q: want keep or drop", f.sessions)}
+	}
+	if f.zxid != "" {
+		zxid, err := strconv.ParseInt(f.zxid, 0, 64)
+		if err != nil || zxid < 0 {
+			return nil, usageError{fmt.Errorf("--zxid %q: want a number such as 0x1a2b", f.zxid)}
+		}
+		o.Zxid = jute.Zxid(zxid)
+	}
+	id, err := f.serverID()
+	if err != nil {
+		return nil, err
+	}
+	o.Begin = func(log *storage.RaftLog) error {
+		return quorum.BeginRestored(log, id, storage.RestoredIndex, storage.RestoredTerm)
+	}
+	return o, nil
+}
+
+// serverID is the number of the new server.
+func (f *restoreFlags) serverID() (uint64, error) {
+	if f.id != 0 {
+		return f.id, nil
+	}
+	path := filepath.Join(f.dataDir, "myid")
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return 1, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	id, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 63)
+	if err != nil || id == 0 {
+		return 0, fmt.Errorf("%s holds %q: want the number of this server", path, strings.TrimSpace(string(text)))
+	}
+	return id, nil
+}

@@ -1,0 +1,312 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"zkd/conf"
+	"zkd/quorum/clock"
+)
+
+// statusIntervalMin is the least time between two tables of --watch.
+const statusIntervalMin = 500 * time.Millisecond
+
+// statusFlags are what zkd status is told.
+type statusFlags struct {
+	servers  []string
+	timeout  time.Duration
+	watch    bool
+	interval time.Duration
+	output   outputFlag
+}
+
+// newStatusCommand returns the command that shows an ensemble.
+func newStatusCommand() *cobra.Command {
+	f := statusFlags{}
+	cmd := &cobra.Command{
+		Use:   "status [zoo.cfg]",
+		Short: "Show all servers of an ensemble in one table",
+		Long: `Show all servers of an ensemble in one table: role, term, zxid and how far it is behind the leader's,
+clients, watches, latency in milliseconds (least/mean/most), version, or why a server does not answer. The others are
+found from one server, through its /zookeeper/config or its four-letter word conf, or from the server lines of
+zoo.cfg.
+
+Works with zkd and with Apache ZooKeeper. What a server shows depends on 4lw.commands.whitelist: srvr is on by
+default; term and watches are in mntr. The command says which word is missing.
+
+Exit status: 0 every server serves, and one of them leads or stands alone; 1 not so; 2 the command line is wrong.`,
+		Example: `  zkd status
+  zkd status --server zk1:2181,zk2:2181
+  zkd status /etc/zookeeper/zoo.cfg --watch`,
+		Args: usage(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			seeds, err := f.seeds(args)
+			if err != nil {
+				return usageError{err}
+			}
+			if f.watch {
+				return f.follow(cmd, seeds)
+			}
+			s := f.look(cmd.Context(), seeds)
+			return errors.Join(f.output.write(cmd.OutOrStdout(), s, s.text), s.verdict())
+		},
+	}
+	cmd.Flags().StringSliceVar(&f.servers, "server", nil, "`host:port` of a server, or more with commas between them")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 3*time.Second, "how long a server may take to answer")
+	cmd.Flags().BoolVar(&f.watch, "watch", false, "show it again and again, until interrupted; on a terminal only")
+	cmd.Flags().DurationVar(&f.interval, "interval", 2*time.Second, "with --watch: how often")
+	f.output.addTo(cmd)
+	return cmd
+}
+
+// seeds are the servers that are asked first.
+func (f *statusFlags) seeds(args []string) ([]place, error) {
+	switch {
+	case len(args) == 1 && len(f.servers) > 0:
+		return nil, errors.New("give either a zoo.cfg or --server")
+	case len(args) == 1:
+		return placesOfFile(args[0])
+	case len(f.servers) == 0:
+		return []place{{address: "127.0.0.1:2181"}}, nil
+	}
+	var places []place
+	for _, s := range f.servers {
+		if !strings.Contains(s, ":") {
+			s += ":2181"
+		}
+		places = append(places, place{address: s})
+	}
+	return places, nil
+}
+
+// placesOfFile reads where the servers are from a zoo.cfg.
+func placesOfFile(path string) ([]place, error) {
+	c, err := conf.Load(conf.Sources{Path: path, ReadFile: os.ReadFile})
+	if err != nil {
+		return nil, err
+	}
+	if len(c.Ensemble.Members) == 0 {
+		return []place{{address: reachable(c.Client.Addr, "127.0.0.1")}}, nil
+	}
+	var places []place
+	for i := range c.Ensemble.Members {
+		m := &c.Ensemble.Members[i]
+		client := cmp.Or(m.ClientAddr, c.Client.Addr)
+		places = append(places, place{id: m.ID, address: reachable(client, m.Addresses[0].Host)})
+	}
+	return places, nil
+}
+
+// follow shows the table again and again.
+func (f *statusFlags) follow(cmd *cobra.Command, seeds []place) error {
+	if !isTerminal(cmd.OutOrStdout()) || f.output.json {
+		return usageError{errors.New("--watch wants a terminal, and no --output json")}
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	ticker := clock.Real().NewTicker(max(f.interval, statusIntervalMin))
+	defer ticker.Stop()
+	for {
+		s := f.look(ctx, seeds)
+		if ctx.Err() != nil {
+			return nil
+		}
+		var b strings.Builder
+		b.WriteString("\x1b[H\x1b[2J") // to the top of an empty screen
+		fmt.Fprintf(&b, "%s\n\n", clock.Real().Now().Format(time.DateTime))
+		if err := s.text(&b); err != nil {
+			return err
+		}
+		if err := s.verdict(); err != nil {
+			fmt.Fprintf(&b, "\n%v\n", err)
+		}
+		if _, err := io.WriteString(cmd.OutOrStdout(), b.String()); err != nil {
+			return err
+		}
+		select {
+		case <-ticker.C():
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// ensembleStatus is all that is known of an ensemble.
+type ensembleStatus struct {
+	Servers []serverStatus `json:"servers"`
+	Notes   []string       `json:"notes,omitempty"`
+}
+
+// look asks the first seed that answers which servers there are, then all of them.
+func (f *statusFlags) look(ctx context.Context, seeds []place) *ensembleStatus {
+	places := slices.Clone(seeds)
+	for _, seed := range seeds { // first, since its session is a write
+		if named := f.discover(ctx, seed.address); len(named) > 0 {
+			places = merge(named, seed)
+			break
+		}
+	}
+	found := map[string]serverStatus{} // by address
+	f.ask(ctx, places, found)
+	s := &ensembleStatus{Servers: []serverStatus{}}
+	for _, p := range places {
+		one := found[p.address]
+		one.ID = p.id
+		s.Servers = append(s.Servers, one)
+	}
+	slices.SortStableFunc(s.Servers, func(a, b serverStatus) int { return cmp.Compare(a.ID, b.ID) })
+	s.compare()
+	return s
+}
+
+// merge adds the seed to the servers that it has named, under the address by which it was reached, if they do not name
+// it by that one: the one on the same port, if there is exactly one.
+func merge(named []place, seed place) []place {
+	if slices.ContainsFunc(named, func(p place) bool { return p.address == seed.address }) {
+		return named
+	}
+	port := seed.address[strings.LastIndexByte(seed.address, ':'):]
+	at, same := -1, 0
+	for i, p := range named {
+		if strings.HasSuffix(p.address, port) {
+			at, same = i, same+1
+		}
+	}
+	if same == 1 {
+		named[at].address = seed.address
+	}
+	return named
+}
+
+// ask asks servers, all at once.
+func (f *statusFlags) ask(ctx context.Context, places []place, found map[string]serverStatus) {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for _, p := range places {
+		all.Go(func() {
+			asking, cancel := context.WithTimeout(ctx, f.timeout)
+			defer cancel()
+			s := askServer(asking, p.address)
+			mu.Lock()
+			defer mu.Unlock()
+			found[p.address] = s
+		})
+	}
+	all.Wait()
+}
+
+// leads tells whether a server with this role takes writes.
+func leads(role string) bool { return role == "leader" || role == "standalone" }
+
+// compare works out what needs more than one server.
+func (s *ensembleStatus) compare() {
+	var leader *serverStatus
+	for i := range s.Servers {
+		if leads(s.Servers[i].Role) {
+			leader = &s.Servers[i]
+		}
+	}
+	hidden := map[string][]string{} // words that are not whitelisted, and where
+	for i := range s.Servers {
+		one := &s.Servers[i]
+		if leader != nil && one.hasZxid {
+			behind := max(leader.zxid-one.zxid, 0) // those asked later may have more
+			one.Lag = &behind
+			if leader.zxid>>32 != one.zxid>>32 && leader.zxid>>32 > 0 {
+				one.Lag = nil // counted from 0 again in each epoch of ZooKeeper
+			}
+		}
+		for _, word := range one.Missing {
+			hidden[word] = append(hidden[word], one.Address)
+		}
+	}
+	for _, word := range []string{"srvr", "mntr"} {
+		if at := hidden[word]; len(at) > 0 {
+			what := map[string]string{"srvr": "role, zxid, latency", "mntr": "term, watches"}[word]
+			s.Notes = append(s.Notes, fmt.Sprintf("%s of %s: add %s to 4lw.commands.whitelist there", what,
+				strings.Join(at, ", "), word))
+		}
+	}
+}
+
+// verdict is the exit status.
+func (s *ensembleStatus) verdict() error {
+	leaders, silent := 0, 0
+	for i := range s.Servers {
+		if s.Servers[i].Error != "" {
+			silent++
+		}
+		if leads(s.Servers[i].Role) {
+			leaders++
+		}
+	}
+	switch {
+	case silent > 0 && leaders == 0:
+		return fmt.Errorf("%d of %d servers do not serve, and none leads", silent, len(s.Servers))
+	case silent > 0:
+		return fmt.Errorf("%d of %d servers do not serve", silent, len(s.Servers))
+	case leaders == 0:
+		return errors.New("no server leads")
+	case leaders > 1:
+		return fmt.Errorf("%d servers say that they lead: they are not one ensemble, or one has just taken over",
+			leaders)
+	}
+	return nil
+}
+
+// text writes the table.
+func (s *ensembleStatus) text(w io.Writer) error {
+	var t strings.Builder
+	fmt.Fprintln(&t, "ID\tADDRESS\tROLE\tTERM\tZXID\tLAG\tCLIENTS\tWATCHES\tLATENCY\tVERSION")
+	for i := range s.Servers {
+		one := &s.Servers[i]
+		if one.Error != "" {
+			fmt.Fprintf(&t, "%s\t%s\tdown\t-\t-\t-\t-\t-\t-\t%s\n", number(&one.ID), one.Address, one.Error)
+			continue
+		}
+		fmt.Fprintf(&t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", number(&one.ID), one.Address, dash(one.Role),
+			counted(one.Term), dash(one.Zxid), counted(one.Lag), counted(one.Clients), counted(one.Watches),
+			dash(one.Latency), dash(one.Version))
+	}
+	if err := writeTable(w, t.String()); err != nil {
+		return err
+	}
+	for _, n := range s.Notes {
+		if _, err := fmt.Fprintln(w, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dash is s, or a dash for nothing.
+func dash(s string) string { return cmp.Or(s, "-") }
+
+// number is n, or a dash for 0.
+func number(n *int64) string {
+	if *n == 0 {
+		return "-"
+	}
+	return strconv.FormatInt(*n, 10)
+}
+
+// counted is *n, or a dash for nil.
+func counted(n *int64) string {
+	if n == nil {
+		return "-"
+	}
+	return strconv.FormatInt(*n, 10)
+}

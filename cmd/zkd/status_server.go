@@ -1,0 +1,272 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"zkd/bench/client"
+	"zkd/jute"
+)
+
+// statusBytesMax bounds what a four-letter word may answer.
+const statusBytesMax = 4 << 20
+
+// place is where a server has its clients.
+type place struct {
+	id      int64 // 0: not known
+	address string
+}
+
+// serverStatus is what a server says of itself. What it does not say is nil or empty.
+type serverStatus struct {
+	ID          int64    `json:"id,omitempty"`
+	Address     string   `json:"address"`
+	Role        string   `json:"role,omitempty"` // leader, follower, observer, standalone or read-only
+	Term        *int64   `json:"term,omitempty"` // of raft; the epoch of an Apache ZooKeeper
+	Zxid        string   `json:"zxid,omitempty"`
+	Lag         *int64   `json:"lag,omitempty"` // zxids behind the leader's
+	Clients     *int64   `json:"clients,omitempty"`
+	Watches     *int64   `json:"watches,omitempty"`
+	Outstanding *int64   `json:"outstanding,omitempty"`
+	Znodes      *int64   `json:"znodes,omitempty"` // as the server counts: the root twice
+	Latency     string   `json:"latency_ms,omitempty"`
+	Version     string   `json:"version,omitempty"`
+	Missing     []string `json:"missing,omitempty"` // four-letter words that are not on its whitelist
+	Error       string   `json:"error,omitempty"`   // why it does not serve
+
+	zxid    int64
+	hasZxid bool
+}
+
+// errNotListed says that a four-letter word is not on the whitelist.
+var errNotListed = errors.New("not on the whitelist")
+
+// errNotServing says that a server has no leader, or is not in the ensemble.
+var errNotServing = errors.New("up, but not serving: no leader, or not a member")
+
+// fourLetters asks a server for a four-letter word.
+func fourLetters(ctx context.Context, address, word string) (string, error) {
+	c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close() //nolint:errcheck // everything was read
+	if deadline, ok := ctx.Deadline(); ok {
+		if err := c.SetDeadline(deadline); err != nil {
+			return "", err
+		}
+	}
+	if _, err := io.WriteString(c, word); err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(io.LimitReader(c, statusBytesMax))
+	if err != nil && len(text) == 0 {
+		return "", err
+	}
+	answer := string(text)
+	switch {
+	case strings.Contains(answer, word+" is not executed because it is not in the whitelist"):
+		return "", errNotListed
+	case strings.HasPrefix(answer, "This ZooKeeper instance is not currently serving requests"):
+		return "", errNotServing
+	case answer == "":
+		return "", errors.New("it closed the connection without an answer: not a server for clients, or full")
+	}
+	return answer, nil
+}
+
+// askServer asks one server.
+func askServer(ctx context.Context, address string) serverStatus {
+	s := serverStatus{Address: address}
+	text, err := fourLetters(ctx, address, "srvr")
+	switch {
+	case errors.Is(err, errNotListed):
+		s.Missing = append(s.Missing, "srvr")
+	case err != nil:
+		s.Error = plainError(err)
+		return s
+	default:
+		s.readSrvr(text)
+	}
+	text, err = fourLetters(ctx, address, "mntr")
+	switch {
+	case errors.Is(err, errNotListed):
+		s.Missing = append(s.Missing, "mntr")
+	case err == nil:
+		s.readMntr(text)
+	}
+	return s
+}
+
+// plainError words the usual failures of a connection in a few words.
+func plainError(err error) string {
+	var timeout net.Error
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		return "no answer"
+	}
+	var op *net.OpError
+	if errors.As(err, &op) && op.Err != nil {
+		return op.Err.Error()
+	}
+	return err.Error()
+}
+
+// readSrvr takes what srvr says (org.apache.zookeeper.server.command.StatCommand).
+func (s *serverStatus) readSrvr(text string) {
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(line, ":")
+		value = strings.TrimSpace(value)
+		switch key {
+		case "Zookeeper version":
+			s.Version, _, _ = strings.Cut(value, ",")
+			s.Version, _, _ = strings.Cut(s.Version, "-")
+		case "Latency min/avg/max":
+			s.Latency = value
+		case "Connections":
+			s.Clients = parsed(value)
+		case "Outstanding":
+			s.Outstanding = parsed(value)
+		case "Node count":
+			s.Znodes = parsed(value)
+		case "Mode":
+			s.Role = value
+		case "Zxid":
+			if zxid, err := strconv.ParseInt(value, 0, 64); err == nil {
+				s.Zxid, s.zxid, s.hasZxid = value, zxid, true
+			}
+		}
+	}
+}
+
+// readMntr takes what mntr says (org.apache.zookeeper.server.command.MonitorCommand).
+func (s *serverStatus) readMntr(text string) {
+	values := map[string]string{}
+	for line := range strings.Lines(text) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), "\t"); ok {
+			values[key] = value
+		}
+	}
+	s.Watches = parsed(values["zk_watch_count"])
+	s.Term = parsed(values["zk_zkd_term"])
+	if s.Role == "" {
+		s.Role = values["zk_server_state"]
+	}
+	if s.Clients == nil {
+		s.Clients = parsed(values["zk_num_alive_connections"])
+	}
+	if s.Version == "" {
+		s.Version, _, _ = strings.Cut(values["zk_version"], "-")
+	}
+	if _, isZkd := values["zk_zkd_term"]; !isZkd && s.hasZxid && s.Role != "standalone" {
+		epoch := s.zxid >> 32
+		s.Term = &epoch
+	}
+}
+
+// parsed is the number in text, nil if there is none.
+func parsed(text string) *int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return nil
+	}
+	return &n
+}
+
+// discover asks a server who else belongs to its ensemble: by /zookeeper/config, or, if that cannot be read or nobody
+// leads, by the word conf.
+func (f *statusFlags) discover(ctx context.Context, address string) []place {
+	ctx, cancel := context.WithTimeout(ctx, 2*f.timeout)
+	defer cancel()
+	text, err := readConfig(ctx, address, f.timeout)
+	if err == nil {
+		if places := placesOf(text, address); len(places) > 0 {
+			return places
+		}
+	}
+	if text, err = fourLetters(ctx, address, "conf"); err == nil {
+		return placesOf(text, address)
+	}
+	return nil
+}
+
+// readConfig reads /zookeeper/config through a session that it ends.
+func readConfig(ctx context.Context, address string, timeout time.Duration) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	c, err := client.Dial(ctx, address, 10*time.Second)
+	if err != nil {
+		return "", err
+	}
+	cut := context.AfterFunc(ctx, c.Cut)
+	defer func() {
+		if cut() {
+			c.Close()
+		}
+	}()
+	request := jute.PathWatchRequest{Path: "/zookeeper/config"}
+	header, body, err := c.Do(jute.OpGetData, request.Append)
+	if err != nil {
+		return "", err
+	}
+	if header.Err != jute.OK {
+		return "", fmt.Errorf("read /zookeeper/config: %v", header.Err)
+	}
+	d := jute.NewDecoder(body)
+	text := string(d.Buffer())
+	return text, d.Err()
+}
+
+// placesOf reads where the clients of the servers are from the lines server.N= of a configuration
+// (org.apache.zookeeper.server.quorum.QuorumPeer.QuorumServer). A server whose line does not say it is taken to have
+// them on the port of the one that was asked, unless another server is there.
+func placesOf(text, asked string) []place {
+	var places []place
+	_, port, _ := net.SplitHostPort(asked) // it was reached there
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		digits, ok := strings.CutPrefix(name, "server.")
+		id, err := strconv.ParseInt(digits, 10, 64)
+		peer, clients, hasClients := strings.Cut(value, ";")
+		if !ok || err != nil {
+			continue
+		}
+		if !hasClients {
+			clients = port
+		}
+		address := reachable(clients, peerHost(peer))
+		if hasClients || !slices.ContainsFunc(places, func(p place) bool { return p.address == address }) {
+			places = append(places, place{id: id, address: address})
+		}
+	}
+	return places
+}
+
+// peerHost is the host of host:port:port, with an IPv6 address in brackets or not.
+func peerHost(peer string) string {
+	peer, _, _ = strings.Cut(peer, "|")
+	if rest, ok := strings.CutPrefix(peer, "["); ok {
+		host, _, _ := strings.Cut(rest, "]")
+		return host
+	}
+	host, _, _ := strings.Cut(peer, ":")
+	return host
+}
+
+// reachable is an address of clients, [host:]port, with fallback for a host that stands for all.
+func reachable(clients, fallback string) string {
+	host, port, err := net.SplitHostPort(clients)
+	if err != nil {
+		host, port = "", clients
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = fallback
+	}
+	return net.JoinHostPort(host, port)
+}

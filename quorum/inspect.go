@@ -1,0 +1,75 @@
+package quorum
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// LogReader is a raft log that is read, running or not; *storage.RaftLog and *storage.LogInspection are.
+type LogReader interface {
+	// HardState and Meta are storage.RaftLog's.
+	HardState() ([]byte, bool)
+	Meta(key string) ([]byte, bool)
+}
+
+// LogInfo is what a raft log says of its member and the group.
+type LogInfo struct {
+	Member           uint64 // whose log it is; 0: not written
+	Term, Vote       uint64
+	Commit           uint64   // the last entry known to be committed when the log was written last
+	Voters, Learners []uint64 // the members, sorted
+	Installing       bool     // an install of a received state was interrupted
+}
+
+// DescribeLog reads what the node keeps in the log beside the entries. It fails if a newer version has written it.
+func DescribeLog(log LogReader) (LogInfo, error) {
+	var info LogInfo
+	if blob, ok := log.Meta(memberKey); ok && len(blob) == 9 {
+		info.Member = binary.BigEndian.Uint64(blob[1:])
+	}
+	_, info.Installing = log.Meta(installingKey)
+	var errs []error
+	if blob, ok := log.HardState(); ok {
+		hard, err := decodeHardState(blob)
+		errs = append(errs, err)
+		info.Term, info.Vote, info.Commit = hard.GetTerm(), hard.GetVote(), hard.GetCommit()
+	}
+	if blob, ok := log.Meta(membershipKey); ok {
+		m, err := decodeMembership(blob)
+		errs = append(errs, err)
+		if err == nil {
+			info.Voters = m.voters()
+			info.Learners = slices.Concat(m.conf.GetLearners(), m.conf.GetLearnersNext())
+			slices.Sort(info.Learners)
+		}
+	}
+	return info, errors.Join(errs...)
+}
+
+// EntryKind names what an entry of that kind (storage.LogEntry.Kind) holds: "proposals" or "membership".
+func EntryKind(kind uint8) string {
+	if raftpb.EntryType(kind) == raftpb.EntryNormal {
+		return "proposals"
+	}
+	return "membership"
+}
+
+// EntryProposals returns the entry of proposals (storage.NewEntryReader) in the data of an entry of that kind; empty if
+// there is none.
+func EntryProposals(kind uint8, data []byte) ([]byte, error) {
+	typ := raftpb.EntryType(kind)
+	if typ == raftpb.EntryNormal {
+		return data, nil
+	}
+	cc, err := decodeChange(&raftpb.Entry{Type: &typ, Data: data})
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := readmitted(cc); ok {
+		return nil, nil
+	}
+	return cc.GetContext(), nil
+}

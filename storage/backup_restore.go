@@ -1,0 +1,374 @@
+package storage
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"zkd/jute"
+)
+
+// A restored state counts as the effect of a log entry that never existed, one behind that of an empty server: so no
+// server without data can be taken for one that has it. The raft log begins behind it.
+const (
+	RestoredIndex = 2
+	RestoredTerm  = 1
+)
+
+// restoredKey is the name among the raft log's blobs of the note that the data came from elsewhere: version byte 1,
+// then the zxid. It is the note of an import, too.
+const restoredKey = "imported"
+
+// dataDirRestoreName is the mark of a restore that is under way.
+const dataDirRestoreName = "ZKD-RESTORE"
+
+// restoreFlushBytes is how much of the state is kept in memory before it is flushed; a guess.
+const restoreFlushBytes = 32 << 20
+
+// restoreSessionsMax is how many sessions one entry closes.
+const restoreSessionsMax = 500
+
+// RestoreOptions says where a backup is restored to.
+type RestoreOptions struct {
+	Target DataDirOptions // of the server-to-be; nothing of zkd's or of ZooKeeper's may be in it but myid
+	// DropSessions ends all sessions, and their ephemeral znodes go, as if each session had been closed behind the
+	// state of the backup: zxid and digest are then others.
+	DropSessions bool
+	// Zxid is where the zxids go on from, if it is not below the backup's: clients that have seen later ones than the
+	// backup's turn away from servers that have not.
+	Zxid jute.Zxid
+	// Time is the time of the closing of sessions.
+	Time jute.Millis
+	// Begin makes the raft log's beginning behind RestoredIndex and RestoredTerm.
+	Begin    func(log *RaftLog) error
+	Progress func(znodes int64) // as of BackupOptions
+}
+
+// RestoreBackup makes the data directory of a new server out of a backup, and returns what the directory then holds.
+// The state is that of the backup, but it belongs to no ensemble: the first start founds another one, with another
+// cluster id, so that servers of the old one cannot mix with it. It fails with ErrBackup, or with ErrDataDir if the
+// target is not empty; then nothing is left there. After a crash the next RestoreBackup removes what is left; until
+// then OpenDataDir refuses the directory, which gets its format file last.
+func RestoreBackup(ctx context.Context, b *BackupReader, o RestoreOptions) (info BackupInfo, err error) {
+	if o.Zxid != 0 && o.Zxid < b.info.Zxid {
+		return info, fmt.Errorf("the zxids cannot go on from %#x: the backup has come to %#x", o.Zxid, b.info.Zxid)
+	}
+	r := &restore{ctx: ctx, b: b, o: &o}
+	if o.Target.LogDir == "" {
+		o.Target.LogDir = o.Target.Dir
+	}
+	o.Target.Dir, o.Target.LogDir = filepath.Clean(o.Target.Dir), filepath.Clean(o.Target.LogDir)
+	r.dir = &DataDir{opts: o.Target}
+	defer func() { err = errors.Join(err, r.dir.Close()) }()
+	if err := r.claim(); err != nil {
+		return info, err
+	}
+	if err := r.build(); err != nil {
+		return info, errors.Join(err, r.clear(true))
+	}
+	return r.done, nil
+}
+
+// restore is one restore.
+type restore struct {
+	ctx  context.Context //nolint:containedctx // it lives as long as the call of RestoreBackup
+	b    *BackupReader
+	o    *RestoreOptions
+	dir  *DataDir
+	done BackupInfo
+
+	store *stateStore
+	batch *pebble.Batch
+	bytes int // in the store and not flushed
+}
+
+// dirs are the directories of the target, each once.
+func (r *restore) dirs() []string {
+	if r.o.Target.LogDir != r.o.Target.Dir {
+		return []string{r.o.Target.Dir, r.o.Target.LogDir}
+	}
+	return []string{r.o.Target.Dir}
+}
+
+// claim makes and locks the directories, refuses those that are not empty, and marks them.
+func (r *restore) claim() error {
+	for _, dir := range r.dirs() {
+		if err := r.dir.opts.FS.MkdirAll(dir, dataDirPerm); err != nil {
+			return dataDirFailure(dir, err)
+		}
+		if err := r.checkEmpty(dir); err != nil {
+			return err
+		}
+		if err := r.dir.lock(dir); err != nil {
+			return err
+		}
+	}
+	for _, dir := range r.dirs() {
+		err := errors.Join(syncNames(r.dir.opts.FS, dir),
+			writeFile(r.dir.opts.FS, r.dir.path(dir, dataDirRestoreName), "a restore is under way\n"),
+			syncDir(r.dir.opts.FS, dir))
+		if err != nil {
+			return dataDirFailure(dir, err)
+		}
+	}
+	return r.clear(false)
+}
+
+// checkEmpty refuses a directory that holds anything but what an operator or a mount puts there, unless it is what an
+// interrupted restore has left.
+func (r *restore) checkEmpty(dir string) error {
+	names, err := r.dir.opts.FS.List(dir)
+	if err != nil {
+		return dataDirFailure(dir, err)
+	}
+	if slices.Contains(names, dataDirRestoreName) && !slices.Contains(names, dataDirFormatName) {
+		return nil
+	}
+	for _, name := range names {
+		if !slices.Contains([]string{"myid", "lost+found", dataDirLockName, dataDirPIDName}, name) {
+			return dataDirRefusal(dir,
+				fmt.Sprintf("a backup is restored into an empty directory only, and it has %s", name),
+				"name another directory, or move away what is in it")
+		}
+	}
+	return nil
+}
+
+// clear removes the stores that an interrupted or failed restore has left, and its marks if marks says so.
+func (r *restore) clear(marks bool) error {
+	fs := r.dir.opts.FS
+	err := r.remove(dataDirFormatName) // first: stores without it are refused
+	err = errors.Join(err, fs.RemoveAll(r.dir.StateDir()), fs.RemoveAll(r.dir.RaftLogDir()))
+	if err == nil && marks {
+		err = errors.Join(r.remove(dataDirPIDName), r.remove(dataDirRestoreName))
+	}
+	if err != nil {
+		return dataDirFailure(r.o.Target.Dir, err)
+	}
+	return nil
+}
+
+// remove removes a file from all directories, if it is there.
+func (r *restore) remove(name string) error {
+	var err error
+	for _, dir := range r.dirs() {
+		if removeErr := r.dir.opts.FS.Remove(r.dir.path(dir, name)); !errors.Is(removeErr, os.ErrNotExist) {
+			err = errors.Join(err, removeErr)
+		}
+	}
+	return err
+}
+
+// build makes the two stores, then the format files, then removes the marks.
+func (r *restore) build() error {
+	if err := r.fill(); err != nil {
+		return err
+	}
+	if r.o.DropSessions {
+		if err := r.dropSessions(); err != nil {
+			return err
+		}
+	}
+	if err := r.settle(); err != nil {
+		return err
+	}
+	if err := r.beginLog(); err != nil {
+		return err
+	}
+	for _, dir := range r.dirs() {
+		if err := r.dir.writeFormat(dir); err != nil {
+			return dataDirFailure(dir, err)
+		}
+	}
+	for _, dir := range append(r.dirs(), r.dir.RaftLogDir(), r.dir.StateDir()) {
+		if err := syncDir(r.dir.opts.FS, dir); err != nil {
+			return dataDirFailure(dir, err)
+		}
+	}
+	for _, dir := range r.dirs() {
+		err := errors.Join(r.dir.opts.FS.Remove(r.dir.path(dir, dataDirRestoreName)), syncDir(r.dir.opts.FS, dir))
+		if err != nil {
+			return dataDirFailure(dir, err)
+		}
+	}
+	return nil
+}
+
+// machineOptions are those of the machine that is filled.
+func (r *restore) machineOptions() MachineOptions {
+	o := MachineOptions{Dir: r.dir.StateDir(), FS: r.dir.opts.FS, Logger: r.dir.opts.Logger}
+	o.setDefaults()
+	return o
+}
+
+// fill writes what the backup holds into a new state store, its position last.
+func (r *restore) fill() (err error) {
+	if err := r.dir.opts.FS.MkdirAll(r.dir.StateDir(), dataDirPerm); err != nil {
+		return dataDirFailure(r.dir.StateDir(), err)
+	}
+	options := r.machineOptions()
+	if r.store, err = openStateStore(&options); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.store.close()) }()
+	r.batch = r.store.db.NewBatch()
+	defer func() { err = errors.Join(err, r.batch.Close()) }()
+	r.done = r.b.info
+	r.done.ClusterID, r.done.Config, r.done.Index, r.done.Term = ClusterID{}, "", 0, RestoredTerm
+	if err := r.b.each(r.znode, r.session); err != nil {
+		return err
+	}
+	format := binary.BigEndian.AppendUint16([]byte(stateFormatName), stateFormat)
+	pos := r.done.position()
+	if err := errors.Join(r.set(keyFormat, format), r.set(keyApplied, pos.append(nil))); err != nil {
+		return err
+	}
+	return r.flush()
+}
+
+// set puts a key into the store.
+func (r *restore) set(key, value []byte) error {
+	if err := r.batch.Set(key, value, nil); err != nil {
+		return fmt.Errorf("fill state store %s: %w", r.store.dir, err)
+	}
+	if r.batch.Len() < backupBlockBytes {
+		return nil
+	}
+	if r.bytes += r.batch.Len(); r.bytes >= restoreFlushBytes {
+		return r.flush()
+	}
+	return r.commit()
+}
+
+// commit gives the open batch to the store.
+func (r *restore) commit() error {
+	if err := errors.Join(r.ctx.Err(), r.store.fault.Err()); err != nil {
+		return fmt.Errorf("fill state store %s: %w", r.store.dir, err)
+	}
+	if err := r.batch.Commit(pebble.NoSync); err != nil {
+		return fmt.Errorf("fill state store %s: %w", r.store.dir, err)
+	}
+	r.batch.Reset()
+	return nil
+}
+
+// flush makes durable what was set.
+func (r *restore) flush() error {
+	if err := r.commit(); err != nil {
+		return err
+	}
+	r.bytes = 0
+	if err := r.store.db.Flush(); err != nil {
+		return r.store.fault.describe(err)
+	}
+	return nil
+}
+
+// znode puts a znode into the store, with what follows from it. /zookeeper/config is that of no ensemble.
+func (r *restore) znode(n *znode, header []byte) error {
+	if n.path == configPath {
+		r.done.DataBytes -= int64(n.dataLen)
+		n.setData([]byte{})
+		n.version, n.mzxid, n.mtime = 0, 0, 0
+		header = n.appendHeader(nil)
+	}
+	key := appendNodeKey(nil, kindNode, n.path)
+	err := r.set(key, header)
+	if err == nil && !n.inline() {
+		key[0] = kindData
+		err = r.set(key, n.data)
+	}
+	if owner := sessionOwner(n); err == nil && owner != 0 {
+		err = r.set(appendEphemeralKey(nil, owner, n.path), nil)
+	}
+	if key := appendExpiryKey(nil, n.path, n); err == nil && len(key) > 0 {
+		err = r.set(key, nil)
+	}
+	if r.o.Progress != nil && r.b.tally.znodes%backupProgressEvery == 0 {
+		r.o.Progress(r.b.tally.znodes)
+	}
+	return err
+}
+
+// session puts a session into the store.
+func (r *restore) session(s *SessionInfo) error {
+	return r.set(appendSessionKey(nil, s.ID), appendSession(nil, s))
+}
+
+// dropSessions closes all sessions, as their clients would have.
+func (r *restore) dropSessions() (err error) {
+	m, err := OpenMachine(r.machineOptions())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	var ids []jute.SessionID
+	v := m.View()
+	v.Sessions(func(s SessionInfo) { ids = append(ids, s.ID) })
+	v.Close()
+	slices.Sort(ids)
+	for some := range slices.Chunk(ids, restoreSessionsMax) {
+		entry := AppendEntryHeader(nil, 0, 0)
+		for _, id := range some {
+			entry = AppendProposal(entry, &Proposal{Op: jute.OpCloseSession, Session: id, Time: r.o.Time})
+		}
+		if err := m.Apply(m.AppliedIndex()+1, RestoredTerm, entry, nobody{}); err != nil {
+			return err
+		}
+	}
+	return m.Flush(r.ctx)
+}
+
+// nobody is a Sink of entries whose results nobody waits for.
+type nobody struct{}
+
+// Result implements Sink.
+func (nobody) Result(uint64, uint64, int, *Result) {}
+
+// settle gives the state the position that a restored one has.
+func (r *restore) settle() (err error) {
+	options := r.machineOptions()
+	if r.store, err = openStateStore(&options); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.store.close()) }()
+	pos, err := r.store.position()
+	if err != nil {
+		return err
+	}
+	sessions, err := r.store.sessions()
+	if err != nil {
+		return err
+	}
+	pos.index, pos.term, pos.zxid = RestoredIndex, RestoredTerm, max(pos.zxid, r.o.Zxid)
+	if err := r.store.db.Set(keyApplied, pos.append(nil), pebble.NoSync); err != nil {
+		return fmt.Errorf("fill state store %s: %w", r.store.dir, err)
+	}
+	if err := r.store.db.Flush(); err != nil {
+		return r.store.fault.describe(err)
+	}
+	made, writer := r.done.Made, r.done.Writer
+	r.done = backupInfo(&pos, nil, len(sessions))
+	r.done.Made, r.done.Writer = made, writer
+	return nil
+}
+
+// beginLog makes the raft log.
+func (r *restore) beginLog() (err error) {
+	log, err := OpenRaftLog(RaftLogOptions{Dir: r.dir.RaftLogDir(), FS: r.dir.opts.FS, Logger: r.dir.opts.Logger})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	note := binary.BigEndian.AppendUint64([]byte{1}, uint64(r.done.Zxid))
+	if err := log.SetMeta(restoredKey, note); err != nil || r.o.Begin == nil {
+		return err
+	}
+	return r.o.Begin(log)
+}

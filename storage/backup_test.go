@@ -1,0 +1,287 @@
+package storage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/google/go-cmp/cmp"
+
+	"zkd/jute"
+)
+
+// randomState returns a machine with the state that a random load has left.
+func randomState(t *testing.T, seed uint64, ops int) *harness {
+	t.Helper()
+	r := rand.New(rand.NewPCG(seed, 0))
+	h := newHarness(t, MachineOptions{})
+	g := &generator{r: r, config: func() string { return h.m.EnsembleConfig() }}
+	for range ops / 20 {
+		entry := make([]*Proposal, 20)
+		for i := range entry {
+			entry[i] = g.proposal()
+		}
+		h.apply(entry...)
+	}
+	return h
+}
+
+// backup returns a backup of the machine's state.
+func (h *harness) backup() ([]byte, BackupInfo) {
+	h.t.Helper()
+	var b bytes.Buffer
+	var begun BackupInfo
+	info, err := h.m.Backup(context.Background(), BackupOptions{Scratch: "scratch", Made: 77, Writer: "test",
+		Begun: func(i BackupInfo) error { begun = i; return nil }}, &b)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if begun != info {
+		h.t.Errorf("began as %+v, ended as %+v", begun, info)
+	}
+	if _, err := h.fs.Stat("scratch"); err == nil {
+		h.t.Error("the checkpoint is left over")
+	}
+	return b.Bytes(), info
+}
+
+// restored returns the machine of a backup that was restored, and what the restore has said.
+func restored(t *testing.T, backup []byte, o RestoreOptions) (*Machine, BackupInfo) {
+	t.Helper()
+	fs := vfs.NewMem()
+	o.Target = testDataDirOptions(fs, "data", "")
+	b, err := OpenBackup(bytes.NewReader(backup))
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := RestoreBackup(context.Background(), b, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := openTestDataDir(t, fs, "data", "")
+	openTestLog(t, fs, dir.RaftLogDir())
+	m, err := OpenMachine(MachineOptions{FS: fs, Dir: dir.StateDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Close() }) // nothing is lost with it
+	return m, info
+}
+
+// TestBackupRestoresTheSameState restores backups of random states: all that clients can see is the same, and the
+// store is what applying would have made.
+func TestBackupRestoresTheSameState(t *testing.T) {
+	for seed := range uint64(4) {
+		h := randomState(t, seed, 1500)
+		h.apply(createProposal("/large", bytes.Repeat([]byte("x"), backupBlockBytes+1), 0))
+		backup, info := h.backup()
+		v := h.m.View()
+		if info.Zxid != v.Zxid() || info.Digest != v.Digest() || info.Znodes != int64(v.NodeCount()) ||
+			info.Sessions != int64(v.SessionCount()) || info.Index != h.m.AppliedIndex() || info.Made != 77 ||
+			info.ClusterID != h.m.ClusterID() {
+			t.Errorf("seed %d: %+v", seed, info)
+		}
+		v.Close()
+		m, got := restored(t, backup, RestoreOptions{})
+		want := storeContent(t, h.m)
+		content := storeContent(t, m)
+		config := string(appendNodeKey(nil, kindNode, configPath))
+		for _, key := range []string{string(keyApplied), string(keyEnsemble), config, "d" + config[1:]} {
+			delete(want, key)
+			delete(content, key)
+		}
+		if diff := cmp.Diff(want, content); diff != "" {
+			t.Errorf("seed %d: backed up -, restored +\n%s", seed, diff)
+		}
+		checkStore(t, m)
+		if m.ClusterID() != (ClusterID{}) || m.AppliedIndex() != RestoredIndex || m.LastZxid() != info.Zxid ||
+			got.Digest != info.Digest || got.Znodes != info.Znodes {
+			t.Errorf("seed %d: cluster %x, entry %d, %+v", seed, m.ClusterID(), m.AppliedIndex(), got)
+		}
+		again := &harness{t: t, m: m}
+		if err := again.m.Apply(RestoredIndex+1, 1, entriesOf(1, []*Proposal{sessionProposal(1 << 40)})[0],
+			discard{}); err != nil {
+			t.Errorf("seed %d: the restored state goes on: %v", seed, err)
+		}
+	}
+}
+
+// TestRestoreWithoutSessions ends all sessions and their ephemerals, and lets the zxids go on from elsewhere.
+func TestRestoreWithoutSessions(t *testing.T) {
+	h := newHarness(t, MachineOptions{})
+	for id := range jute.SessionID(restoreSessionsMax + 10) {
+		h.apply(sessionProposal(id + 1))
+	}
+	ephemeral := createProposal("/e", nil, 1)
+	ephemeral.Session = 3
+	h.apply(ephemeral, createProposal("/stays", []byte("x"), 0))
+	backup, info := h.backup()
+	m, got := restored(t, backup, RestoreOptions{DropSessions: true, Time: 5, Zxid: info.Zxid + 1<<32})
+	v := m.View()
+	_, gone := v.Exists("/e")
+	_, stays := v.Exists("/stays")
+	if gone || !stays || v.SessionCount() != 0 || v.EphemeralCount() != 0 || v.Zxid() != info.Zxid+1<<32 {
+		t.Errorf("/e %t, /stays %t, %d sessions, %d ephemerals, zxid %#x", gone, stays, v.SessionCount(),
+			v.EphemeralCount(), v.Zxid())
+	}
+	if got.Sessions != 0 || got.Zxid != v.Zxid() || got.Digest != v.Digest() || m.AppliedIndex() != RestoredIndex {
+		t.Errorf("%+v, entry %d", got, m.AppliedIndex())
+	}
+	v.Close()
+	checkStore(t, m)
+	b, err := OpenBackup(bytes.NewReader(backup))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = RestoreBackup(context.Background(), b, RestoreOptions{Zxid: 1})
+	if err == nil || !strings.Contains(err.Error(), "cannot go on from 0x1") {
+		t.Errorf("a zxid below the backup's: %v", err)
+	}
+}
+
+// TestBackupDamageIsRefused flips each bit of a sample, and cuts the backup at each of a sample of places: no reader
+// takes it for whole, and a restore leaves nothing behind.
+func TestBackupDamageIsRefused(t *testing.T) {
+	h := randomState(t, 9, 400)
+	backup, _ := h.backup()
+	verify := func(b []byte) error {
+		r, err := OpenBackup(bytes.NewReader(b))
+		if err != nil {
+			return err
+		}
+		return r.Verify(nil)
+	}
+	if err := verify(backup); err != nil {
+		t.Fatal(err)
+	}
+	step := max(len(backup)/400, 1)
+	for at := 0; at < len(backup); at += step {
+		flipped := bytes.Clone(backup)
+		flipped[at] ^= 1 << (at % 8)
+		for what, b := range map[string][]byte{"flipped": flipped, "cut": backup[:at]} { // any order: independent
+			if err := verify(b); !errors.Is(err, ErrBackup) {
+				t.Fatalf("%s at %d of %d: %v", what, at, len(backup), err)
+			}
+		}
+	}
+	if err := verify(append(bytes.Clone(backup), 0)); !errors.Is(err, ErrBackup) {
+		t.Errorf("a byte behind the end: %v", err)
+	}
+	fs := vfs.NewMem()
+	flipped := bytes.Clone(backup)
+	flipped[len(flipped)-60] ^= 1
+	r, err := OpenBackup(bytes.NewReader(flipped))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = RestoreBackup(context.Background(), r, RestoreOptions{Target: testDataDirOptions(fs, "data", "")})
+	if !errors.Is(err, ErrBackup) {
+		t.Errorf("restore of a damaged backup: %v", err)
+	}
+	if names, err := fs.List("data"); err != nil || len(names) != 1 || names[0] != dataDirLockName {
+		t.Errorf("left behind: %q, %v", names, err)
+	}
+}
+
+// TestRestoreRefusesWhatIsNotEmpty leaves data of others alone, and what an operator puts there before.
+func TestRestoreRefusesWhatIsNotEmpty(t *testing.T) {
+	h := newHarness(t, MachineOptions{})
+	backup, _ := h.backup()
+	restore := func(fs vfs.FS, logDir string) error {
+		r, err := OpenBackup(bytes.NewReader(backup))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = RestoreBackup(context.Background(), r, RestoreOptions{Target: testDataDirOptions(fs, "data", logDir)})
+		return err
+	}
+	for _, name := range []string{"data/version-2", "data/state", "logs/raftlog", "data/ZKD-FORMAT"} {
+		fs := vfs.NewMem()
+		if err := fs.MkdirAll(name, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		err := restore(fs, "logs")
+		if !errors.Is(err, ErrDataDir) || !strings.Contains(err.Error(), "an empty directory only") {
+			t.Errorf("beside %s: %v", name, err)
+		}
+	}
+	fs := vfs.NewMem()
+	if err := errors.Join(fs.MkdirAll("data", 0o755), writeFile(fs, "data/myid", "1")); err != nil {
+		t.Fatal(err)
+	}
+	if err := restore(fs, "logs"); err != nil {
+		t.Fatal(err)
+	}
+	if err := restore(fs, "logs"); !errors.Is(err, ErrDataDir) {
+		t.Errorf("a second restore: %v", err)
+	}
+	d := openTestDataDir(t, fs, "data", "logs")
+	if err := restore(fs, "logs"); !errors.Is(err, ErrDataDir) {
+		t.Errorf("a restore under a running server: %v", err)
+	}
+	_ = d.Close() // tested elsewhere
+}
+
+// TestRestoreSurvivesAPowerCut cuts the power at operations of a restore all over it: the directory is then refused,
+// or whole, and another restore into it goes well.
+func TestRestoreSurvivesAPowerCut(t *testing.T) {
+	h := randomState(t, 3, 200)
+	backup, info := h.backup()
+	restore := func(fs vfs.FS) error {
+		r, err := OpenBackup(bytes.NewReader(backup))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = RestoreBackup(context.Background(), r, RestoreOptions{Target: testDataDirOptions(fs, "data", "")})
+		return err
+	}
+	var total int
+	count := errorfs.InjectorFunc(func(errorfs.Op) error { total++; return nil })
+	if err := restore(errorfs.Wrap(vfs.NewCrashableMem(), count)); err != nil {
+		t.Fatal(err)
+	}
+	whole, refused := 0, 0
+	for cut := 1; cut < total; cut += max(total/60, 1) {
+		mem := vfs.NewCrashableMem()
+		var after *vfs.MemFS
+		n := 0
+		_ = restore(errorfs.Wrap(mem, errorfs.InjectorFunc(func(errorfs.Op) error {
+			if n++; n == cut {
+				after = mem.CrashClone(vfs.CrashCloneCfg{})
+			}
+			return nil
+		}))) // what it says does not matter: the power was cut
+		if after == nil {
+			continue
+		}
+		if d, err := OpenDataDir(testDataDirOptions(after, "data", "")); err != nil {
+			refused++
+		} else if names, err := after.List(d.StateDir()); err == nil && len(names) > 0 {
+			m, err := OpenMachine(MachineOptions{FS: after, Dir: d.StateDir()})
+			if err != nil {
+				t.Fatalf("cut at %d: %v", cut, err)
+			}
+			if m.LastZxid() != info.Zxid {
+				t.Errorf("cut at %d: zxid %#x, want %#x", cut, m.LastZxid(), info.Zxid)
+			}
+			whole++
+			_ = errors.Join(m.Close(), d.Close()) // nothing is lost with it
+			continue
+		} else {
+			_ = d.Close() // it was empty, and is a new server's now
+			continue
+		}
+		if err := restore(after); err != nil {
+			t.Errorf("restore after a cut at %d: %v", cut, err)
+		}
+	}
+	t.Logf("%d operations; after a cut %d directories were refused, %d were whole", total, refused, whole)
+	if refused == 0 {
+		t.Error("no cut left a half restored directory")
+	}
+}
