@@ -200,11 +200,15 @@ type TLS struct {
 
 // X509SAN says which alternative name of a client's certificate is its identity.
 type X509SAN struct {
-	Enabled                  bool   // clientCertIdType=SAN
-	MatchType                int    // clientCertIdSanMatchType (-1)
-	MatchRegex, ExtractRegex string // clientCertIdSanMatchRegex, clientCertIdSanExtractRegex (.*)
-	ExtractGroup             int    // clientCertIdSanExtractMatcherGroupIndex (0)
+	IDType       string // X509AuthenticationProvider.clientCertIdType: SAN, in any case, or anything else for none
+	MatchType    int    // X509AuthenticationProvider.clientCertIdSanMatchType (-1)
+	MatchRegex   string // X509AuthenticationProvider.clientCertIdSanMatchRegex (.*)
+	ExtractRegex string // X509AuthenticationProvider.clientCertIdSanExtractRegex (.*)
+	ExtractGroup int    // X509AuthenticationProvider.clientCertIdSanExtractMatcherGroupIndex (0)
 }
+
+// Enabled tells whether the identity is taken from the alternative names.
+func (s *X509SAN) Enabled() bool { return strings.EqualFold(s.IDType, "SAN") }
 
 // TLSEnd is what one kind of TLS connection needs. Passwords are never logged.
 type TLSEnd struct {

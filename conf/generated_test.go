@@ -214,7 +214,9 @@ func TestSamplesLoad(t *testing.T) {
 	}
 	full := bytes.ReplaceAll(sample, []byte("\n#"), []byte("\n"))
 	full = bytes.ReplaceAll(full, []byte("\n "), []byte("\n# ")) // the prose
-	full = bytes.ReplaceAll(full, []byte("\nclientPortAddress=\n"), []byte("\n"))
+	for _, empty := range []string{"clientPortAddress", "secureClientPort", "secureClientPortAddress"} {
+		full = bytes.ReplaceAll(full, []byte("\n"+empty+"=\n"), []byte("\n"))
+	}
 	if _, err := Load(Sources{Text: full}); err != nil {
 		t.Errorf("zoo_sample.cfg with its comments as keys: %v", err)
 	}

@@ -85,7 +85,7 @@ func TestEveryKeyFillsItsField(t *testing.T) {
 func changedFields(t *testing.T, k *key) []string {
 	t.Helper()
 	const base = "dataDir=/d\nclientPort=1\nquorum.auth.enableSasl=true\nquorum.auth.learnerRequireSasl=true\n" +
-		"enforce.auth.schemes=x\nzkd.audit.file=x\n"
+		"enforce.auth.schemes=x\nzkd.audit.file=x\nssl.keyStore.location=/k\nssl.trustStore.location=/t\n"
 	without := load(t, base)
 	with := load(t, base+k.fullName("7")+"="+otherValue(k)+"\n")
 	fields := differences("", reflect.ValueOf(*without), reflect.ValueOf(*with))

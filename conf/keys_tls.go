@@ -1,9 +1,6 @@
 package conf
 
-import (
-	"strconv"
-	"strings"
-)
+import "strconv"
 
 // tlsKeys are the rows about TLS that do not exist twice.
 var tlsKeys = []key{
@@ -78,9 +75,11 @@ func clientEndKeys(rows []key) []key {
 // versions.
 var sanKeys = []key{
 	sanKey("Type", "", "`SAN` takes the identity of a client from the subject alternative names of its certificate; "+
-		"else it is the subject.", func(c *Config, v value) { c.Auth.X509SAN.Enabled = strings.EqualFold(v.text, "SAN") }),
-	sanKey("SanMatchType", "-1", "Kind of that name: 1 e-mail address, 2 DNS name, 4 directory name, 6 "+
-		"URI, 7 IP address, 8 object identifier.", func(c *Config, v value) { c.Auth.X509SAN.MatchType = int(v.num) }),
+		"else it is the subject.",
+		func(c *Config, v value) { c.Auth.X509SAN.IDType = v.text }),
+	sanKey("SanMatchType", "-1", "Kind of that name: 1 e-mail address, 2 DNS name, 4 directory name, "+
+		"6 URI, 7 IP address, 8 object identifier.",
+		func(c *Config, v value) { c.Auth.X509SAN.MatchType = int(v.num) }),
 	sanKey("SanMatchRegex", ".*", "The name is the one in which this is found; the subject counts when it is not one.",
 		func(c *Config, v value) { c.Auth.X509SAN.MatchRegex = v.text }),
 	sanKey("SanExtractRegex", ".*", "Part of the name that is the identity.",

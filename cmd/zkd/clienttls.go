@@ -84,7 +84,7 @@ func x509Providers(c *conf.Config) ([]auth.Provider, error) {
 		return nil, nil
 	}
 	o := auth.X509Options{SuperUser: c.Auth.X509SuperUser}
-	if san := &c.Auth.X509SAN; san.Enabled {
+	if san := &c.Auth.X509SAN; san.Enabled() {
 		o.AlternativeName = &auth.AlternativeName{Type: san.MatchType, Match: san.MatchRegex, Extract: san.ExtractRegex,
 			Group: san.ExtractGroup}
 	}
