@@ -57,7 +57,8 @@ func (c *client) login(user, password string) (reply, []byte) {
 		sum := md5.Sum([]byte(s)) //nolint:gosec // see the import
 		return fmt.Sprintf("%x", sum)
 	}
-	proof := hash(hash(string(secret[:])+":"+nonce+":cn") + ":" + nonce + ":00000001:cn:auth:" + hash("AUTHENTICATE:"+uri))
+	session, method := hash(string(secret[:])+":"+nonce+":cn"), hash("AUTHENTICATE:"+uri)
+	proof := hash(session + ":" + nonce + ":00000001:cn:auth:" + method)
 	return c.step([]byte(`username="` + user + `",realm="zk-sasl-md5",nonce="` + nonce +
 		`",nc=00000001,cnonce="cn",digest-uri="` + uri + `",response=` + proof + `,qop=auth,charset=utf-8`))
 }
@@ -103,7 +104,8 @@ func TestSASLACL(t *testing.T) {
 	for path, id := range map[string]jute.ID{
 		"/bob": {Scheme: "auth"}, "/root": {Scheme: "sasl", ID: "root"}, "/any": {Scheme: "sasl", ID: "everybody"},
 	} {
-		bob.must(jute.OpCreate, &jute.CreateRequest{Path: path, ACL: []jute.ACL{{Perms: jute.PermAll, ID: id}}}, jute.OK)
+		list := []jute.ACL{{Perms: jute.PermAll, ID: id}}
+		bob.must(jute.OpCreate, &jute.CreateRequest{Path: path, ACL: list}, jute.OK)
 	}
 	for path, want := range map[string]jute.Code{"/bob": jute.OK, "/root": jute.NoAuth, "/any": jute.OK} {
 		bob.must(jute.OpGetData, look(path), want)
@@ -167,8 +169,10 @@ func TestSASLFailures(t *testing.T) {
 func TestSASLEnforced(t *testing.T) {
 	r := saslRig(t, sasl.Options{}, "sasl")
 	for name, talk := range map[string]func(*client){
-		"at once":         func(*client) {},
-		"after digest":    func(c *client) { c.must(jute.OpAuth, &jute.AuthPacket{Scheme: "digest", Auth: []byte("u:p")}, 0) },
+		"at once": func(*client) {},
+		"after digest": func(c *client) {
+			c.must(jute.OpAuth, &jute.AuthPacket{Scheme: "digest", Auth: []byte("u:p")}, 0)
+		},
 		"half way":        func(c *client) { c.step([]byte{}) },
 		"with an initial": func(c *client) { c.step([]byte("x")) },
 	} {

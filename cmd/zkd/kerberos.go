@@ -14,7 +14,9 @@ import (
 )
 
 // errNoKeytab means a login module that asks for tickets in another way than with a keytab.
-var errNoKeytab = errors.New(`Krb5LoginModule needs useKeyTab="true", keyTab="<file>" and principal="service/host@REALM"`)
+var errNoKeytab = errors.New(
+	`Krb5LoginModule needs useKeyTab="true", keyTab="<file>" and principal="service/host@REALM"`,
+)
 
 // kerberosMechanism is GSSAPI with the keytab of a login module (com.sun.security.auth.module.Krb5LoginModule).
 func kerberosMechanism(m *jaas.Module, kerberos jaas.Kerberos) (sasl.Mechanism, error) {

@@ -126,14 +126,16 @@ func respond(challenge []byte, user, password string, change map[string]string) 
 	}
 	d := map[string]string{
 		"charset": "utf-8", "username": `"` + user + `"`, "realm": `"zk-sasl-md5"`, "nonce": `"` + given + `"`,
-		"nc": "00000001", "cnonce": `"c0ffee"`, "digest-uri": `"zookeeper/zk-sasl-md5"`, "maxbuf": "65536", "qop": "auth",
+		"nc": "00000001", "cnonce": `"c0ffee"`, "digest-uri": `"zookeeper/zk-sasl-md5"`,
+		"maxbuf": "65536", "qop": "auth",
 	}
 	for key, value := range change { // any order: the keys differ
 		d[key] = value
 	}
 	value := func(key string) string { return strings.Trim(d[key], `"`) }
-	hash := func(s string) string { return fmt.Sprintf("%x", md5.Sum([]byte(s))) }       //nolint:gosec // see the import
-	secret := md5.Sum([]byte(value("username") + ":" + value("realm") + ":" + password)) //nolint:gosec // see the import
+	sum := func(s string) [md5.Size]byte { return md5.Sum([]byte(s)) } //nolint:gosec // see the import
+	hash := func(s string) string { return fmt.Sprintf("%x", sum(s)) }
+	secret := sum(value("username") + ":" + value("realm") + ":" + password)
 	session := string(secret[:]) + ":" + value("nonce") + ":" + value("cnonce")
 	if _, ok := d["authzid"]; ok {
 		session += ":" + value("authzid")
@@ -209,8 +211,8 @@ func script(t *testing.T, addr string, out *strings.Builder) {
 		c.after()
 	}
 	for _, tokens := range [][]string{
-		{"an initial response"}, {strings.Repeat("x", 5000)}, {"", strings.Repeat("x", 5000)}, {"", "garbage"}, {"", ""},
-		{"", "garbage", "", ""},
+		{"an initial response"}, {strings.Repeat("x", 5000)}, {"", strings.Repeat("x", 5000)},
+		{"", "garbage"}, {"", ""}, {"", "garbage", "", ""},
 	} {
 		fmt.Fprintf(out, "tokens %.30q:", tokens)
 		c := dial(t, addr, out)
@@ -257,7 +259,8 @@ func TestFrames(t *testing.T) {
 			jvmFlag("zookeeper.SASLAuthenticationProvider.superPassword", "other"),
 		}},
 		{"failed may stay", nil, []string{
-			jvmFlag("zookeeper.allowSaslFailedClients", "true"), jvmFlag("zookeeper.kerberos.removeRealmFromPrincipal", "true"),
+			jvmFlag("zookeeper.allowSaslFailedClients", "true"),
+			jvmFlag("zookeeper.kerberos.removeRealmFromPrincipal", "true"),
 			jvmFlag("zookeeper.security.auth_to_local", "RULE:[1:$1]s/b/x/g"),
 		}},
 		{"digest or sasl enforced", map[string]string{

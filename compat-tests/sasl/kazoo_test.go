@@ -39,7 +39,8 @@ func TestKazoo(t *testing.T) {
 	t.Parallel() // the program mostly waits
 	open, enforced := pair(t)
 	out, err := target.Client{
-		Argv: []string{python(t), filepath.Join("testdata", "login.py"), "DIGEST-MD5", open, enforced}, Within: kazooWithin,
+		Argv:   []string{python(t), filepath.Join("testdata", "login.py"), "DIGEST-MD5", open, enforced},
+		Within: kazooWithin,
 	}.Run(t)
 	if err != nil {
 		t.Fatalf("the program failed: %v", err)

@@ -17,8 +17,9 @@ import (
 
 // kdcTool is MIT Kerberos' server. It is installed where a user's PATH may not lead.
 var kdcTool = target.Tool{
-	Name:    "MIT Kerberos (KDC and kinit)",
-	Probe:   []string{"sh", "-c", "PATH=$PATH:/usr/sbin; command -v krb5kdc && command -v kadmin.local && command -v kinit"},
+	Name: "MIT Kerberos (KDC and kinit)",
+	Probe: []string{"sh", "-c",
+		"PATH=$PATH:/usr/sbin; command -v krb5kdc && command -v kadmin.local && command -v kinit"},
 	Install: "krb5-kdc krb5-admin-server krb5-user",
 }
 

@@ -117,8 +117,9 @@ func (k *kdc) kerberosLogins(principals map[string]string) string {
 	var b strings.Builder
 	for _, name := range []string{"Server", "Bob", "Alice"} {
 		if principal, ok := principals[name]; ok {
-			b.WriteString(name + " { com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true " +
-				"useTicketCache=false\n keyTab=\"" + k.keytab(principal) + "\" principal=\"" + principal + "\"; };\n")
+			b.WriteString(name + " { com.sun.security.auth.module.Krb5LoginModule required\n" +
+				"useKeyTab=true storeKey=true useTicketCache=false\n" +
+				"keyTab=\"" + k.keytab(principal) + "\" principal=\"" + principal + "\"; };\n")
 		}
 	}
 	return b.String()
@@ -148,7 +149,9 @@ func TestKerberos(t *testing.T) {
 				JVMFlags: append([]string{config, jvmFlag("java.security.auth.login.config", logins)},
 					c.flags...),
 			})
-			clients := k.kerberosLogins(map[string]string{"Bob": "bob@" + kdcRealm, "Alice": "alice/client@" + kdcRealm})
+			clients := k.kerberosLogins(map[string]string{
+				"Bob": "bob@" + kdcRealm, "Alice": "alice/client@" + kdcRealm,
+			})
 			// The name of the server is in the ticket.
 			addr := "localhost:" + s.Port()
 			out := java(t, target.ServerVersion, clients, []string{config}, addr)

@@ -99,7 +99,7 @@ func TestWrong(t *testing.T) {
 		{"a path", "A { m required k=/etc/keytab;};", "line 1: a single / must be in quotation marks"},
 		{"a dash first", "A { m required k=-v;};", "line 1: unexpected character '-'"},
 		{"a comma", "A { m required k=v, l=w;};", "line 1: unexpected character ','"},
-		{"an open string", "A { m required\nk=\"v;\n};", "line 2: the string that begins here does not end in its line"},
+		{"an open string", "A { m required\nk=\"v;\n};", "line 2: the string that begins here does not end"},
 		{"an open string at the end", "A { m required k=\"v", "line 1: the string that begins here has no end"},
 		{"an escaped end", "A { m required k=\"v\\\n\";};", "line 1: the string that begins here does not end"},
 		{"an open comment", "\n/* A", "line 2: the comment that begins here has no end"},
@@ -210,8 +210,9 @@ func TestParseKerberos(t *testing.T) {
 	for text, want := range map[string]Kerberos{
 		"": {ClockSkew: 5 * time.Minute},
 		"[libdefaults]\n default_realm = A.B\r\n clockskew=10s # no\n": {},
-		"include /etc/x\n[realms]\ndefault_realm = X\n[libdefaults] # x\n# default_realm = Y\n default_realm = \"A.B\"\n" +
-			"default_realm = C\nclockskew = 10\n[realms]\nA.B = {\n kdc = x\n}\n": {"A.B", 10 * time.Second},
+		"include /etc/x\n[realms]\ndefault_realm = X\n[libdefaults] # x\n# default_realm = Y\n" +
+			" default_realm = \"A.B\"\ndefault_realm = C\nclockskew = 10\n" +
+			"[realms]\nA.B = {\n kdc = x\n}\n": {"A.B", 10 * time.Second},
 	} {
 		got, err := ParseKerberos([]byte(text))
 		if want == (Kerberos{}) {

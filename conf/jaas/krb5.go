@@ -36,7 +36,8 @@ func ParseKerberos(text []byte) (Kerberos, error) {
 		}
 		key, value, found := strings.Cut(line, "=")
 		key, value = strings.TrimSpace(key), strings.Trim(strings.TrimSpace(value), `"`)
-		if section != "libdefaults" || !found || seen[key] || strings.HasPrefix(line, "#") || strings.HasPrefix(line, ";") {
+		comment := strings.HasPrefix(line, "#") || strings.HasPrefix(line, ";")
+		if section != "libdefaults" || comment || !found || seen[key] {
 			continue
 		}
 		seen[key] = true

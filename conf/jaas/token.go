@@ -23,8 +23,8 @@ type token struct {
 }
 
 // tokenizer cuts a file into tokens as java.io.StreamTokenizer does with the settings of
-// sun.security.provider.ConfigFile: words begin with a letter or one of $_* and go on with digits, dots and dashes, too;
-// strings have double quotation marks and the escapes of C; comments are // and /* */.
+// sun.security.provider.ConfigFile: words begin with a letter or one of $_* and go on with digits, dots and dashes,
+// too; strings have double quotation marks and the escapes of C; comments are // and /* */.
 type tokenizer struct {
 	text string // what is left
 	line int    // where text begins

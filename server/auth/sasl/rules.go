@@ -25,7 +25,9 @@ type part struct {
 }
 
 // ruleForm is KerberosName.ruleParser.
-var ruleForm = regexp.MustCompile(`^\s*(?:(DEFAULT)|RULE:\[(\d*):([^\]]*)\](?:\(([^)]*)\))?(?:s/([^/]*)/([^/]*)/(g)?)?)`)
+var ruleForm = regexp.MustCompile(
+	`^\s*(?:(DEFAULT)|RULE:\[(\d*):([^\]]*)\](?:\(([^)]*)\))?(?:s/([^/]*)/([^/]*)/(g)?)?)`,
+)
 
 // Groups of ruleForm.
 const (

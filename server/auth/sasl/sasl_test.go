@@ -60,7 +60,8 @@ func challenged(t testing.TB, s *Server) *Dialogue {
 func response(user, password string, change func(map[string]string)) (text, rspauth string) {
 	d := map[string]string{
 		"charset": "utf-8", "username": `"` + user + `"`, "realm": `"zk-sasl-md5"`, "nonce": `"` + nonceOfZeros + `"`,
-		"nc": "00000001", "cnonce": `"c0ffee"`, "digest-uri": `"zookeeper/zk-sasl-md5"`, "maxbuf": "65536", "qop": "auth",
+		"nc": "00000001", "cnonce": `"c0ffee"`, "digest-uri": `"zookeeper/zk-sasl-md5"`,
+		"maxbuf": "65536", "qop": "auth",
 	}
 	if change != nil {
 		change(d)
@@ -239,7 +240,8 @@ func TestDirectives(t *testing.T) {
 
 func TestFirstToken(t *testing.T) {
 	d := newServer(t, nil).Begin()
-	if answer, _, err := d.Respond([]byte("an initial response")); err != nil || !bytes.HasPrefix(answer, []byte("realm=")) {
+	answer, _, err := d.Respond([]byte("an initial response"))
+	if err != nil || !bytes.HasPrefix(answer, []byte("realm=")) {
 		t.Errorf("an initial response: %q, %v", answer, err)
 	}
 	d = newServer(t, nil).Begin()
@@ -346,7 +348,8 @@ func TestNames(t *testing.T) {
 func TestWrongRules(t *testing.T) {
 	for _, rules := range []string{
 		"default", "RULE", "RULE:[:x]", "RULE:[1:$2]", "RULE:[1:$]", "RULE:[1:$1](()", "RULE:[1:$1]s/(/x/",
-		"RULE:[1:$1]s/a/$1/", `RULE:[1:$1]s/a/\/`, "RULE:[1:$1]s/a/$/", "RULE:[1:$1](a(?=b))", "RULE:[9999999999999999999:x]",
+		"RULE:[1:$1]s/a/$1/", `RULE:[1:$1]s/a/\/`, "RULE:[1:$1]s/a/$/", "RULE:[1:$1](a(?=b))",
+		"RULE:[9999999999999999999:x]",
 		"DEFAULT x",
 	} {
 		if _, err := NewNames(NameOptions{AuthToLocal: rules}); err == nil {

@@ -1,9 +1,10 @@
-// Package gssapi is the mechanism GSSAPI of SASL (RFC 4752) for servers, and the Kerberos V5 behind it (RFC 4120, 4121).
+// Package gssapi is the mechanism GSSAPI of SASL (RFC 4752) for servers, and the Kerberos V5 behind it (RFC 4120,
+// 4121).
 //
 // New makes the mechanism of an Acceptor; Kerberos is the Acceptor that takes tickets with a keytab. The formats and
 // ciphers of Kerberos come from gokrb5, which only files of this package may import; what gokrb5 leaves to its caller,
-// or does with a clock and a cache of its own, is here: the checks of a ticket and an authenticator, the memory of those
-// that were seen, the acceptor's answer, and the tokens of a context.
+// or does with a clock and a cache of its own, is here: the checks of a ticket and an authenticator, the memory of
+// those that were seen, the acceptor's answer, and the tokens of a context.
 //
 // No security layer is offered, as ZooKeeper offers none: who needs one uses TLS. Only keys of AES are taken; those of
 // DES, triple DES and RC4 are refused, which MIT Kerberos no longer gives out either.

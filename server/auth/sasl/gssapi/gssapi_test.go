@@ -281,14 +281,18 @@ func TestRefused(t *testing.T) {
 		{"a clock of the future", func(l *login) { l.skew = skew + time.Second }, errSkew},
 		{"a clock of the past", func(l *login) { l.skew = -skew - time.Second }, errSkew},
 		{"RC4", func(l *login) { l.kind = etypeID.RC4_HMAC }, errKeyType},
-		{"no checksum", func(l *login) { l.other = func(a *types.Authenticator) { a.Cksum = types.Checksum{} } }, errChecksum},
+		{"no checksum", func(l *login) {
+			l.other = func(a *types.Authenticator) { a.Cksum = types.Checksum{} }
+		}, errChecksum},
 		{"a short checksum", func(l *login) {
 			l.other = func(a *types.Authenticator) { a.Cksum.Checksum = a.Cksum.Checksum[:20] }
 		}, errChecksum},
 		{"another client's authenticator", func(l *login) {
 			l.other = func(a *types.Authenticator) { a.CName = types.NewPrincipalName(1, "super") }
 		}, errClient},
-		{"another realm's authenticator", func(l *login) { l.other = func(a *types.Authenticator) { a.CRealm = "X" } }, errClient},
+		{"another realm's authenticator", func(l *login) {
+			l.other = func(a *types.Authenticator) { a.CRealm = "X" }
+		}, errClient},
 		{"a name with an at sign", func(l *login) { l.client = "super@ZKD.TEST" }, errName},
 		{"no name", func(l *login) { l.client = "" }, errName},
 		{"a subkey of RC4", func(l *login) {
@@ -302,7 +306,9 @@ func TestRefused(t *testing.T) {
 		{"an answer", func(l *login) { l.cut = func(b []byte) []byte { b[15] = 2; return b } }, errFrame},
 		{"SPNEGO", func(l *login) { l.cut = func(b []byte) []byte { b[7]++; return b } }, errFrame},
 		{"a spoilt ticket", func(l *login) { l.cut = func(b []byte) []byte { b[len(b)/2] ^= 1; return b } }, errTicket},
-		{"a spoilt authenticator", func(l *login) { l.cut = func(b []byte) []byte { b[len(b)-1] ^= 1; return b } }, errAuth},
+		{"a spoilt authenticator", func(l *login) {
+			l.cut = func(b []byte) []byte { b[len(b)-1] ^= 1; return b }
+		}, errAuth},
 	} {
 		w := newWorld(t)
 		l := usual()
@@ -351,7 +357,8 @@ func TestReplayBounds(t *testing.T) {
 	if err := r.add([]byte("one more"), "alice", now, skew); err != nil {
 		t.Errorf("another principal: %v", err)
 	}
-	if err := r.add([]byte("later"), "bob", now.Add(2*skew+1), skew); err != nil || len(r.seen) != 1 || len(r.perName) != 1 {
+	err := r.add([]byte("later"), "bob", now.Add(2*skew+1), skew)
+	if err != nil || len(r.seen) != 1 || len(r.perName) != 1 {
 		t.Errorf("later: %v, %d and %d entries", err, len(r.seen), len(r.perName))
 	}
 }
@@ -466,7 +473,8 @@ func TestLayers(t *testing.T) {
 			answers = strings.TrimSuffix(answers, ",")
 		}
 		if !errors.Is(err, c.want) || peer != c.peer || answers != c.answers {
-			t.Errorf("%s: peer %q, answers %q, %v; want %q, %q, %v", c.name, peer, answers, err, c.peer, c.answers, c.want)
+			t.Errorf("%s: peer %q, answers %q, %v; want %q, %q, %v",
+				c.name, peer, answers, err, c.peer, c.answers, c.want)
 		}
 	}
 }

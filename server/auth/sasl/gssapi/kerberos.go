@@ -99,7 +99,8 @@ func (k *Kerberos) Accept(token []byte) (c Context, answer []byte, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := k.seen.add(req.EncryptedAuthenticator.Cipher, peer, k.options.Clock.Now(), k.options.ClockSkew); err != nil {
+	err = k.seen.add(req.EncryptedAuthenticator.Cipher, peer, k.options.Clock.Now(), k.options.ClockSkew)
+	if err != nil {
 		return nil, nil, fmt.Errorf("client %s: %w", peer, err)
 	}
 	s := &secured{peer: peer, key: req.Ticket.DecryptedEncPart.Key}
@@ -111,7 +112,7 @@ func (k *Kerberos) Accept(token []byte) (c Context, answer []byte, err error) {
 	}
 	if !mutual {
 		// Without an answer that says otherwise, both ends count from the initiator's number (RFC 4121, section 4.1.2).
-		s.sequence = uint64(uint32(req.Authenticator.SeqNumber)) //nolint:gosec // it has 32 bits, with a sign or without
+		s.sequence = uint64(uint32(req.Authenticator.SeqNumber)) //nolint:gosec // it has 32 bits
 		return s, nil, nil
 	}
 	answer, err = k.reply(s, &req)

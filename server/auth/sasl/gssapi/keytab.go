@@ -20,8 +20,8 @@ const keytabRereadAfter = 10 * time.Second
 // Why a keytab does not do.
 var (
 	errKeytab = errors.New("keytab is malformed")
-	errNoKey  = errors.New("keytab has not the key of the ticket: it is older than the principal's last change of keys, " +
-		"or newer than the ticket")
+	errNoKey  = errors.New("keytab has not the key of the ticket: it is older than the principal's last change of " +
+		"keys, or newer than the ticket")
 )
 
 // keys is a keytab.
