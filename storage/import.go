@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -129,11 +128,8 @@ type importRun struct {
 	lastFits   bool           // the digest that was compared last fits
 }
 
-// Options of the machine while it is filled: larger flushes, which make fewer tables.
-const (
-	importMemTableBytes = 8 << 20
-	importFlushBytes    = 16 << 20
-)
+// importMemTableBytes is the machine's while it is filled: larger ones make fewer tables.
+const importMemTableBytes = 8 << 20
 
 // build fills the stores of the target.
 func (r *importRun) build() (err error) {
@@ -142,13 +138,15 @@ func (r *importRun) build() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
+	failed := make(chan struct{})
 	m, err := OpenMachine(MachineOptions{Dir: r.dir.StateDir(), FS: r.dir.opts.FS, Logger: r.dir.opts.Logger,
-		MemTableBytes: importMemTableBytes, FlushBytes: importFlushBytes, FlushRequests: math.MaxInt / unflushedFactor})
+		MemTableBytes: importMemTableBytes, OnFatal: func(error) { close(failed) }})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, m.Close()) }()
+	defer func() { err = errors.Join(err, m.txn.reader.close(), m.Close()) }()
 	r.im = newImporter(m)
+	r.im.failed = failed
 	if err := r.fill(); err != nil {
 		return err
 	}
@@ -165,6 +163,10 @@ func (r *importRun) fill() error {
 	if !found && !r.o.TrustEmpty {
 		return fmt.Errorf("%w: %s holds transaction logs and no whole snapshot: restore the newest snapshot, or, if "+
 			"there never was one, set snapshot.trust.empty=true", zkdata.ErrNoData, r.source.SnapshotDir)
+	}
+	if len(r.source.Logs) == 0 {
+		r.notice("there are no transaction logs in %s: what was written after the snapshot is not imported; if the server "+
+			"had a dataLogDir, name it", r.source.LogDir)
 	}
 	r.told.TotalBytes = snapshot.Size
 	for _, f := range r.source.LogsFrom(snapshot.Zxid) {
