@@ -139,8 +139,7 @@ func (r *importRun) build() (err error) {
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
 	failed := make(chan struct{})
-	m, err := OpenMachine(MachineOptions{Dir: r.dir.StateDir(), FS: r.dir.opts.FS, Logger: r.dir.opts.Logger,
-		MemTableBytes: importMemTableBytes, OnFatal: func(error) { close(failed) }})
+	m, err := r.openMachine(failed)
 	if err != nil {
 		return err
 	}
@@ -152,6 +151,31 @@ func (r *importRun) build() (err error) {
 	}
 	note := binary.BigEndian.AppendUint64([]byte{importedVersion}, uint64(r.report.Zxid))
 	return log.SetMeta(ImportedKey, note)
+}
+
+// openMachine opens the machine to fill. A new store waits for its first flush for ever if the disk fails (Pebble tries
+// again); so it is given up then: the process is about to end.
+func (r *importRun) openMachine(failed chan struct{}) (*Machine, error) {
+	type opened struct {
+		m   *Machine
+		err error
+	}
+	var cause error // written before failed is closed
+	done := make(chan opened, 1)
+	go func() {
+		m, err := OpenMachine(MachineOptions{Dir: r.dir.StateDir(), FS: r.dir.opts.FS, Logger: r.dir.opts.Logger,
+			MemTableBytes: importMemTableBytes, OnFatal: func(err error) {
+				cause = err
+				close(failed)
+			}})
+		done <- opened{m, err}
+	}()
+	select {
+	case o := <-done:
+		return o.m, o.err
+	case <-failed:
+		return nil, cause
+	}
 }
 
 // fill reads the source into the machine.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -264,8 +265,13 @@ func TestImportRemovesOrphans(t *testing.T) {
 // TestImportStopsOnAFullDisk fails a write of the target: the error says so, and nothing is left.
 func TestImportStopsOnAFullDisk(t *testing.T) {
 	mem := goldenFS(t, "3.8")
+	var tables atomic.Int32
 	failing := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpFileWrite && strings.Contains(op.Path, "state") && strings.HasSuffix(op.Path, ".sst") {
+		table := strings.Contains(op.Path, "state") && strings.HasSuffix(op.Path, ".sst")
+		if table && op.Kind == errorfs.OpCreate {
+			tables.Add(1)
+		}
+		if table && op.Kind == errorfs.OpFileWrite && tables.Load() > 1 { // the first one is the empty server's
 			return errorfs.ErrInjected
 		}
 		return nil
@@ -304,6 +310,9 @@ func TestImportIsRefusedWhereDataIs(t *testing.T) {
 func TestImportSurvivesAPowerCut(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	if ok, err := vfs.Clone(goldenFS(t, "3.8"), disk, "/old", "/old", vfs.CloneSync); err != nil || !ok {
+		t.Fatal(err)
+	}
+	if err := errors.Join(syncDir(disk, "/old/version-2"), syncDir(disk, "/old"), syncDir(disk, "/")); err != nil {
 		t.Fatal(err)
 	}
 	want := goldenWalk(t, "3.8")
