@@ -79,12 +79,16 @@ func (d *DataDir) abandonImport() error {
 	if err := d.removeStores(); err != nil {
 		return err
 	}
-	if !d.formatted {
-		for _, dir := range d.dirs() {
-			err := d.opts.FS.Remove(d.path(dir, dataDirFormatName))
-			if err != nil && !errors.Is(err, os.ErrNotExist) {
-				return dataDirFailure(dir, err)
-			}
+	for _, dir := range d.dirs() {
+		if d.formatted {
+			break
+		}
+		err := syncDir(d.opts.FS, dir) // stores without the format file would be refused
+		if err == nil {
+			err = d.opts.FS.Remove(d.path(dir, dataDirFormatName))
+		}
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return dataDirFailure(dir, err)
 		}
 	}
 	return d.unmark()

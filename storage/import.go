@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -129,11 +128,8 @@ type importRun struct {
 	lastFits   bool           // the digest that was compared last fits
 }
 
-// Options of the machine while it is filled: larger flushes, which make fewer tables.
-const (
-	importMemTableBytes = 8 << 20
-	importFlushBytes    = 16 << 20
-)
+// importMemTableBytes is the machine's while it is filled: larger ones make fewer tables.
+const importMemTableBytes = 8 << 20
 
 // build fills the stores of the target.
 func (r *importRun) build() (err error) {
@@ -142,18 +138,44 @@ func (r *importRun) build() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
-	m, err := OpenMachine(MachineOptions{Dir: r.dir.StateDir(), FS: r.dir.opts.FS, Logger: r.dir.opts.Logger,
-		MemTableBytes: importMemTableBytes, FlushBytes: importFlushBytes, FlushRequests: math.MaxInt / unflushedFactor})
+	failed := make(chan struct{})
+	m, err := r.openMachine(failed)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, m.Close()) }()
+	defer func() { err = errors.Join(err, m.txn.reader.close(), m.Close()) }()
 	r.im = newImporter(m)
+	r.im.failed = failed
 	if err := r.fill(); err != nil {
 		return err
 	}
 	note := binary.BigEndian.AppendUint64([]byte{importedVersion}, uint64(r.report.Zxid))
 	return log.SetMeta(ImportedKey, note)
+}
+
+// openMachine opens the machine to fill. A new store waits for its first flush for ever if the disk fails (Pebble tries
+// again); so it is given up then: the process is about to end.
+func (r *importRun) openMachine(failed chan struct{}) (*Machine, error) {
+	type opened struct {
+		m   *Machine
+		err error
+	}
+	var cause error // written before failed is closed
+	done := make(chan opened, 1)
+	go func() {
+		m, err := OpenMachine(MachineOptions{Dir: r.dir.StateDir(), FS: r.dir.opts.FS, Logger: r.dir.opts.Logger,
+			MemTableBytes: importMemTableBytes, OnFatal: func(err error) {
+				cause = err
+				close(failed)
+			}})
+		done <- opened{m, err}
+	}()
+	select {
+	case o := <-done:
+		return o.m, o.err
+	case <-failed:
+		return nil, cause
+	}
 }
 
 // fill reads the source into the machine.
@@ -165,6 +187,10 @@ func (r *importRun) fill() error {
 	if !found && !r.o.TrustEmpty {
 		return fmt.Errorf("%w: %s holds transaction logs and no whole snapshot: restore the newest snapshot, or, if "+
 			"there never was one, set snapshot.trust.empty=true", zkdata.ErrNoData, r.source.SnapshotDir)
+	}
+	if len(r.source.Logs) == 0 {
+		r.notice("there are no transaction logs in %s: what was written after the snapshot is not imported; if the server "+
+			"had a dataLogDir, name it", r.source.LogDir)
 	}
 	r.told.TotalBytes = snapshot.Size
 	for _, f := range r.source.LogsFrom(snapshot.Zxid) {

@@ -188,8 +188,13 @@ func (o *oldServer) step() {
 		if o.digests {
 			body = jute.AppendUstrings(nil, paths)
 		}
-	case kind < 3:
+	case kind == 1:
 		op, body = jute.OpMulti, o.multi(session)
+	case kind == 2: // one that failed, and changed nothing
+		body = jute.AppendInt(nil, 2)
+		body = jute.AppendBuffer(jute.AppendInt(body, int32(jute.OpDelete)), jute.AppendString(nil, o.path()))
+		body = jute.AppendBuffer(jute.AppendInt(body, int32(jute.OpError)), jute.AppendInt(nil, -101))
+		op = jute.OpMulti
 	default:
 		if did, b, ok := o.operation(session); ok {
 			op, body = did, b

@@ -263,12 +263,6 @@ func TestExportGolden(t *testing.T) {
 	}
 }
 
-// appendTo writes to the end of a file.
-func appendTo(t *testing.T, fs vfs.FS, path string, more []byte) {
-	t.Helper()
-	rewrite(t, fs, path, func(b []byte) []byte { return append(b, more...) })
-}
-
 // rewrite changes the content of a file.
 func rewrite(t *testing.T, fs vfs.FS, path string, f func([]byte) []byte) {
 	t.Helper()
@@ -292,23 +286,34 @@ func rewrite(t *testing.T, fs vfs.FS, path string, f func([]byte) []byte) {
 	}
 }
 
-// record returns a log's record of a setData of /app.
-func record(zxid jute.Zxid, data string) []byte {
-	var b []byte
-	b = jute.AppendLong(b, 1)
+// setDataRecord returns a setData of /app.
+func setDataRecord(zxid jute.Zxid, data string) []byte {
+	b := jute.AppendLong(nil, 1)
 	b = jute.AppendInt(b, 1)
 	b = jute.AppendLong(b, int64(zxid))
 	b = jute.AppendLong(b, 5)
 	b = jute.AppendInt(b, int32(jute.OpSetData))
 	b = jute.AppendString(b, "/app")
 	b = jute.AppendBuffer(b, []byte(data))
-	b = jute.AppendInt(b, 1)
+	return jute.AppendInt(b, 1)
+}
+
+// record returns a log's record of a setData of /app; recordWithDigest one that says the digest afterwards.
+func record(zxid jute.Zxid, data string) []byte { return framedRecord(setDataRecord(zxid, data)) }
+
+func recordWithDigest(zxid jute.Zxid, sum int64) []byte {
+	b := jute.AppendInt(setDataRecord(zxid, "x"), zkdata.DigestVersion)
+	return framedRecord(jute.AppendLong(b, sum))
+}
+
+// framedRecord makes a record of a transaction.
+func framedRecord(b []byte) []byte {
 	framed := jute.AppendLong(nil, int64(adler32.Checksum(b)))
 	framed = jute.AppendInt(framed, int32(len(b)))
 	return append(append(framed, b...), 'B')
 }
 
-// ImportNote returns the zxid that the raft log says was imported.
+// importNote returns the zxid that the raft log says was imported.
 func importNote(t *testing.T, fs vfs.FS) jute.Zxid {
 	t.Helper()
 	log, err := OpenRaftLog(RaftLogOptions{Dir: "/new/raftlog", FS: fs, Logger: slog.New(slog.DiscardHandler)})

@@ -16,6 +16,7 @@ import (
 const (
 	importBatchChanges = 1000
 	importBatchBytes   = 1 << 20
+	importFlushBytes   = 16 << 20
 )
 
 // importer makes a state out of a snapshot and transactions of Apache ZooKeeper. It uses the overlay by which entries
@@ -31,6 +32,10 @@ type importer struct {
 	bytes   int // of the data in the open batch
 	txns    int64
 	err     error // of the source; ends the import
+
+	failed    <-chan struct{} // closed when the store has stopped; nil: nobody says so
+	flushing  <-chan struct{} // closed when the flush that was begun last is durable; nil before the first
+	unflushed int64           // bytes committed since it was begun
 }
 
 // missingACL stands for a list that a snapshot does not have: no client can make it.
@@ -69,9 +74,6 @@ func (im *importer) commit() error {
 	if err := errors.Join(im.err, im.t.err, im.m.err()); err != nil {
 		return err
 	}
-	if err := im.m.flush.wait(); err != nil {
-		return err
-	}
 	t := im.t
 	zxid := t.pos.zxid
 	err := errors.Join(t.reader.close(), t.prepare())
@@ -79,14 +81,36 @@ func (im *importer) commit() error {
 	if err == nil {
 		err = t.publish(nil)
 	}
-	changes := len(t.order)
 	t.end()
 	if err != nil {
 		return fmt.Errorf("import into state store %s: %w", im.m.opts.Dir, err)
 	}
 	t.begin(ImportedIndex, ImportedTerm)
 	t.pos.zxid, im.bytes = zxid, 0
-	return im.m.flush.note(size, changes)
+	return im.pace(size)
+}
+
+// pace begins a flush whenever enough was committed, and waits for the one before it: so what waits for the disk stays
+// bounded.
+func (im *importer) pace(committed int64) error {
+	if im.unflushed += committed; im.unflushed < importFlushBytes {
+		return nil
+	}
+	return im.flush()
+}
+
+// flush begins a flush when the one before it is durable.
+func (im *importer) flush() error {
+	if im.flushing != nil {
+		select {
+		case <-im.flushing:
+		case <-im.failed:
+			return im.m.err()
+		}
+	}
+	done, err := im.m.store.asyncFlush()
+	im.flushing, im.unflushed = done, 0
+	return err
 }
 
 // look is txn.look for a path that may be gone after the call.
@@ -419,10 +443,6 @@ func (im *importer) finish() (orphans int, err error) {
 	if err := im.commit(); err != nil {
 		return 0, err
 	}
-	done, err := im.m.store.asyncFlush()
-	if err != nil {
-		return 0, err
-	}
-	<-done
-	return len(paths), im.m.err()
+	// The second flush waits for the first one, which makes all of it durable.
+	return len(paths), errors.Join(im.flush(), im.flush(), im.m.err())
 }
