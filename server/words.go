@@ -80,9 +80,6 @@ func (s *Server) info() *fourletter.Info {
 	return info
 }
 
-// configPath is the znode that holds the membership.
-const configPath = "/zookeeper/config"
-
 // configuration is what conf shows.
 func (s *Server) configuration() fourletter.Configuration {
 	conf := s.opts.Conf
@@ -96,7 +93,7 @@ func (s *Server) configuration() fourletter.Configuration {
 	member := *conf.Member
 	if s.available.phase() == phaseServing {
 		v := s.opts.Machine.View()
-		if n, ok := v.Get(configPath); ok {
+		if n, ok := v.Get(storage.ConfigPath); ok {
 			member.Membership = string(n.Data())
 		}
 		v.Close()
