@@ -42,25 +42,32 @@ func BenchmarkPropose(b *testing.B) {
 	}{{"1x1", 1, 1}, {"64x1", 64, 1}, {"32x100", 32, 100}} {
 		b.Run(c.name, func(b *testing.B) {
 			n := startNode(b, testOptions(openLog(b, vfs.Default, b.TempDir()), &fakeMachine{durable: true}))
-			p := proposal(applied{}, 1024)
-			b.ReportAllocs()
-			b.ResetTimer()
-			before, cpu := n.Status(), cpuTime(b)
-			var all sync.WaitGroup
-			for client := range c.clients {
-				all.Go(func() { benchProposals(b, n, c.outstanding, (b.N+client)/c.clients, p) })
-			}
-			all.Wait()
-			b.StopTimer()
-			after := n.Status()
-			requests := float64(after.Proposals - before.Proposals)
-			if requests > 0 {
-				b.ReportMetric(float64(cpuTime(b)-cpu)/requests, "cpu-ns/op")
-				b.ReportMetric(requests/float64(after.Fsync.Count-before.Fsync.Count), "reqs/fsync")
-				b.ReportMetric(float64(after.Fsync.P50)/1e3, "µs/fsync-p50")
-				b.ReportMetric(float64(after.Commits.P50)/1e3, "µs/commit-p50")
-			}
+			measureProposals(b, n, load{c.clients, c.outstanding}, proposal(applied{}, 1024))
 		})
+	}
+}
+
+// load is how many clients propose, and how many requests each has outstanding.
+type load struct{ clients, outstanding int }
+
+// measureProposals proposes b.N times, the proposals in turn, and reports what that cost.
+func measureProposals(b *testing.B, n *Node, of load, proposals ...*storage.Proposal) {
+	b.Helper()
+	b.ReportAllocs()
+	b.ResetTimer()
+	before, cpu := n.Status(), cpuTime(b)
+	var all sync.WaitGroup
+	for client := range of.clients {
+		all.Go(func() { benchProposals(b, n, of.outstanding, (b.N+client)/of.clients, proposals...) })
+	}
+	all.Wait()
+	b.StopTimer()
+	after := n.Status()
+	if requests := float64(after.Proposals - before.Proposals); requests > 0 {
+		b.ReportMetric(float64(cpuTime(b)-cpu)/requests, "cpu-ns/op")
+		b.ReportMetric(requests/float64(after.Fsync.Count-before.Fsync.Count), "reqs/fsync")
+		b.ReportMetric(float64(after.Fsync.P50)/1e3, "µs/fsync-p50")
+		b.ReportMetric(float64(after.Commits.P50)/1e3, "µs/commit-p50")
 	}
 }
 
@@ -80,20 +87,7 @@ func BenchmarkWrite(b *testing.B) {
 			n := startNode(b, testOptions(openLog(b, vfs.Default, dir+"/log"), realMachine{m}))
 			defer stopNode(b, n)
 			writes := benchZnodes(b, n, m)
-			b.ReportAllocs()
-			b.ResetTimer()
-			before, cpu := n.Status(), cpuTime(b)
-			var all sync.WaitGroup
-			for client := range c.clients {
-				all.Go(func() { benchProposals(b, n, c.outstanding, (b.N+client)/c.clients, writes...) })
-			}
-			all.Wait()
-			b.StopTimer()
-			after := n.Status()
-			if requests := float64(after.Proposals - before.Proposals); requests > 0 {
-				b.ReportMetric(float64(cpuTime(b)-cpu)/requests, "cpu-ns/op")
-				b.ReportMetric(requests/float64(after.Fsync.Count-before.Fsync.Count), "reqs/fsync")
-			}
+			measureProposals(b, n, load{c.clients, c.outstanding}, writes...)
 		})
 	}
 }
@@ -225,22 +219,7 @@ func BenchmarkGroup(b *testing.B) {
 			if !c.leader {
 				n = g.follower().node
 			}
-			p := proposal(applied{}, 1024)
-			b.ReportAllocs()
-			b.ResetTimer()
-			before, cpu := n.Status(), cpuTime(b)
-			var all sync.WaitGroup
-			for client := range c.clients {
-				all.Go(func() { benchProposals(b, n, c.outstanding, (b.N+client)/c.clients, p) })
-			}
-			all.Wait()
-			b.StopTimer()
-			after := n.Status()
-			if requests := float64(after.Proposals - before.Proposals); requests > 0 {
-				b.ReportMetric(float64(cpuTime(b)-cpu)/requests, "cpu-ns/op")
-				b.ReportMetric(requests/float64(after.Fsync.Count-before.Fsync.Count), "reqs/fsync")
-				b.ReportMetric(float64(after.Commits.P50)/1e3, "µs/commit-p50")
-			}
+			measureProposals(b, n, load{c.clients, c.outstanding}, proposal(applied{}, 1024))
 			g.close()
 			g.members = nil
 		})

@@ -92,9 +92,6 @@ func (s *Server) info(secure bool) *fourletter.Info {
 	return info
 }
 
-// configPath is the znode that holds the membership.
-const configPath = "/zookeeper/config"
-
 // configuration is what conf shows.
 func (s *Server) configuration() fourletter.Configuration {
 	conf := s.opts.Conf
@@ -108,7 +105,7 @@ func (s *Server) configuration() fourletter.Configuration {
 	member := *conf.Member
 	if s.available.phase() == phaseServing {
 		v := s.opts.Machine.View()
-		if n, ok := v.Get(configPath); ok {
+		if n, ok := v.Get(storage.ConfigPath); ok {
 			member.Membership = string(n.Data())
 		}
 		v.Close()

@@ -13,7 +13,6 @@ const (
 	zookeeperPath   = "/zookeeper"
 	zookeeperPrefix = "/zookeeper/"
 	quotaPath       = "/zookeeper/quota"
-	configPath      = "/zookeeper/config"
 )
 
 // isSystemPath reports whether the digest leaves path out (DigestCalculator.calculateDigest).
@@ -22,7 +21,7 @@ func isSystemPath(path string) bool { return strings.HasPrefix(path, zookeeperPr
 // undeletable reports whether path is one of the znodes that a server cannot be without
 // (PrepRequestProcessor.isSpecialPath).
 func undeletable(path string) bool {
-	return path == rootPath || path == zookeeperPath || path == quotaPath || path == configPath
+	return path == rootPath || path == zookeeperPath || path == quotaPath || path == ConfigPath
 }
 
 // create evaluates the four opcodes that make a znode (PrepRequestProcessor.pRequest2TxnCreate, DataTree.createNode).

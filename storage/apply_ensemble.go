@@ -5,6 +5,9 @@ import (
 	"zkd/storage/ensemble"
 )
 
+// ConfigPath is the znode whose data is the configuration of the ensemble (ZooDefs.CONFIG_NODE).
+const ConfigPath = "/zookeeper/config"
+
 // foundEnsemble makes the state that of an ensemble, once: it gets the cluster id and the configuration, which
 // /zookeeper/config shows. It fails with NodeExists if there is a cluster id, with BadArguments for one of zeros.
 func (t *txn) foundEnsemble(r *Result) {
@@ -61,7 +64,7 @@ func (t *txn) reconfig(r *Result) {
 		SingleVoter: t.p.Flags&FlagSingleVoter != 0, MultiAddress: t.p.Flags&FlagMultiAddress != 0,
 	}
 	next, code, _ := present.Apply(request, rules)
-	node := t.look(configPath)
+	node := t.look(ConfigPath)
 	switch {
 	case code != jute.OK:
 		r.Code = code
@@ -81,7 +84,7 @@ func (t *txn) reconfig(r *Result) {
 // (ZKDatabase.initConfigInZKDatabase, DataTree.processTxn): version is always -1, and nothing but mzxid and mtime
 // tells of the change. It fires the watches of a setData.
 func (t *txn) setConfig(cluster ClusterID, text string, r *Result) {
-	c := t.look(configPath)
+	c := t.look(ConfigPath)
 	if c.cur == nil { // it cannot be deleted
 		r.Code = jute.NoNode
 		return

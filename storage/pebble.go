@@ -24,6 +24,7 @@ type diskFault struct {
 	logger  *slog.Logger
 	onFatal func(error) // told once, on whichever goroutine met the failure; may be nil
 	first   atomic.Pointer[error]
+	tripped chan struct{} // closed with the first failure; nil: nobody waits for it
 	// retired says that the store is being closed for good and its directory replaced: nothing more may be written to
 	// it, and that writes fail is no news.
 	retired atomic.Bool
@@ -56,6 +57,9 @@ func (f *diskFault) trip(cause error) error {
 	err := f.describe(cause)
 	if !f.first.CompareAndSwap(nil, &err) {
 		return f.Err()
+	}
+	if f.tripped != nil {
+		close(f.tripped)
 	}
 	f.logger.Error("store stopped by a disk failure", "store", f.store, "dir", f.dir, "err", err)
 	if f.onFatal != nil {

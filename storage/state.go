@@ -46,6 +46,7 @@ func openStateStore(o *MachineOptions) (*stateStore, error) {
 		return nil, fmt.Errorf("create state store %s: %w", o.Dir, err)
 	}
 	s.fault.store, s.fault.dir, s.fault.logger, s.fault.onFatal = "state store", o.Dir, o.Logger, o.OnFatal
+	s.fault.tripped = make(chan struct{})
 	fence := newFenceFS(o.FS, &s.fault)
 	if err := fence.release(); err != nil {
 		s.blocks.Unref()
@@ -54,7 +55,7 @@ func openStateStore(o *MachineOptions) (*stateStore, error) {
 	options := s.pebbleOptions(o, fence)
 	s.compactions = newCompactions()
 	options.Experimental.CompactionScheduler = s.compactions
-	db, err := pebble.Open(o.Dir, options)
+	db, err := s.openPebble(options)
 	if err != nil {
 		s.blocks.Unref()
 		return nil, fmt.Errorf("open state store %s: %w", o.Dir, err)
@@ -62,6 +63,19 @@ func openStateStore(o *MachineOptions) (*stateStore, error) {
 	s.compactions.release()
 	s.db = db
 	return s, nil
+}
+
+// openPebble opens the store. Pebble panics when a directory cannot be synced (atomicfs.Marker.Move): with the disk's
+// failure known that is an error like another. What Pebble has begun is left as it is, for the process is about to end.
+func (s *stateStore) openPebble(options *pebble.Options) (db *pebble.DB, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			if err = s.fault.Err(); err == nil {
+				panic(cause)
+			}
+		}
+	}()
+	return pebble.Open(s.dir, options)
 }
 
 // pebbleOptions returns the store's options: no WAL, memory as the machine's options say, small blocks for point
@@ -206,12 +220,29 @@ func (s *stateStore) create() (position, error) {
 	format := binary.BigEndian.AppendUint16([]byte(stateFormatName), stateFormat)
 	err := errors.Join(
 		batch.Set(keyFormat, format, nil), batch.Set(keyApplied, pos.append(nil), nil),
-		batch.Commit(pebble.NoSync), s.db.Flush(),
+		batch.Commit(pebble.NoSync),
 	)
+	if err == nil {
+		err = s.flushed()
+	}
 	if err != nil {
 		return position{}, fmt.Errorf("create state store %s: %w", s.dir, err)
 	}
 	return pos, nil
+}
+
+// flushed flushes, and waits until that is done or the disk has failed: Pebble tries for ever.
+func (s *stateStore) flushed() error {
+	done, err := s.asyncFlush()
+	if err != nil {
+		return err
+	}
+	select {
+	case <-done:
+		return nil
+	case <-s.fault.tripped:
+		return s.fault.Err()
+	}
 }
 
 // refuseForeign fails if the store holds anything although it has no format key.
@@ -237,7 +268,7 @@ func defaultTree() []*znode {
 		{path: rootPath, children: 1, acl: acl.Open},
 		{path: zookeeperPath, children: 2, acl: acl.Open},
 		{path: quotaPath, acl: acl.Open},
-		{path: configPath, acl: acl.ReadOnly, aversion: -1},
+		{path: ConfigPath, acl: acl.ReadOnly, aversion: -1},
 	}
 }
 

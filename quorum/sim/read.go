@@ -172,7 +172,7 @@ func (c *client) event(k *conn, e watchEvent) {
 		}
 	}
 	c.w.report.Watches += fired
-	if e.path == configPath {
+	if e.path == storage.ConfigPath {
 		c.w.count(drawnWatchConfig)
 	}
 	if fired == 0 {

@@ -72,7 +72,7 @@ func (w *world) reconfigure() {
 	c := draw(w, idle)
 	if open := w.group.open(w); len(open) > 0 {
 		if r := draw(w, open); w.chance(30) {
-			w.ask(c, &op{kind: jute.OpReconfig, path: configPath, body: slices.Clone(r.o.body)}, r.joins)
+			w.ask(c, &op{kind: jute.OpReconfig, path: storage.ConfigPath, body: slices.Clone(r.o.body)}, r.joins)
 		}
 		return
 	}
@@ -93,11 +93,8 @@ func (w *world) reconfigure() {
 			w.members[id-1].start()
 		}
 	}
-	w.ask(c, &op{kind: jute.OpReconfig, path: configPath, body: w.reconfigBody(next)}, joins)
+	w.ask(c, &op{kind: jute.OpReconfig, path: storage.ConfigPath, body: w.reconfigBody(next)}, joins)
 }
-
-// configPath is the znode with the configuration.
-const configPath = "/zookeeper/config"
 
 // ask has a client ask for a reconfig.
 func (w *world) ask(c *client, o *op, joins []uint64) {

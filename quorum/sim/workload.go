@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"zkd/jute"
+	"zkd/storage"
 )
 
 // The znodes that clients use: registers, which are made and deleted, the parents of ephemerals and of sequential
@@ -72,7 +73,7 @@ func (w *world) drawRead() *op {
 	case o.kind == jute.OpGetChildren:
 		o.path = draw(w, []string{"/", ephemeralParent, sequentialParent})
 	case w.chance(10):
-		o.path = configPath
+		o.path = storage.ConfigPath
 	case w.chance(70):
 		o.path = draw(w, registers)
 	default:

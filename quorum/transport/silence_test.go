@@ -89,13 +89,29 @@ func muteListener(t *testing.T) string {
 	return l.Addr().String()
 }
 
-func TestWriterStuckOnAFrozenPeerGivesUp(t *testing.T) {
+// besideMute returns a member whose stream to a mute server is up, and its clock.
+func besideMute(t *testing.T) (*member, *clock.Manual) {
+	t.Helper()
 	manual := clock.NewManual(time.Unix(1e6, 0))
 	address := muteListener(t)
 	a := newMember(t, 1, func(o *Options) { o.Clock = manual })
 	a.SetPeers(map[uint64]Peer{2: {Addresses: []string{address}}})
 	a.Start(a.heard)
 	eventually(t, "the stream is up", func() bool { return a.of(2).Out })
+	return a, manual
+}
+
+// callBack makes the mute server's own stream, on which nothing comes either. It returns what was said.
+func callBack(t *testing.T, a *member) hello {
+	t.Helper()
+	h := good()
+	h.mark = muteMark
+	call(t, a, h)
+	return h
+}
+
+func TestWriterStuckOnAFrozenPeerGivesUp(t *testing.T) {
+	a, manual := besideMute(t)
 	large := body(strings.Repeat("x", 1<<20))
 	for a.Send(2, 1, large) {
 		// until the buffers of both sides and the queue are full
@@ -117,29 +133,15 @@ func TestWriterStuckOnAFrozenPeerGivesUp(t *testing.T) {
 }
 
 func TestSilentPeerIsDialedAnew(t *testing.T) {
-	manual := clock.NewManual(time.Unix(1e6, 0))
-	address := muteListener(t)
-	a := newMember(t, 1, func(o *Options) { o.Clock = manual })
-	a.SetPeers(map[uint64]Peer{2: {Addresses: []string{address}}})
-	a.Start(a.heard)
-	eventually(t, "the stream is up", func() bool { return a.of(2).Out })
-	h := good()
-	h.mark = muteMark
-	call(t, a, h)
+	a, manual := besideMute(t)
+	callBack(t, a)
 	advanceUntil(t, manual, "both streams are given up", func() bool { return a.heard.losses(2) == 2 })
 	advanceUntil(t, manual, "it is dialed anew", func() bool { return a.heard.ups(2) == 2 })
 }
 
 func TestRestartedPeerReplacesItsSilentPredecessor(t *testing.T) {
-	manual := clock.NewManual(time.Unix(1e6, 0))
-	address := muteListener(t)
-	a := newMember(t, 1, func(o *Options) { o.Clock = manual })
-	a.SetPeers(map[uint64]Peer{2: {Addresses: []string{address}}})
-	a.Start(a.heard)
-	eventually(t, "the stream is up", func() bool { return a.of(2).Out })
-	h := good()
-	h.mark = muteMark
-	call(t, a, h)
+	a, manual := besideMute(t)
+	h := callBack(t, a)
 	eventually(t, "the reader waits", func() bool {
 		p := (*a.peers.Load())[2]
 		p.mu.Lock()
