@@ -183,7 +183,8 @@ func (l *loader) numberFromHostname(s setting) bool {
 	e := &l.config.Ensemble
 	id, source := ordinal+add, fmt.Sprintf("host name %s", label)
 	if given, set := l.settings["myid"]; set && given.source != imageDefault && e.MyID != id {
-		l.report(given.problem(fmt.Sprintf("must agree with zkd.myidFromHostname, by which %s is number %d", label, id)))
+		const form = "must agree with zkd.myidFromHostname, by which %s is number %d"
+		l.report(given.problem(fmt.Sprintf(form, label, id)))
 		return false
 	}
 	e.MyID, l.myIDSource = id, source

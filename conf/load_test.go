@@ -12,9 +12,9 @@ import (
 )
 
 // TestLoad runs the scripts in testdata/load. The one command is `load`; its input has sections that begin with `--
-// name --`: zoo.cfg, env (one NAME=value a line), flags (one key=value a line), hostname, and any other name for a file
-// that ReadFile finds. Printed are the fields that differ from those of a zoo.cfg with `dataDir=/d` and `clientPort=2181`,
-// then the notices and what is unsupported; or the errors.
+// name --`: zoo.cfg, env (one NAME=value a line), flags (one key=value a line), hostname, and any other name for a
+// file that ReadFile finds. Printed are the fields that differ from those of a zoo.cfg with `dataDir=/d` and
+// `clientPort=2181`, then the notices and what is unsupported; or the errors.
 func TestLoad(t *testing.T) {
 	datadriven.Walk(t, "testdata/load", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {

@@ -62,7 +62,8 @@ func Imported(log *storage.RaftLog) bool {
 }
 
 // beginning returns the entry behind which the log begins, or is to begin. That of imported data is another one, so
-// that no member without data, which begins behind bootstrapIndex, can be taken for one that has it: it gets a snapshot.
+// that no member without data, which begins behind bootstrapIndex, can be taken for one that has it: it gets a
+// snapshot.
 func beginning(o *Options, applied uint64) (uint64, error) {
 	imported := Imported(o.Log)
 	switch {

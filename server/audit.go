@@ -174,7 +174,7 @@ func (a *auditing) Applied(r *storage.Result) {
 	case r.Op == jute.OpMulti:
 		a.succeed(r)
 	case r.Op == jute.OpReconfig:
-		e.Znode = audit.Of(configPath)
+		e.Znode = audit.Of(storage.ConfigPath)
 		a.log.Write(e)
 	default:
 		if e.Operation == audit.OpCreate {

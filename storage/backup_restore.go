@@ -272,7 +272,7 @@ func (r *restore) flush() error {
 
 // znode puts a znode into the store, with what follows from it. /zookeeper/config is that of no ensemble.
 func (r *restore) znode(n *znode, header []byte) error {
-	if n.path == configPath {
+	if n.path == ConfigPath {
 		r.done.DataBytes -= int64(n.dataLen)
 		n.setData([]byte{})
 		n.version, n.mzxid, n.mtime = 0, 0, 0

@@ -90,7 +90,7 @@ func TestBackupRestoresTheSameState(t *testing.T) {
 		m, got := restored(t, backup, RestoreOptions{})
 		want := storeContent(t, h.m)
 		content := storeContent(t, m)
-		config := string(appendNodeKey(nil, kindNode, configPath))
+		config := string(appendNodeKey(nil, kindNode, ConfigPath))
 		for _, key := range []string{string(keyApplied), string(keyEnsemble), config, "d" + config[1:]} {
 			delete(want, key)
 			delete(content, key)

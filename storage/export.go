@@ -87,8 +87,8 @@ func (s *StateSource) Sessions() ([]zkdata.Session, error) {
 	return list, nil
 }
 
-// OwnPasswords returns how many sessions have a password that Apache ZooKeeper would not give them: their clients cannot
-// come back to them there.
+// OwnPasswords returns how many sessions have a password that Apache ZooKeeper would not give them: their clients
+// cannot come back to them there.
 func (s *StateSource) OwnPasswords() (int, error) {
 	all, err := s.sessions()
 	own := 0

@@ -66,11 +66,11 @@ func describeOperation(op jute.Op, body []byte, d *jute.Decoder) Operation {
 	case jute.OpReconfig:
 		var r ReconfigTxn
 		o.Unreadable = r.Decode(body) != nil
-		o.Path, o.DataBytes = configPath, len(r.Members)
+		o.Path, o.DataBytes = ConfigPath, len(r.Members)
 	case OpFoundEnsemble:
 		var r FoundTxn
 		o.Unreadable = r.Decode(body) != nil
-		o.Path, o.DataBytes = configPath, len(r.Config)
+		o.Path, o.DataBytes = ConfigPath, len(r.Config)
 	case jute.OpCreateSession, OpReattachSession:
 		var r SessionTxn
 		o.Unreadable = r.Decode(body) != nil

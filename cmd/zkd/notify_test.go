@@ -21,7 +21,7 @@ type manager struct {
 
 func newManager(t *testing.T) *manager {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "zkd") // t.TempDir may be longer than the name of a socket can be
+	dir, err := os.MkdirTemp("", "zkd") //nolint:usetesting // t.TempDir may be longer than a socket's name can be
 	if err != nil {
 		t.Fatal(err)
 	}

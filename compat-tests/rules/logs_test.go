@@ -119,8 +119,8 @@ func TestLogLinesAreDescribed(t *testing.T) {
 			}
 			warnings++
 			if rows[line] == 0 {
-				t.Errorf("%s: the operator is not told what %q (%s) means: add a row | %s | `%s` | why | what to do | "+
-					"to the table under Log lines in %s", where, line.message, line.level, line.level, line.message, logTable)
+				t.Errorf("%s: the operator is not told what this line means: add a row | %s | `%s` | why | what to do | "+
+					"to the table under Log lines in %s", where, line.level, line.message, logTable)
 			}
 		}
 	}
@@ -153,8 +153,8 @@ func f(l *slog.Logger) {
 			t.Errorf("%v is not found in %v", want, got)
 		}
 	}
-	rows, wrong := logRows("x\n## Log lines\n\n| level | m |\n|---|---|\n| warn | `a b` | why | do |\n| warn | a | b |\n" +
-		"| warn | `a b` | again | x |\n")
+	rows, wrong := logRows("x\n## Log lines\n\n| level | m |\n|---|---|\n| warn | `a b` | why | do |\n" +
+		"| warn | a | b |\n| warn | `a b` | again | x |\n")
 	if rows[logLine{"warn", "a b"}] != 8 || len(wrong) != 2 {
 		t.Errorf("rows %v, wrong %q", rows, wrong)
 	}

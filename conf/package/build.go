@@ -93,7 +93,9 @@ func buildArgs(s stamp, file string) []string {
 	for _, name := range []string{"releaseName", "releaseCommit", "releaseTime"} {
 		flags += " -X main." + name + "=" + stamped[name]
 	}
-	return []string{"build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", flags, "-o", file, "./cmd/zkd"}
+	return []string{
+		"build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", flags, "-o", file, "./cmd/zkd",
+	}
 }
 
 // build makes the binary of a system and returns its file.

@@ -14,8 +14,9 @@ import (
 )
 
 // allowedLicences are those that a module in the binary may have: they ask for no more than that their text comes
-// along. A module with another one needs a decision, not a row here.
-var allowedLicences = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT"}
+// along, and MPL-2.0 that the sources of its own files can be had, which the module's path and version see to. A module
+// with another one needs a decision, not a row here.
+var allowedLicences = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MPL-2.0"}
 
 // licencesFile is the committed list of modules and their licences, from the root.
 const licencesFile = "conf/package/licences.txt"
@@ -44,7 +45,7 @@ var licencePhrases = []struct {
 		words("(Neither the names? of|The names? of).* (may be used|may not be used)"),
 	},
 	{"MPL-2.0", words("Mozilla Public License,? Version 2.0"), nil},
-	{"GPL", words("GNU (LESSER |AFFERO )?GENERAL PUBLIC LICENSE"), nil},
+	{"GPL", words("GNU (LESSER |AFFERO )?GENERAL PUBLIC LICENSE"), words("Mozilla Public License")}, // which names it
 }
 
 // words compiles a pattern that takes any blanks and line feeds between words, in any case.

@@ -10,7 +10,7 @@ import (
 )
 
 // reproduce makes everything twice, from copies of the last commit in two folders of different length, and compares the
-// checksums.
+// checksums. The second one begins with an empty cache of the compiler: what the first has compiled proves nothing.
 func reproduce(ctx context.Context, root string, targets []target, packages bool) (err error) {
 	dir, err := os.MkdirTemp("", "zkd-reproduce")
 	if err != nil {
@@ -28,6 +28,9 @@ func reproduce(ctx context.Context, root string, targets []target, packages bool
 			return err
 		}
 		environ := []string{"REVISION=" + s.commit, fmt.Sprintf("SOURCE_DATE_EPOCH=%d", s.time.Unix())}
+		if i > 0 {
+			environ = append(environ, "GOCACHE="+filepath.Join(dir, "cache"))
+		}
 		if _, err := output(ctx, source, environ, "go", "run", "./conf/package", "dist", "-out", out,
 			"-targets", names(targets), fmt.Sprintf("-packages=%t", packages)); err != nil {
 			return err
