@@ -49,6 +49,10 @@
 //     is cut off. A reader waits for its own client only.
 //   - What a limit holds back waits on its own connection's goroutine, and is woken by what it waits for: a reply on
 //     the same connection (globalOutstandingLimit), or the end of any request (request_throttle_max_requests).
+//   - A TLS handshake runs on its connection's goroutine, in bounded time, and never on the one that accepts. While it
+//     waits for its client, or for anybody else, it holds no turn to compute.
+//   - TLS is between the socket and the connection's input and output, which are the same with it and without; a plain
+//     connection is read and written by its file descriptor, past all of it.
 //   - A frame costs memory as its bytes arrive, never by what its length says.
 //
 // # Ownership
@@ -60,6 +64,8 @@
 //	local sessions                        Server.locals, its lock
 //	phase and epoch                       Server.available: an atomic that the attendant and Restored write
 //	what is under way, large requests     atomics that every connection adds to: underWay, frameLimits
+//	TLS records that are read             the connection's reader goroutine
+//	handshakes under way, turns           Server.shaking: an atomic, and a channel
 //	the line of the throttle              whoever is first in it (throttle.turn)
 //	tokens of new sessions                bucket, its lock, a leaf
 //	watches                               watch.Table

@@ -311,3 +311,19 @@ func TestSlowHandshakes(t *testing.T) {
 	connectTLS(t, addr)
 	r.stop()
 }
+
+// TestSilenceOnAUnifiedPort: who does not show what it speaks is cut off.
+func TestSilenceOnAUnifiedPort(t *testing.T) {
+	r := newRig(t, nil)
+	addr := r.securePort(&Port{Plain: true, DetectionTimeout: time.Millisecond})
+	nc, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	_ = nc.SetDeadline(time.Now().Add(testDeadline / 2)) // HandshakeTimeout is all of it
+	if _, err := nc.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("a silent connection reads %v, want its end", err)
+	}
+	r.count(0)
+}

@@ -225,3 +225,18 @@ func TestStreamsAreBoundedAndEndWithClose(t *testing.T) {
 	}
 	a.SetPeers(nil)
 }
+
+func TestSilenceOnAUnifiedPort(t *testing.T) {
+	m := newMember(t, 1, func(o *Options) {
+		newAuthority(t).secured(t)(o)
+		o.PortUnification, o.DetectionTimeout, o.DialTimeout = true, time.Millisecond, time.Hour
+	})
+	m.Start(m.heard)
+	m.know()
+	conn, err := net.Dial("tcp", m.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	m.logs("connection of a peer refused", "wait for the first byte")
+}
