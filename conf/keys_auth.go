@@ -97,8 +97,8 @@ var authKeys = []key{
 		set: func(c *Config, v value) { c.Auth.KerberosRemoveRealm = v.flag }},
 	{name: "security.auth_to_local", property: "zookeeper.security.auth_to_local", kind: kindText, def: "DEFAULT",
 		mark: should, effect: works,
-		doc: "Rules from Kerberos principals to names, as ZooKeeper has them: DEFAULT, which takes those of the default " +
-			"realm, and RULE.",
+		doc: "Rules from Kerberos principals to names, as ZooKeeper has them: DEFAULT, which takes those of the " +
+			"default realm, and RULE.",
 		set: func(c *Config, v value) { c.Auth.KerberosAuthToLocal = v.text }},
 	{name: "requireKerberosConfig", property: "zookeeper.requireKerberosConfig", kind: kindBoolean, def: "false",
 		mark: should, effect: works,

@@ -65,6 +65,7 @@ func TestValidIDs(t *testing.T) {
 		{"world", "anyone", jute.OK},
 		{"world", "any", jute.InvalidACL},
 		{"super", "", jute.InvalidACL},
+		{"sasl-any", "all", jute.InvalidACL},
 		{"foo", "bar", jute.InvalidACL},
 		{"", "", jute.InvalidACL},
 		{"sasl", "bob", jute.OK},
@@ -157,6 +158,8 @@ func TestFix(t *testing.T) {
 			[]jute.ACL{entry(1, "digest", "u:h"), entry(1, "sasl", "bob"), entry(1, "digest", "v:h"), world}, jute.OK,
 		},
 		{"auth without provider for sasl", []jute.ACL{entry(1, "auth", "")}, ids[3:4], Digest, nil, jute.InvalidACL},
+		{"auth of any sasl user", []jute.ACL{entry(1, "auth", "")}, []jute.ID{{Scheme: "sasl-any", ID: "all"}}, SASL, nil,
+			jute.InvalidACL},
 		{"auth of nobody", []jute.ACL{world, entry(1, "auth", "")}, ids[:1], Digest, nil, jute.InvalidACL},
 	} {
 		got, code := Fix(c.list, c.ids, c.schemes)
@@ -199,6 +202,11 @@ func TestAllowed(t *testing.T) {
 			ID: "u:h"}}, false},
 		{"the scheme counts", []jute.ACL{entry(2, "sasl", "u:h")}, 2, []jute.ID{{Scheme: "digest", ID: "u:h"}}, false},
 		{"sasl user super", []jute.ACL{entry(2, "sasl", "bob")}, 2, []jute.ID{{Scheme: "sasl", ID: "super"}}, true},
+		{"any sasl user", []jute.ACL{entry(2, "sasl", "all")}, 2, []jute.ID{{Scheme: "sasl-any", ID: "all"}}, true},
+		{"any sasl user, another entry", []jute.ACL{entry(2, "sasl", "bob")}, 2, []jute.ID{{Scheme: "sasl-any",
+			ID: "all"}}, false},
+		{"any sasl user is no digest", []jute.ACL{entry(2, "digest", "all")}, 2, []jute.ID{{Scheme: "sasl-any",
+			ID: "all"}}, false},
 		{"x509", []jute.ACL{entry(2, "x509", "CN=a")}, 2, []jute.ID{{Scheme: "x509", ID: "CN=a"}}, true},
 		{"ip", []jute.ACL{entry(1, "ip", "10.1.2.3")}, 1, ip("10.1.2.3"), true},
 		{"ip other", []jute.ACL{entry(1, "ip", "10.1.2.3")}, 1, ip("10.1.2.4"), false},
