@@ -1,8 +1,8 @@
 // Package hostile makes what a hostile network sends: real requests that are damaged, and connections that never finish
 // their handshake.
 //
-// A Mutator takes recorded requests and changes bits, numbers, lengths and order, from a seed. It is used where the ports
-// are: by server.TestHostileClients and quorum/transport.TestHostilePeers, which run under the race detector and count
+// A Mutator takes recorded requests and changes bits, numbers, lengths and order, from a seed. It is used where the
+// ports are: by server.TestHostileClients and quorum/transport.TestHostilePeers, which run under the race detector and count
 // goroutines, memory and descriptors. The test of this package is of the whole process: thousands of connections that
 // say nothing, and a client that works beside them.
 //
