@@ -2,8 +2,8 @@
 // their handshake.
 //
 // A Mutator takes recorded requests and changes bits, numbers, lengths and order, from a seed. It is used where the
-// ports are: by server.TestHostileClients and quorum/transport.TestHostilePeers, which run under the race detector and count
-// goroutines, memory and descriptors. The test of this package is of the whole process: thousands of connections that
+// ports are: by server.TestHostileClients and quorum/transport.TestHostilePeers, which run under the race detector and
+// count goroutines, memory and descriptors. The test of this package is of the whole process: thousands of connections that
 // say nothing, and a client that works beside them.
 //
 // It owns the mutations and the reading of the captures (jute/testdata). It must never know what a server makes of the
