@@ -68,7 +68,7 @@ func TestALengthCostsNoMemory(t *testing.T) {
 	clients := make([]*client, n)
 	for i := range clients {
 		clients[i] = r.dial(t)
-		clients[i].write(head)
+		clients[i].write(binary.BigEndian.AppendUint32(nil, handshakeBytesMax)) // more is refused at once
 	}
 	// And some with a session, and more than one buffer of what they announce.
 	for range 100 {
