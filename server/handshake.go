@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/binary"
 	"errors"
 	"log/slog"
 	"time"
@@ -14,6 +15,10 @@ import (
 // errHandshake means a first frame that is no ConnectRequest.
 var errHandshake = errors.New("first frame is not a connect request")
 
+// handshakeBytesMax bounds the first frame. A ConnectRequest has 45 bytes, and with a longer password it is refused
+// anyway. So nobody has the server keep as much as a request may have for a client that it does not know.
+const handshakeBytesMax = 4 << 10
+
 // handshake answers the first frame: a four-letter word, or a ConnectRequest. nil means that the session is there and
 // bound.
 func (c *conn) handshake() error {
@@ -26,6 +31,9 @@ func (c *conn) handshake() error {
 	}
 	if word, ok := fourletter.Parse([4]byte(first)); ok {
 		return c.answerWord(word)
+	}
+	if n := int32(binary.BigEndian.Uint32(first)); n > handshakeBytesMax {
+		return errFrameLength
 	}
 	frame, err := c.in.frame()
 	if err != nil {

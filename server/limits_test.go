@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"net"
 	"runtime"
@@ -67,7 +68,7 @@ func TestALengthCostsNoMemory(t *testing.T) {
 	clients := make([]*client, n)
 	for i := range clients {
 		clients[i] = r.dial(t)
-		clients[i].write(head)
+		clients[i].write(binary.BigEndian.AppendUint32(nil, handshakeBytesMax)) // more is refused at once
 	}
 	// And some with a session, and more than one buffer of what they announce.
 	for range 100 {
@@ -216,4 +217,20 @@ func TestSessionsAreBounded(t *testing.T) {
 	b.must(jute.OpCloseSession, nil, jute.OK)
 	b.wantClosed()
 	r.connect(t)
+}
+
+// TestAHandshakeIsShort: who has no session cannot have the server keep a megabyte for it.
+func TestAHandshakeIsShort(t *testing.T) {
+	r := newRig(t, nil)
+	long := r.dial(t)
+	long.write(binary.BigEndian.AppendUint32(nil, handshakeBytesMax+1))
+	long.wantClosed()
+	padded := r.dial(t)
+	hello := (&jute.ConnectRequest{TimeoutMillis: 30000, Passwd: make([]byte, 16)}).Append(nil)
+	padded.write(frame(append(hello, make([]byte, handshakeBytesMax-len(hello))...)))
+	padded.welcomed()
+	if padded.welcome.SessionID == 0 {
+		t.Error("a handshake of all that is allowed gives no session")
+	}
+	padded.wantSilence()
 }

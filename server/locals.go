@@ -77,7 +77,7 @@ func (l *locals) open(id jute.SessionID, passwd storage.Passwd, create, readOnly
 		return true
 	}
 	s := l.byID[id]
-	return s != nil && s.passwd == passwd
+	return s != nil && s.passwd.Equal(passwd)
 }
 
 // passwd returns the password of a session; false if it is gone.

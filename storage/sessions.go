@@ -70,7 +70,7 @@ func (t *txn) reattachSession(r *Result) {
 		return
 	}
 	old := t.session(t.p.Session)
-	if old == nil || old.Passwd != body.Passwd {
+	if old == nil || !old.Passwd.Equal(body.Passwd) {
 		r.Code = jute.SessionExpired
 		return
 	}

@@ -62,7 +62,7 @@ func unfinished(t *testing.T, p port) {
 	}()
 	hello, mark := jute.BeginFrame(nil)
 	hello = jute.EndFrame((&jute.ConnectRequest{TimeoutMillis: 30000, Passwd: make([]byte, 16)}).Append(hello), mark)
-	begun := [][]byte{nil, hello[:1], hello[:3], hello[:len(hello)/2], []byte("ru"), {0x16, 3, 1, 2}, {0, 0x0f, 0xff, 0xff}}
+	begun := [][]byte{nil, hello[:1], hello[:3], hello[:len(hello)/2], []byte("ru"), {0, 0, 0x0f, 0xff}}
 	for i := range n {
 		nc, err := net.DialTimeout("tcp", s.Addr, closeWithin)
 		if err != nil {

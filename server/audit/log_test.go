@@ -51,8 +51,8 @@ func TestLinesOfZooKeeper(t *testing.T) {
 		"user=bob,127.0.0.1\t" +
 		"ip=127.0.0.1\toperation=setAcl\tznode=/a\tznode_type=persistent\tacl=world:anyone:r\tresult=failure\n" +
 		"2026-11-21 12:00:00,007 INFO o.a.z.a.Slf4jAuditLogger: user=root\toperation=serverStart\tresult=success\n" +
-		"2026-11-21 12:00:00,007 INFO o.a.z.a.Slf4jAuditLogger: session=0xffffffffffffffff\toperation=create\tznode=\t" +
-		"result=success\n"
+		"2026-11-21 12:00:00,007 INFO o.a.z.a.Slf4jAuditLogger: session=0xffffffffffffffff\toperation=create\t" +
+		"znode=\tresult=success\n"
 	if got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
