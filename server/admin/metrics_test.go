@@ -186,7 +186,7 @@ func TestDashboardsAskForWhatThereIs(t *testing.T) {
 
 // inQuery are words that are no metrics.
 var (
-	labelList = regexp.MustCompile(`\{[^}]*\}|\b(by|without|on|ignoring|group_left|label_values)\s*\([^)]*\)|"[^"]*"|\\.`)
+	labelList = regexp.MustCompile(`\{[^}]*\}|\b(by|without|on|ignoring|group_left)\s*\([^)]*\)|"[^"]*"|\\.`)
 	inQuery   = []string{"and", "or", "unless", "bool", "sum", "max", "min", "rate", "increase", "changes", "delta",
 		"count", "by", "histogram_quantile", "prometheus", "s", "m", "h", "d"}
 )
