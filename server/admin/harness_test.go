@@ -87,8 +87,8 @@ func standalone() *fourletter.Info {
 		Replies: fourletter.ProposalSizes{Last: 16, Min: 16, Max: 84},
 		Conf: func() fourletter.Configuration {
 			return fourletter.Configuration{ClientPort: 31180, DataDir: "/data/version-2",
-				DataLogDir: "/data/version-2", TickTime: 2 * time.Second, MaxClientCnxns: 60, MinSessionTimeout: 4 * time.Second,
-				MaxSessionTimeout: 40 * time.Second, ClientPortListenBacklog: -1}
+				DataLogDir: "/data/version-2", TickTime: 2 * time.Second, MaxClientCnxns: 60,
+				MinSessionTimeout: 4 * time.Second, MaxSessionTimeout: 40 * time.Second, ClientPortListenBacklog: -1}
 		},
 		Dirs: func() fourletter.DirSizes { return fourletter.DirSizes{DataBytes: 67109358, LogBytes: 67109358} },
 		Connections: func(yield func(fourletter.Connection) bool) {
