@@ -2,8 +2,9 @@
 // client's requests to the state machine and the answers back.
 //
 // It owns the listeners, the connections with their input and output, the sessions as far as they are connections, the
-// watches (server/watch), the identities of connections (server/auth) and the four-letter words (server/fourletter). It
-// must never know how agreement is reached: it proposes, and is told.
+// watches (server/watch), the identities of connections (server/auth) and the four-letter words (server/fourletter).
+// What it measures goes by the names of one table (server/stats/catalog); operators ask by HTTP (server/admin). It must
+// never know how agreement is reached: it proposes, and is told.
 //
 // # Life of a read
 //
@@ -68,5 +69,6 @@
 //	handshakes under way, turns           Server.shaking: an atomic, and a channel
 //	the line of the throttle              whoever is first in it (throttle.turn)
 //	tokens of new sessions                bucket, its lock, a leaf
+//	figures, counts of slow requests      atomics: metrics, slowLog
 //	watches                               watch.Table
 package server

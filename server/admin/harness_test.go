@@ -86,9 +86,9 @@ func standalone() *fourletter.Info {
 		PacketsSent: 6, PacketsReceived: 6, Uptime: 120168 * time.Millisecond,
 		Replies: fourletter.ProposalSizes{Last: 16, Min: 16, Max: 84},
 		Conf: func() fourletter.Configuration {
-			return fourletter.Configuration{ClientPort: 31180, DataDir: "/data/version-2", DataLogDir: "/data/version-2",
-				TickTime: 2 * time.Second, MaxClientCnxns: 60, MinSessionTimeout: 4 * time.Second,
-				MaxSessionTimeout: 40 * time.Second, ClientPortListenBacklog: -1}
+			return fourletter.Configuration{ClientPort: 31180, DataDir: "/data/version-2",
+				DataLogDir: "/data/version-2", TickTime: 2 * time.Second, MaxClientCnxns: 60,
+				MinSessionTimeout: 4 * time.Second, MaxSessionTimeout: 40 * time.Second, ClientPortListenBacklog: -1}
 		},
 		Dirs: func() fourletter.DirSizes { return fourletter.DirSizes{DataBytes: 67109358, LogBytes: 67109358} },
 		Connections: func(yield func(fourletter.Connection) bool) {

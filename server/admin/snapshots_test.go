@@ -10,10 +10,10 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"zkd/jute"
+	"zkd/quorum/clock"
 	"zkd/server/stats/catalog"
 )
 
@@ -124,53 +124,53 @@ func (s *store) Restore(_ context.Context, r io.Reader) (jute.Zxid, error) {
 var super = []string{"Authorization", "digest super:admin"}
 
 func TestSnapshotAndRestore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st := &store{body: strings.NewReader("ZKSN")}
-		o := options(t, standalone())
-		o.Snapshots, o.Restorer, o.SnapshotInterval, o.RestoreInterval = st, st, time.Second, time.Minute
-		s := New(o)
-		w := respond(s, "GET", "/commands/snapshot", "", super...)
-		h := w.Header()
-		if w.Code != http.StatusOK || w.Body.String() != "ZKSN" || st.keep || h["last_zxid"][0] != "0x1f" ||
-			h["snapshot_size"][0] != "4" || h.Get("Content-Type") != "application/octet-stream" {
-			t.Errorf("snapshot: %d %v %q", w.Code, h, w.Body)
+	st := &store{body: strings.NewReader("ZKSN")}
+	o := options(t, standalone())
+	now := clock.NewManual(time.Unix(0, 0))
+	o.Clock = now
+	o.Snapshots, o.Restorer, o.SnapshotInterval, o.RestoreInterval = st, st, time.Second, time.Minute
+	s := New(o)
+	w := respond(s, "GET", "/commands/snapshot", "", super...)
+	h := map[string][]string(w.Header()) // ZooKeeper's names, as they are
+	if w.Code != http.StatusOK || w.Body.String() != "ZKSN" || st.keep || h["last_zxid"][0] != "0x1f" ||
+		h["snapshot_size"][0] != "4" || h["Content-Type"][0] != "application/octet-stream" {
+		t.Errorf("snapshot: %d %v %q", w.Code, h, w.Body)
+	}
+	if _, body := ask(t, s, "GET", "/commands/lsnp"); !strings.Contains(body, `"zxid" : "1f",`) {
+		t.Errorf("last snapshot: %s", body)
+	}
+	if w = respond(s, "GET", "/commands/snapshot", "", super...); w.Code != http.StatusTooManyRequests {
+		t.Errorf("at once again: %d", w.Code)
+	}
+	now.Advance(time.Second + 1)
+	w = respond(s, "GET", "/commands/snapshot?streaming=false", "", super...)
+	if want := `{"command" : "snapshot","error" : null}`; oneLine(w.Body.String()) != want || !st.keep {
+		t.Errorf("without streaming: %d %s", w.Code, w.Body)
+	}
+	w = respond(s, "POST", "/commands/restore", "a state", super...)
+	want := `{"last_zxid" : 47,"command" : "restore","error" : null}`
+	if oneLine(w.Body.String()) != want || st.restored != "a state" {
+		t.Errorf("restore: %d %s, restored %q", w.Code, w.Body, st.restored)
+	}
+	if w = respond(s, "POST", "/commands/restore", "", super...); w.Code != http.StatusTooManyRequests {
+		t.Errorf("at once again: %d", w.Code)
+	}
+	now.Advance(time.Minute + 1)
+	st.err = errors.New("no disk")
+	if w = respond(s, "GET", "/commands/snap", "", super...); w.Code != http.StatusInternalServerError {
+		t.Errorf("a snapshot that fails: %d", w.Code)
+	}
+	if w = respond(s, "POST", "/commands/rest", "", super...); w.Code != http.StatusInternalServerError {
+		t.Errorf("a restore that fails: %d", w.Code)
+	}
+	v := catalog.New()
+	s.SetMetrics(v)
+	for _, name := range []string{"snapshot_error_count", "snapshot_rate_limited_count", "restore_error_count",
+		"restore_rate_limited_count"} {
+		if n, _ := v.Number(name); n.Whole != 1 {
+			t.Errorf("%s is %d, want 1", name, n.Whole)
 		}
-		if _, body := ask(t, s, "GET", "/commands/lsnp"); !strings.Contains(body, `"zxid" : "1f",`) {
-			t.Errorf("last snapshot: %s", body)
-		}
-		if w = respond(s, "GET", "/commands/snapshot", "", super...); w.Code != http.StatusTooManyRequests {
-			t.Errorf("at once again: %d", w.Code)
-		}
-		time.Sleep(time.Second + 1)
-		w = respond(s, "GET", "/commands/snapshot?streaming=false", "", super...)
-		if want := `{"command" : "snapshot","error" : null}`; oneLine(w.Body.String()) != want || !st.keep {
-			t.Errorf("without streaming: %d %s", w.Code, w.Body)
-		}
-		w = respond(s, "POST", "/commands/restore", "a state", super...)
-		want := `{"last_zxid" : 47,"command" : "restore","error" : null}`
-		if oneLine(w.Body.String()) != want || st.restored != "a state" {
-			t.Errorf("restore: %d %s, restored %q", w.Code, w.Body, st.restored)
-		}
-		if w = respond(s, "POST", "/commands/restore", "", super...); w.Code != http.StatusTooManyRequests {
-			t.Errorf("at once again: %d", w.Code)
-		}
-		time.Sleep(time.Minute + 1)
-		st.err = errors.New("no disk")
-		if w = respond(s, "GET", "/commands/snap", "", super...); w.Code != http.StatusInternalServerError {
-			t.Errorf("a snapshot that fails: %d", w.Code)
-		}
-		if w = respond(s, "POST", "/commands/rest", "", super...); w.Code != http.StatusInternalServerError {
-			t.Errorf("a restore that fails: %d", w.Code)
-		}
-		v := catalog.New()
-		s.SetMetrics(v)
-		for _, name := range []string{"snapshot_error_count", "snapshot_rate_limited_count", "restore_error_count",
-			"restore_rate_limited_count"} {
-			if n, _ := v.Number(name); n.Whole != 1 {
-				t.Errorf("%s is %d, want 1", name, n.Whole)
-			}
-		}
-	})
+	}
 }
 
 // TestASnapshotThatBreaksOff: the client sees that it has not all.
