@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,6 +23,9 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Deadline:            time.Now().Add(4 * scriptDeadline),
+		Setup: func(env *testscript.Env) error { // what a real ZooKeeper has written, for import
+			return os.CopyFS(filepath.Join(env.WorkDir, "zookeeper"), os.DirFS("../../storage/testdata/zookeeper/3.9"))
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"status": scriptStatus, "start": scriptStart, "stop": scriptStop,
 		},
