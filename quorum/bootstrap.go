@@ -62,7 +62,8 @@ func Imported(log *storage.RaftLog) bool {
 }
 
 // beginning returns the entry behind which the log begins, or is to begin. That of imported data is another one, so
-// that no member without data, which begins behind bootstrapIndex, can be taken for one that has it: it gets a snapshot.
+// that no member without data, which begins behind bootstrapIndex, can be taken for one that has it: it gets a
+// snapshot.
 func beginning(o *Options, applied uint64) (uint64, error) {
 	imported := Imported(o.Log)
 	switch {
@@ -71,8 +72,8 @@ func beginning(o *Options, applied uint64) (uint64, error) {
 	case imported && applied == storage.ImportedIndex:
 		return storage.ImportedIndex, mayFound(o)
 	case imported:
-		return 0, errors.New("data was imported, and the state that it was imported into is not there: restore it, or " +
-			"empty the directory and import again")
+		return 0, errors.New("data was imported, and the state that it was imported into is not there: restore " +
+			"it, or empty the directory and import again")
 	case applied != 0:
 		return 0, fmt.Errorf("the state has applied entry %d and the raft log is empty: "+
 			"put back the raft log, or restore a backup of both", applied)

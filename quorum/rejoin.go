@@ -259,8 +259,8 @@ func (l *loop) screen(m *raftpb.Message) bool {
 	if (kind == raftpb.MsgPreVote || kind == raftpb.MsgVote) && !l.member.has(m.GetFrom()) && !l.member.empty() {
 		l.tellRemoved(m.GetFrom())
 	}
-	// Nobody else can lead a group of one. Who tries belongs to another one, whose log would be taken for a part of this
-	// one's: of servers that have founded theirs while this one's was founded.
+	// Nobody else can lead a group of one. Who tries belongs to another one, whose log would be taken for a part of
+	// this one's: of servers that have founded theirs while this one's was founded.
 	return l.member.soleVoter(l.id) && !l.member.has(m.GetFrom())
 }
 

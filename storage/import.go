@@ -32,8 +32,8 @@ var ErrDigest = errors.New("the digest of the tree does not fit")
 
 // ImportOptions says what to import where. From and Target are required.
 type ImportOptions struct {
-	// From and FromLog are dataDir and dataLogDir of the Apache ZooKeeper server, which must not run; FromLog may be "".
-	// They are only read. Target may be the same directories.
+	// From and FromLog are dataDir and dataLogDir of the Apache ZooKeeper server, which must not run; FromLog may be
+	// "". They are only read. Target may be the same directories.
 	From, FromLog string
 	Target        DataDirOptions
 	// TrustEmpty imports logs without a snapshot (zookeeper.snapshot.trust.empty).
@@ -85,8 +85,8 @@ func ImportPending(fs vfs.FS, dir string) bool {
 
 // Import brings the data of an Apache ZooKeeper server into an empty data directory: the newest snapshot that was
 // written to its end, and all transactions behind it. It fails with zkdata.ErrDamaged, zkdata.ErrGap or ErrDigest, and
-// with ErrDataDir if the target cannot be used; then nothing is left in the target. A crash leaves a mark there by which
-// OpenDataDir refuses the directory; the next Import begins anew.
+// with ErrDataDir if the target cannot be used; then nothing is left in the target. A crash leaves a mark there by
+// which OpenDataDir refuses the directory; the next Import begins anew.
 //
 // Memory does not depend on the number of znodes, but for the sessions and the different ACLs.
 func Import(ctx context.Context, o ImportOptions) (*ImportReport, error) {
@@ -189,8 +189,8 @@ func (r *importRun) fill() error {
 			"there never was one, set snapshot.trust.empty=true", zkdata.ErrNoData, r.source.SnapshotDir)
 	}
 	if len(r.source.Logs) == 0 {
-		r.notice("there are no transaction logs in %s: what was written after the snapshot is not imported; if the server "+
-			"had a dataLogDir, name it", r.source.LogDir)
+		r.notice("there are no transaction logs in %s: what was written after the snapshot is not imported; if "+
+			"the server had a dataLogDir, name it", r.source.LogDir)
 	}
 	r.told.TotalBytes = snapshot.Size
 	for _, f := range r.source.LogsFrom(snapshot.Zxid) {
@@ -324,7 +324,8 @@ func (r *importRun) replay(from jute.Zxid) error {
 		return nil
 	}
 	if !r.o.Force {
-		return fmt.Errorf("%w: the snapshot was written while transactions up to %#x were applied, and the logs end at "+
+		return fmt.Errorf("%w: the snapshot was written while transactions up to %#x were applied, and the logs "+
+			"end at "+
 			"%#x: add the logs to %s, or name their directory", zkdata.ErrGap, int64(r.fuzzyUntil), int64(logs.Last),
 			r.source.LogDir)
 	}

@@ -30,8 +30,8 @@ func (c Compression) suffix() string {
 	return "." + string(c)
 }
 
-// snappyHeader begins what snappy-java's SnappyOutputStream writes: a magic, then version and lowest compatible version,
-// both 1. Blocks follow, each a length (4 bytes, big-endian) and that many bytes of snappy's block format.
+// snappyHeader begins what snappy-java's SnappyOutputStream writes: a magic, then version and lowest compatible
+// version, both 1. Blocks follow, each a length (4 bytes, big-endian) and that many bytes of snappy's block format.
 var snappyHeader = []byte{0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0, 0, 0, 0, 1, 0, 0, 0, 1}
 
 // The bounds of a block: what snappy-java writes (32 KiB by default), and the most that is taken.

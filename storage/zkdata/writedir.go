@@ -15,8 +15,8 @@ var ErrTarget = errors.New("directory cannot take the export")
 // belong to it. dir is made if need be; it must hold neither snapshots nor logs. It returns the path of the snapshot.
 // The snapshot has its name only when all of it is durable.
 //
-// The epoch is the upper half of the zxid: members of an ensemble refuse to start if it is above the one in their files,
-// and without files they take it from there (org.apache.zookeeper.server.quorum.QuorumPeer.loadDataBase).
+// The epoch is the upper half of the zxid: members of an ensemble refuse to start if it is above the one in their
+// files, and without files they take it from there (org.apache.zookeeper.server.quorum.QuorumPeer.loadDataBase).
 func WriteDir(fs vfs.FS, dir string, src Source, o WriteOptions) (string, error) {
 	version := fs.PathJoin(dir, versionDir)
 	if err := fs.MkdirAll(version, 0o750); err != nil {
