@@ -1,7 +1,7 @@
 # What contributors do, one line each. make without a target lists them; .ci/run runs what must pass.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test quick race fuzz lint fmt generate compat rules bench diff kill model sim faults hostile vuln failover dist reproduce ci
+.PHONY: help build run test quick race fuzz lint fmt generate compat rules bench diff kill model sim migration faults hostile vuln failover dist reproduce ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ model: ## a million random operations on storage and on its oracle
 
 sim: ## simulate whole ensembles under 2,000 seeds; ZKD_SIM_FIRST_SEED begins elsewhere
 	ZKD_SIM_SEEDS=$${ZKD_SIM_SEEDS:-2000} go test -timeout 90m -run TestSeeds ./quorum/sim
+
+migration: ## import a million znodes that the real server has written
+	ZKD_MIGRATION_ZNODES=1000000 go test -v -timeout 30m -run TestMany ./compat-tests/migration
 
 faults: ## an hour of faults on real processes of an ensemble, with a check of what clients saw
 	ZKD_FAULTS=$${ZKD_FAULTS:-60m} go test -v -timeout 90m -run TestFaults ./compat-tests/faults

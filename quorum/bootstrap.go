@@ -72,8 +72,8 @@ func beginning(o *Options, applied uint64) (uint64, error) {
 	case imported && applied == storage.ImportedIndex:
 		return storage.ImportedIndex, mayFound(o)
 	case imported:
-		return 0, errors.New("data was imported, and the state that it was imported into is not there: restore it, or " +
-			"empty the directory and import again")
+		return 0, errors.New("data was imported, and the state that it was imported into is not there: restore " +
+			"it, or empty the directory and import again")
 	case applied != 0:
 		return 0, fmt.Errorf("the state has applied entry %d and the raft log is empty: "+
 			"put back the raft log, or restore a backup of both", applied)

@@ -140,7 +140,8 @@ func (d *DataDir) checkOwner(dir string) error {
 		}
 	}
 	if !d.opts.importing && zkdata.Holds(d.opts.FS, dir) {
-		return dataDirRefusal(dir, "it holds the data of an Apache ZooKeeper server (version-2), which zkd leaves as it is",
+		return dataDirRefusal(dir,
+			"it holds the data of an Apache ZooKeeper server (version-2), which zkd leaves as it is",
 			"bring it over with zkd import and the same zoo.cfg, set zkd.importOnStart=true to have that done at the "+
 				"start, or name another dataDir")
 	}

@@ -111,7 +111,8 @@ func (s *StateSource) sessions() ([]*SessionInfo, error) {
 
 // Nodes implements zkdata.Source: the order is that of the keys, in which parents precede their children.
 func (s *StateSource) Nodes(data bool, f func(n *zkdata.Node) error) error {
-	apart, err := s.store.db.NewIter(&pebble.IterOptions{LowerBound: []byte{kindData}, UpperBound: []byte{kindData + 1}})
+	apart, err := s.store.db.NewIter(&pebble.IterOptions{LowerBound: []byte{kindData},
+		UpperBound: []byte{kindData + 1}})
 	if err != nil {
 		return fmt.Errorf("read state store %s: %w", s.store.dir, err)
 	}
@@ -151,5 +152,6 @@ func (s *StateSource) dataOf(apart *pebble.Iterator, key []byte, n *znode) error
 // export returns n as a snapshot has it.
 func (n *znode) export() *zkdata.Node {
 	return &zkdata.Node{Path: n.path, Data: n.data, ACL: n.acl, Czxid: n.czxid, Mzxid: n.mzxid, Pzxid: n.pzxid,
-		Ctime: n.ctime, Mtime: n.mtime, Version: n.version, Aversion: n.aversion, Creations: n.creations, Owner: n.owner}
+		Ctime: n.ctime, Mtime: n.mtime, Version: n.version, Aversion: n.aversion, Creations: n.creations,
+		Owner: n.owner}
 }

@@ -189,8 +189,8 @@ func (r *importRun) fill() error {
 			"there never was one, set snapshot.trust.empty=true", zkdata.ErrNoData, r.source.SnapshotDir)
 	}
 	if len(r.source.Logs) == 0 {
-		r.notice("there are no transaction logs in %s: what was written after the snapshot is not imported; if the server "+
-			"had a dataLogDir, name it", r.source.LogDir)
+		r.notice("there are no transaction logs in %s: what was written after the snapshot is not imported; if "+
+			"the server had a dataLogDir, name it", r.source.LogDir)
 	}
 	r.told.TotalBytes = snapshot.Size
 	for _, f := range r.source.LogsFrom(snapshot.Zxid) {
@@ -324,7 +324,8 @@ func (r *importRun) replay(from jute.Zxid) error {
 		return nil
 	}
 	if !r.o.Force {
-		return fmt.Errorf("%w: the snapshot was written while transactions up to %#x were applied, and the logs end at "+
+		return fmt.Errorf("%w: the snapshot was written while transactions up to %#x were applied, and the logs "+
+			"end at "+
 			"%#x: add the logs to %s, or name their directory", zkdata.ErrGap, int64(r.fuzzyUntil), int64(logs.Last),
 			r.source.LogDir)
 	}

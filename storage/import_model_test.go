@@ -121,7 +121,8 @@ func (o *oldServer) operation(session jute.SessionID) (jute.Op, []byte, bool) {
 		}
 		n.Data, n.Mzxid, n.Mtime = data, o.zxid, jute.Millis(o.zxid)
 		n.Version++
-		return jute.OpSetData, jute.AppendInt(jute.AppendBuffer(jute.AppendString(nil, path), data), int32(n.Version)), true
+		return jute.OpSetData, jute.AppendInt(jute.AppendBuffer(jute.AppendString(nil, path), data),
+			int32(n.Version)), true
 	default:
 		if n == nil {
 			return 0, nil, false
@@ -288,7 +289,8 @@ func (o *oldServer) lines() []string {
 		if ownerKind(owner) != ownerSession {
 			owner = 0
 		}
-		lines = append(lines, fmt.Sprintf("%q %x %x %x %d %d %d %d %d %x %d %d %s %08x", p, int64(n.Czxid), int64(n.Mzxid),
+		lines = append(lines, fmt.Sprintf("%q %x %x %x %d %d %d %d %d %x %d %d %s %08x", p, int64(n.Czxid),
+			int64(n.Mzxid),
 			int64(n.Pzxid), n.Ctime, n.Mtime, n.Version, 2*n.Creations-jute.Version(len(children)), n.Aversion,
 			uint64(owner), len(n.Data), len(children), strings.Join(list, ","), crc32.ChecksumIEEE(n.Data)))
 		for _, c := range children {

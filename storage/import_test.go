@@ -38,7 +38,8 @@ func goldenFS(t testing.TB, version string) *vfs.MemFS {
 
 // importOptions returns the options of an import from /old to /new.
 func importOptions(fs vfs.FS) ImportOptions {
-	return ImportOptions{From: "/old", Target: DataDirOptions{Dir: "/new", FS: fs, Logger: slog.New(slog.DiscardHandler)}}
+	return ImportOptions{From: "/old", Target: DataDirOptions{Dir: "/new", FS: fs,
+		Logger: slog.New(slog.DiscardHandler)}}
 }
 
 // imported opens what an import has made.
@@ -77,7 +78,8 @@ func walkLines(t testing.TB, m *Machine) []string {
 			list = append(list, fmt.Sprintf("%d:%s:%s", a.Perms, a.ID.Scheme, a.ID.ID))
 		}
 		s := n.Stat()
-		lines = append(lines, fmt.Sprintf("%q %x %x %x %d %d %d %d %d %x %d %d %s %08x", p, int64(s.Czxid), int64(s.Mzxid),
+		lines = append(lines, fmt.Sprintf("%q %x %x %x %d %d %d %d %d %x %d %d %s %08x", p, int64(s.Czxid),
+			int64(s.Mzxid),
 			int64(s.Pzxid), s.Ctime, s.Mtime, s.Version, s.Cversion, s.Aversion, uint64(s.EphemeralOwner), s.DataLength,
 			s.NumChildren, strings.Join(list, ","), crc32.ChecksumIEEE(n.Data())))
 		children, _ := v.Children(p, nil)
@@ -110,7 +112,8 @@ func TestImportGolden(t *testing.T) {
 			}
 			want := goldenWalk(t, version)
 			if report.Znodes != int64(len(want)) || report.Sessions == 0 || report.Ephemerals == 0 ||
-				report.Containers != 1 || report.TTLs != 2 || report.Quotas != 1 || report.Verified != (version != "3.5") ||
+				report.Containers != 1 || report.TTLs != 2 || report.Quotas != 1 ||
+				report.Verified != (version != "3.5") ||
 				report.Transactions == 0 || !strings.Contains(strings.Join(report.Notices, "\n"), "torn") {
 				t.Errorf("report %+v, %d znodes in the walk", report, len(want))
 			}

@@ -258,8 +258,8 @@ func (im *importer) replay(x *zkdata.Txn) {
 // operation applies what may be part of a multi.
 func (im *importer) operation(x *zkdata.Txn) {
 	if x.Op != jute.OpError && x.Op != jute.OpCheck && !jute.ValidPath(x.Path) {
-		im.fail(fmt.Errorf("transaction %#x is about %.120q, which no znode can be: import the directory of another server",
-			int64(x.Zxid), x.Path))
+		im.fail(fmt.Errorf("transaction %#x is about %.120q, which no znode can be: import the directory of another "+
+			"server", int64(x.Zxid), x.Path))
 		return
 	}
 	switch x.Op {
@@ -394,8 +394,8 @@ func (im *importer) removeBelow(path string) {
 func (im *importer) closeSession(x *zkdata.Txn) {
 	for _, path := range x.Paths {
 		if !jute.ValidPath(path) {
-			im.fail(fmt.Errorf("transaction %#x deletes %.120q, which no znode can be: import the directory of another "+
-				"server", int64(x.Zxid), path))
+			im.fail(fmt.Errorf("transaction %#x deletes %.120q, which no znode can be: import the directory of "+
+				"another server", int64(x.Zxid), path))
 			return
 		}
 		im.remove(path, x.Zxid)

@@ -33,8 +33,8 @@ func newExportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export [zoo.cfg] --to DIR",
 		Short: "Write a data directory that Apache ZooKeeper 3.9 starts from",
-		Long: `Write the state of a server that does not run as a data directory of Apache ZooKeeper 3.9: a snapshot with its
-digest, and the epochs that belong to its zxid.
+		Long: `Write the state of a server that does not run as a data directory of Apache ZooKeeper 3.9: a snapshot
+with its digest, and the epochs that belong to its zxid.
 
 A standalone ZooKeeper takes the directory as its dataDir; of an ensemble, each server takes a copy, with its myid.
 Sessions come along, but clients can only come back to those that were imported: the others have passwords that
@@ -151,15 +151,16 @@ func (s *exportSettings) open(c *conf.Config, logger *slog.Logger) (source *stor
 		return nil, nil, err
 	}
 	if installing {
-		return nil, nil, fmt.Errorf("%s was about to take over the state of another server: start zkd once, and stop it "+
-			"again", c.Storage.DataDir)
+		return nil, nil, fmt.Errorf("%s was about to take over the state of another server: start zkd once, and "+
+			"stop it again", c.Storage.DataDir)
 	}
 	source, err = storage.OpenStateSource(vfs.Default, dir.StateDir())
 	if err != nil {
 		return nil, nil, err
 	}
 	if last > source.AppliedIndex() && !s.asIs {
-		return nil, nil, errors.Join(fmt.Errorf("the server did not stop cleanly: %d entries of its log are not in the "+
+		return nil, nil, errors.Join(fmt.Errorf("the server did not stop cleanly: %d entries of its log are not "+
+			"in the "+
 			"state: start zkd once, stop it again by SIGTERM, or export the state without them by --as-is",
 			last-source.AppliedIndex()), source.Close())
 	}
@@ -184,11 +185,12 @@ func (s *exportSettings) write(source *storage.StateSource, c zkdata.Compression
 	own, err := source.OwnPasswords()
 	found := exportedJSON{
 		Snapshot: path, Zxid: hexText(int64(source.Zxid())), Epoch: int64(uint64(source.Zxid()) >> 32),
-		Znodes: source.Znodes(), Sessions: len(sessions), Digest: fmt.Sprintf("%#x", source.Digest()), Notices: []string{},
+		Znodes: source.Znodes(), Sessions: len(sessions), Digest: fmt.Sprintf("%#x", source.Digest()),
+		Notices: []string{},
 	}
 	if own > 0 {
-		found.Notices = append(found.Notices, fmt.Sprintf("%d sessions have passwords that ZooKeeper does not know: their "+
-			"clients get new sessions there", own))
+		found.Notices = append(found.Notices, fmt.Sprintf("%d sessions have passwords that ZooKeeper does not "+
+			"know: their clients get new sessions there", own))
 	}
 	return found, err
 }

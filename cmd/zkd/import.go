@@ -36,7 +36,8 @@ func newImportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import [zoo.cfg]",
 		Short: "Bring over the data of an Apache ZooKeeper server",
-		Long: `Read the data directory of an Apache ZooKeeper server (3.4 to 3.9), which must not run, into an empty zkd one.
+		Long: `Read the data directory of an Apache ZooKeeper server (3.4 to 3.9), which must not run, into an empty
+zkd one.
 
 With a zoo.cfg alone the data is read from its dataDir and dataLogDir, and zkd's is put beside it: nothing of
 ZooKeeper's is changed. With --from another directory is read. Sessions with their passwords, ephemerals, ACLs,

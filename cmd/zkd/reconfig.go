@@ -88,7 +88,8 @@ func (p *peers) mayFound(ctx context.Context) error {
 	runs, met := p.ask(ctx, importAnswerIn)
 	for _, found := range []<-chan uint64{runs, met} {
 		if len(found) > 0 {
-			return fmt.Errorf("data was imported into this server, and server %d belongs to an ensemble already, with data "+
+			return fmt.Errorf("data was imported into this server, and server %d belongs to an ensemble "+
+				"already, with data "+
 				"of its own: stop the other servers, empty their dataDir, and start them after this one", <-found)
 		}
 	}

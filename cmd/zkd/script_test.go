@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -29,7 +30,8 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			name, value, _ := strings.Cut(noAdmin, "=")
 			env.Setenv(name, value)
-			return nil
+			// What a real ZooKeeper has written, for import.
+			return os.CopyFS(filepath.Join(env.WorkDir, "zookeeper"), os.DirFS("../../storage/testdata/zookeeper/3.9"))
 		},
 		Deadline: time.Now().Add(4 * scriptDeadline),
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

@@ -66,7 +66,8 @@ func awaitVotes(t *testing.T, e *ensemble.Ensemble, leader *ensemble.Server) {
 		if err != nil {
 			return false, err.Error()
 		}
-		return field(answer, "zk_synced_non_voting_followers") == "0" && field(answer, "zk_synced_followers") == "2", answer
+		return field(answer, "zk_synced_non_voting_followers") == "0" && field(answer, "zk_synced_followers") == "2",
+			answer
 	})
 	if why != "" {
 		t.Fatal(why)

@@ -192,7 +192,8 @@ func (d *Dir) epoch(name string) (int64, error) {
 	}
 	epoch, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 	if err != nil {
-		return 0, damaged(path, 0, "restore the file, or remove it if the server stood alone", "%.64q is no epoch", text)
+		return 0, damaged(path, 0, "restore the file, or remove it if the server stood alone", "%.64q is no epoch",
+			text)
 	}
 	return epoch, nil
 }

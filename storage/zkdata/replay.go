@@ -125,7 +125,8 @@ func (r *Replay) step(t *Txn) (skip bool, err error) {
 	case t.Zxid == first, follows:
 		// ZooKeeper logs a request that it could not read under the zxid before it, too.
 	case !r.opts.AcceptGaps:
-		return false, fmt.Errorf("%w: %s at offset %d has transaction %#x behind %#x: add the logs between them to the "+
+		return false, fmt.Errorf("%w: %s at offset %d has transaction %#x behind %#x: add the logs between them "+
+			"to the "+
 			"directory, or import the directory of another server", ErrGap, r.log.name, r.log.Offset(), int64(t.Zxid),
 			int64(first))
 	default:

@@ -43,7 +43,8 @@ func sample() *tree {
 		sessions: []Session{{ID: 0x100001, TimeoutMillis: 30000}, {ID: -5, TimeoutMillis: 4000}},
 		nodes: []Node{
 			{Path: "/", Data: []byte{}, ACL: openACL, Creations: 3, Pzxid: 7},
-			{Path: "/a", Data: nil, ACL: list, Czxid: 1, Mzxid: 2, Pzxid: 3, Ctime: 4, Mtime: 5, Version: 6, Aversion: 7,
+			{Path: "/a", Data: nil, ACL: list, Czxid: 1, Mzxid: 2, Pzxid: 3, Ctime: 4, Mtime: 5, Version: 6,
+				Aversion:  7,
 				Creations: 8, Owner: 0x100001},
 			{Path: "/a/b", Data: bytes.Repeat([]byte("x"), 100_000), ACL: list, Owner: -1 << 63},
 			{Path: "/ü", Data: []byte("y"), ACL: []jute.ACL{}},
@@ -151,7 +152,8 @@ func TestSnapshotDamage(t *testing.T) {
 		for i := range whole {
 			b := bytes.Clone(whole)
 			b[i] ^= 0x41
-			if got, _, err := readAll(b); err == nil && !(c == Gzip && i < 10) { // gzip's head holds a time and the like
+			if got, _, err := readAll(b); err == nil &&
+				!(c == Gzip && i < 10) { // gzip's head holds a time and the like
 				if diff := cmp.Diff(small, got, cmp.AllowUnexported(tree{})); diff != "" {
 					t.Errorf("%q: byte %d changed, and nobody noticed\n%s", c, i, diff)
 				}

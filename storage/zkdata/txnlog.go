@@ -99,7 +99,8 @@ func (l *Log) Next() (*Txn, bool, error) {
 		return nil, false, l.stop(at, "a record has no end")
 	}
 	if got := int64(adler32.Checksum(record)); got != sum {
-		return nil, false, damaged(l.name, at, logRemedy, "a record of %d bytes has the checksum %#x, and %#x is stored",
+		return nil, false, damaged(l.name, at, logRemedy,
+			"a record of %d bytes has the checksum %#x, and %#x is stored",
 			n, got, uint64(sum))
 	}
 	if err := decodeTxn(record, &l.txn); err != nil {

@@ -89,9 +89,11 @@ func TestLogEnds(t *testing.T) {
 		{"a record without its end", log(one, noEnd), []jute.Zxid{1}, "no end", ""},
 		{"a record without its end, and another", log(one, noEnd, three), []jute.Zxid{1}, "", "a whole one at offset"},
 		{"zeros, then a record", log(one, zeros[:512], three, zeros), []jute.Zxid{1}, "", "a whole one at offset"},
-		{"zeros, then rubbish", log(one, zeros[:512], []byte("rubbish"), zeros), []jute.Zxid{1}, "zeros with something", ""},
+		{"zeros, then rubbish", log(one, zeros[:512], []byte("rubbish"), zeros), []jute.Zxid{1},
+			"zeros with something", ""},
 		{"a length of rubbish", log(one, []byte("rubbish rubbish")), []jute.Zxid{1}, "ends inside", ""},
-		{"a negative length", log(one, make([]byte, 8), []byte{0xff, 0xff, 0xff, 0xfe}), []jute.Zxid{1}, "has -2 bytes", ""},
+		{"a negative length", log(one, make([]byte, 8), []byte{0xff, 0xff, 0xff, 0xfe}), []jute.Zxid{1},
+			"has -2 bytes", ""},
 		{"no log", []byte("ZKSN and so on, and on"), nil, "", "it begins with"},
 	} {
 		got, torn, err := zxids(c.content)
@@ -184,10 +186,11 @@ func TestTxns(t *testing.T) {
 		{"error", jute.AppendInt(txnHead(9, jute.OpError), -110), func(x *Txn) {
 			x.Op, x.Code = jute.OpError, jute.NodeExists
 		}},
-		{"multi", append(jute.AppendInt(txnHead(9, jute.OpMulti), 1), part(jute.OpDelete, deleteBody)...), func(x *Txn) {
-			x.Op, x.Ops = jute.OpMulti, []Txn{head}
-			x.Ops[0].Op, x.Ops[0].Path = jute.OpDelete, "/p"
-		}},
+		{"multi", append(jute.AppendInt(txnHead(9, jute.OpMulti), 1), part(jute.OpDelete, deleteBody)...),
+			func(x *Txn) {
+				x.Op, x.Ops = jute.OpMulti, []Txn{head}
+				x.Ops[0].Op, x.Ops[0].Path = jute.OpDelete, "/p"
+			}},
 		{"multi that failed", append(jute.AppendInt(txnHead(9, jute.OpMulti), 1),
 			part(jute.OpError, jute.AppendInt(nil, -101))...), func(x *Txn) {
 			x.Op, x.Failed, x.Ops = jute.OpMulti, true, []Txn{head}
@@ -277,13 +280,16 @@ func TestReplay(t *testing.T) {
 		{"from the middle", map[string][]byte{"log.1": logOf(1, 2, 3), "log.4": logOf(4, 5)}, 2, false,
 			[]jute.Zxid{3, 4, 5}, nil, ""},
 		{"nothing behind it", map[string][]byte{"log.1": logOf(1, 2, 3)}, 3, false, nil, nil, ""},
-		{"logs that are not needed", map[string][]byte{"log.1": []byte("rubbish rubbish rubbish"), "log.4": logOf(4, 5)},
+		{"logs that are not needed", map[string][]byte{"log.1": []byte("rubbish rubbish rubbish"), "log.4": logOf(4,
+			5)},
 			4, false, []jute.Zxid{5}, nil, ""},
 		{"a new epoch", map[string][]byte{"log.1": logOf(1, 2), "log.200000001": logOf(epoch2+1, epoch2+2)}, 0, false,
 			[]jute.Zxid{1, 2, epoch2 + 1, epoch2 + 2}, nil, ""},
-		{"the same zxid twice", map[string][]byte{"log.1": logOf(1, 2, 2, 3)}, 0, false, []jute.Zxid{1, 2, 2, 3}, nil, ""},
+		{"the same zxid twice", map[string][]byte{"log.1": logOf(1, 2, 2, 3)}, 0, false, []jute.Zxid{1, 2, 2, 3}, nil,
+			""},
 		{"a gap", map[string][]byte{"log.1": logOf(1, 2, 4)}, 0, false, []jute.Zxid{1, 2}, ErrGap, ""},
-		{"a missing log", map[string][]byte{"log.1": logOf(1), "log.5": logOf(5)}, 0, false, []jute.Zxid{1}, ErrGap, ""},
+		{"a missing log", map[string][]byte{"log.1": logOf(1), "log.5": logOf(5)}, 0, false, []jute.Zxid{1}, ErrGap,
+			""},
 		{"a gap behind the snapshot", map[string][]byte{"log.9": logOf(9)}, 5, false, nil, ErrGap, ""},
 		{"a gap at the beginning of an epoch", map[string][]byte{"log.1": logOf(1, epoch2+2)}, 0, false, []jute.Zxid{1},
 			ErrGap, ""},
@@ -311,7 +317,8 @@ func TestReplay(t *testing.T) {
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s: want -, got +\n%s", c.name, diff)
 		}
-		if notices := strings.Join(r.Notices, "\n"); !strings.Contains(notices, c.notice) || c.notice == "" && notices != "" {
+		if notices := strings.Join(r.Notices, "\n"); !strings.Contains(notices, c.notice) || c.notice == "" &&
+			notices != "" {
 			t.Errorf("%s: notices %q, want %q", c.name, notices, c.notice)
 		}
 		if err := r.Close(); err != nil {
