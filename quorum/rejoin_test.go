@@ -67,8 +67,8 @@ func TestWhoHasNothingDoesNotVoteUnknown(t *testing.T) {
 	}
 }
 
-// TestFoundersWithoutDataHearOfLaterVoters: the group has grown since it was founded, and most of the founders have lost
-// their disks. One who is none of them knows that they were there.
+// TestFoundersWithoutDataHearOfLaterVoters: the group has grown since it was founded, and most of the founders have
+// lost their disks. One who is none of them knows that they were there.
 func TestFoundersWithoutDataHearOfLaterVoters(t *testing.T) {
 	l := newcomer(t, 1, false, Member{ID: 1}, Member{ID: 2}, Member{ID: 3})
 	l.greeted(5, hello{incarnation: 15, known: l.rejoin.incarnation + 1})

@@ -82,8 +82,8 @@ func (s *Server) SetState(state quorum.State) {
 	}
 }
 
-// Restoring says that a snapshot is about to replace the state: what connections have seen and watch is of the past, and
-// they would see the new state without the events that led to it. They are closed before, and nobody enters until
+// Restoring says that a snapshot is about to replace the state: what connections have seen and watch is of the past,
+// and they would see the new state without the events that led to it. They are closed before, and nobody enters until
 // Restored. It is called on the apply goroutine and does not wait.
 func (s *Server) Restoring() {
 	s.opts.Logger.Info("a snapshot replaces the state: connections are closed, for clients to come back")

@@ -45,7 +45,8 @@ type Options struct {
 	MaxUnreadBytes         int           // output that a client may leave unread before it is cut off
 	Limits                 Limits
 	Conf                   fourletter.Configuration
-	// ClientPort is where clients connect now, for conf, after a reconfig has moved it; any goroutine. nil: as Conf says.
+	// ClientPort is where clients connect now, for conf, after a reconfig has moved it; any goroutine. nil: as Conf
+	// says.
 	ClientPort              func() int
 	Environment             func() []fourletter.Setting
 	DirSizes                func() fourletter.DirSizes

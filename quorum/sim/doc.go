@@ -6,9 +6,9 @@
 // that are paused, connections that break, partitions (also in one direction), frames that are delayed, dropped,
 // repeated or overtaken, proposers whose clocks are wrong, checkpoints that are shipped and cut off, disks that are
 // lost, and members that come and go by the reconfigs of clients. What a majority has acknowledged is never taken away:
-// group.go keeps count of who can still vouch for what. drawn.go counts what was drawn. Who does what next is drawn from one generator of random
-// numbers, so that a seed that fails, fails again in the same way. In the end the faults stop, and the ensemble must
-// heal within a bound of simulated time.
+// group.go keeps count of who can still vouch for what. drawn.go counts what was drawn. Who does what next is drawn
+// from one generator of random numbers, so that a seed that fails, fails again in the same way. In the end the faults
+// stop, and the ensemble must heal within a bound of simulated time.
 //
 // The package owns the simulated world (queue of events, network, disks, members), a small stand-in for the server
 // (connections, watches, expiry), the clients, and the checks. It must never know how the ensemble reaches agreement:

@@ -52,8 +52,8 @@ type Options struct {
 	// Knows tells whether a server with that id was met as a member; any goroutine, for AskCluster of another server.
 	// nil: none was.
 	Knows func(id uint64) bool
-	// Founders returns the list of the servers that this one would found a cluster with, for Differ of the others; empty
-	// if it founds none. Any goroutine, at each handshake. nil: empty.
+	// Founders returns the list of the servers that this one would found a cluster with, for Differ of the others;
+	// empty if it founds none. Any goroutine, at each handshake. nil: empty.
 	Founders func() string
 	// Differ returns how the list of another server differs from this one's, for people; empty if it does not, or does
 	// not matter. It is asked when neither knows a cluster and both have a list; any goroutine. nil: no list differs.

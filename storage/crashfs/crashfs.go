@@ -18,8 +18,8 @@ import (
 type FS struct {
 	*vfs.MemFS
 	// OnSync, if not nil, is called before each sync of the file or directory that was opened under a name; false
-	// leaves the sync out. OnRename, if not nil, is called before each rename, with the new name. Both are called on the
-	// goroutine that does it, and are set before the file system is used.
+	// leaves the sync out. OnRename, if not nil, is called before each rename, with the new name. Both are called on
+	// the goroutine that does it, and are set before the file system is used.
 	OnSync   func(name string) bool
 	OnRename func(to string)
 
