@@ -74,7 +74,8 @@ var quorumKeys = []key{
 		doc:    "TCP keep-alive on connections between members.",
 		set:    func(c *Config, v value) { c.Ensemble.KeepAlive = v.flag }},
 	{name: "leaderServes", property: "zookeeper.leaderServes", kind: kindYesNo, def: "yes", mark: should, effect: works,
-		doc: "`no`: the leader of an ensemble serves no clients: it closes their connections, and they go to the others.",
+		doc: "`no`: the leader of an ensemble serves no clients: it closes their connections, and they go to the " +
+			"others.",
 		set: func(c *Config, v value) { c.Client.LeaderServes = v.flag }},
 	{name: "readonlymode.enabled", property: "readonlymode.enabled", kind: kindBoolean, def: "false", mark: must,
 		effect: works,

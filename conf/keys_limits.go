@@ -86,7 +86,8 @@ var limitKeys = []key{
 	{name: "connection_throttle_local_session_weight", property: "zookeeper.connection_throttle_local_session_weight",
 		kind: kindProperty, def: "1",
 		min: 1, max: maxInt, mark: should, effect: works,
-		doc: "How much a new session takes where sessions may be local (localSessionsEnabled); the other two are no less.",
+		doc: "How much a new session takes where sessions may be local (localSessionsEnabled); the other two are no " +
+			"less.",
 		set: func(c *Config, v value) { c.Limits.Connections.LocalWeight = int(v.num) }},
 	{name: "connection_throttle_renew_session_weight", property: "zookeeper.connection_throttle_renew_session_weight",
 		kind: kindProperty, def: "2",

@@ -52,8 +52,8 @@ func TestBucket(t *testing.T) {
 			FreezeTime: -ms, Weighted: true, GlobalWeight: 3, LocalWeight: 5, RenewWeight: 2}, false, []step{
 			{0, false, 5, true}, {0, true, 10, true},
 		}},
-		"new sessions are local": {SessionThrottle{Tokens: 2, FillTime: ms, FillCount: 1, FreezeTime: -ms, Weighted: true,
-			GlobalWeight: 3, LocalWeight: 1, RenewWeight: 2}, true, []step{
+		"new sessions are local": {SessionThrottle{Tokens: 2, FillTime: ms, FillCount: 1, FreezeTime: -ms,
+			Weighted: true, GlobalWeight: 3, LocalWeight: 1, RenewWeight: 2}, true, []step{
 			{0, false, 1, true}, {0, true, 3, true}, {0, false, 4, true}, {0, true, 6, true}, {0, false, 6, false},
 		}},
 		"weights that are off": {SessionThrottle{Tokens: 2, FillTime: ms, FillCount: 1, FreezeTime: -ms,

@@ -71,7 +71,7 @@ func (s *stateStore) openPebble(options *pebble.Options) (db *pebble.DB, err err
 	defer func() {
 		if cause := recover(); cause != nil {
 			if err = s.fault.Err(); err == nil {
-				panic(cause)
+				err = fmt.Errorf("pebble has given up: %v", cause)
 			}
 		}
 	}()

@@ -18,8 +18,8 @@ func TestServerLinesThatDiffer(t *testing.T) {
 	p.config.Ensemble.MyID = 1
 	for name, tc := range map[string]struct{ theirs, want string }{ // order: each for itself
 		"the same": {own, ""},
-		"other addresses": {"server.1=0.0.0.0:1:2:participant\nserver.2=[::1]:7:8:participant\nserver.3=d:1:2:observer\n",
-			""},
+		"other addresses": {"server.1=0.0.0.0:1:2:participant\nserver.2=[::1]:7:8:participant\n" +
+			"server.3=d:1:2:observer\n", ""},
 		"one more": {own + "server.4=d:1:2:participant;9\n", "server 2 has server.4=d:1:2:participant;0.0.0.0:9"},
 		"another": {"server.1=a:1:2:participant\nserver.2=b:1:2:participant\nserver.5=c:1:2:observer\n",
 			"server 1 has server.3=c:1:2:observer; server 2 has server.5=c:1:2:observer"},

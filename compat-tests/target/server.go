@@ -296,15 +296,10 @@ func ToolsOf(kind Kind) []Tool {
 	return nil
 }
 
-// FreePort returns a loopback port that was free a moment ago.
+// FreePort returns one port as FreePorts does.
 func FreePort(tb testing.TB) int {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer l.Close() //nolint:errcheck // nothing was accepted
-	return l.Addr().(*net.TCPAddr).Port
+	return FreePorts(tb, 1)[0]
 }
 
 // The ports that FreePorts chooses from: below those that the kernel gives to outgoing connections (32768 on Linux), so
@@ -315,12 +310,13 @@ const (
 	freePortsTry  = 100
 )
 
-// FreePorts returns n ports in a row of which each was free a moment ago, and which no outgoing connection gets.
+// FreePorts returns n ports in a row of which each was free a moment ago, and which neither an outgoing connection gets
+// nor, until the end of the test, another caller in any process.
 func FreePorts(tb testing.TB, n int) []int {
 	tb.Helper()
 	for range freePortsTry {
 		first := freePortsFrom + rand.IntN(freePortsTo-freePortsFrom-n) //nolint:gosec // any will do
-		if ports := freeFrom(first, n); ports != nil {
+		if ports := freeFrom(tb, first, n); ports != nil {
 			return ports
 		}
 	}
@@ -328,18 +324,35 @@ func FreePorts(tb testing.TB, n int) []int {
 	return nil
 }
 
-// freeFrom returns the n ports from first on, nil if one is taken.
-func freeFrom(first, n int) []int {
-	ports := make([]int, n)
+// freeFrom returns the n ports from first on, nil if one is taken. For those who come after, the UDP ports of the same
+// numbers, which no server uses, say that they are.
+func freeFrom(tb testing.TB, first, n int) []int {
+	ports, guards := make([]int, n), make([]net.PacketConn, 0, n)
 	for i := range ports {
 		ports[i] = first + i
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", fmt.Sprint(ports[i])))
+		address := net.JoinHostPort("127.0.0.1", fmt.Sprint(ports[i]))
+		guard, err := net.ListenPacket("udp", address)
+		if err == nil {
+			guards = append(guards, guard)
+			var l net.Listener
+			if l, err = net.Listen("tcp", address); err == nil {
+				defer l.Close() //nolint:errcheck // nothing was accepted
+			}
+		}
 		if err != nil {
+			closeAll(guards)
 			return nil
 		}
-		defer l.Close() //nolint:errcheck // nothing was accepted
 	}
+	tb.Cleanup(func() { closeAll(guards) })
 	return ports
+}
+
+// closeAll closes sockets on which nothing has come.
+func closeAll(guards []net.PacketConn) {
+	for _, g := range guards {
+		_ = g.Close()
+	}
 }
 
 // DigestOf returns what the digest scheme stores for user:password, as DigestAuthenticationProvider.generateDigest

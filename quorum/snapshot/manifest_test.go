@@ -77,7 +77,8 @@ func TestWhatCannotBeShipped(t *testing.T) {
 	for dir, want := range map[string]string{ // order: each alone
 		"nested": "a directory", "odd": `"a b"`, "none": "none",
 	} {
-		if _, err := scan(context.Background(), fs, dir, nil, atOnce); err == nil || !strings.Contains(err.Error(), want) {
+		_, err := scan(context.Background(), fs, dir, nil, atOnce)
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", dir, err)
 		}
 	}

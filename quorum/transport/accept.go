@@ -119,7 +119,8 @@ func (t *Transport) greet(raw net.Conn) (*guest, error) {
 	if err != nil {
 		return nil, cause(ctx, err)
 	}
-	a := answer{cluster: t.opts.ClusterID(), id: t.opts.ID, mark: t.mark, name: t.opts.Name, founders: t.opts.Founders()}
+	a := answer{cluster: t.opts.ClusterID(), id: t.opts.ID, mark: t.mark, name: t.opts.Name}
+	a.founders = t.opts.Founders()
 	l := &link{raw: raw, conn: conn, address: raw.RemoteAddr().String(), mark: h.mark, name: h.name, cluster: h.cluster}
 	g, refusal := t.welcome(h, l)
 	if refusal != nil {

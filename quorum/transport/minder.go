@@ -71,7 +71,8 @@ func (p *peer) compare(now int64, streams ...*stream) {
 			s.cluster = learned.cluster
 		}
 		if clustersDiffer(s.cluster, own) {
-			s.end(&RefusalError{Code: OtherCluster, Text: fmt.Sprintf("its cluster is %x by now, ours %x", s.cluster, own)})
+			s.end(&RefusalError{Code: OtherCluster,
+				Text: fmt.Sprintf("its cluster is %x by now, ours %x", s.cluster, own)})
 		}
 		ask = ask || s.cluster == [16]byte{}
 	}
