@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // options say what dist makes.
@@ -132,11 +133,7 @@ func (r *release) archive(folder string, binary []byte) ([]byte, error) {
 	}
 	slices.Sort(names)
 	var b bytes.Buffer
-	zipped, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
-	if err != nil {
-		return nil, err
-	}
-	packed := tar.NewWriter(zipped)
+	packed := tar.NewWriter(&b)
 	for _, name := range names {
 		mode := int64(0o644)
 		if name == "zkd" {
@@ -151,8 +148,10 @@ func (r *release) archive(folder string, binary []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
-	err = errors.Join(packed.Close(), zipped.Close()) // before the bytes are taken: both hold some back
-	return b.Bytes(), err
+	if err := packed.Close(); err != nil {
+		return nil, err
+	}
+	return compress(b.Bytes())
 }
 
 // writeSums makes the file that sha256sum -c reads.
@@ -175,22 +174,7 @@ const sumsFile = "SHA256SUMS"
 // makePackages makes the .deb and the .rpm of a system, in a folder that looks as the installed system will.
 func (r *release) makePackages(ctx context.Context, t target, dir, binary string) error {
 	stage := filepath.Join(dir, "stage")
-	for to, from := range map[string]string{ // any order: each file by itself
-		"usr/bin/zkd":           binary,
-		"etc/zkd/zoo.cfg":       filepath.Join(r.root, "conf", "zoo_sample.cfg"),
-		"doc/zoo_ensemble.cfg":  filepath.Join(r.root, "conf", "zoo_ensemble.cfg"),
-		"doc/CHANGELOG.md":      filepath.Join(r.root, "CHANGELOG.md"),
-		"doc/operations.md":     filepath.Join(r.root, "docs", "operations.md"),
-		"doc/configuration.md":  filepath.Join(r.root, "docs", "configuration.md"),
-		"systemd/zkd.service":   filepath.Join(r.root, "conf", "systemd", "zkd.service"),
-		"systemd/zkd.default":   filepath.Join(r.root, "conf", "systemd", "zkd.default"),
-		"systemd/sysusers.conf": filepath.Join(r.root, "conf", "systemd", "sysusers.conf"),
-		"systemd/tmpfiles.conf": filepath.Join(r.root, "conf", "systemd", "tmpfiles.conf"),
-		"scripts/postinstall":   filepath.Join(r.root, "conf", "package", "postinstall.sh"),
-		"scripts/preremove":     filepath.Join(r.root, "conf", "package", "preremove.sh"),
-		"scripts/postremove":    filepath.Join(r.root, "conf", "package", "postremove.sh"),
-		"lintian-overrides":     filepath.Join(r.root, "conf", "package", "lintian-overrides"),
-	} {
+	for to, from := range r.staged(binary) { // any order: each file by itself
 		if err := copyFile(filepath.Join(stage, filepath.FromSlash(to)), from); err != nil {
 			return err
 		}
@@ -203,10 +187,10 @@ func (r *release) makePackages(ctx context.Context, t target, dir, binary string
 	if err != nil {
 		return err
 	}
-	for name, text := range map[string]string{ // any order: each file by itself
-		"doc/copyright": copyright, "doc/changelog.gz": changelog,
+	for name, content := range map[string][]byte{ // any order: each file by itself
+		"doc/copyright": []byte(copyright), "doc/changelog.gz": changelog,
 	} {
-		if err := os.WriteFile(filepath.Join(stage, name), []byte(text), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(stage, name), content, 0o644); err != nil {
 			return err
 		}
 	}
@@ -214,6 +198,27 @@ func (r *release) makePackages(ctx context.Context, t target, dir, binary string
 		return err
 	}
 	return r.runNFPM(ctx, t, stage)
+}
+
+// staged are the files that a package has as they are: name in the stage, which nfpm.yaml uses, and where it is.
+func (r *release) staged(binary string) map[string]string {
+	from := func(name string) string { return filepath.Join(r.root, filepath.FromSlash(name)) }
+	return map[string]string{
+		"usr/bin/zkd":           binary,
+		"etc/zkd/zoo.cfg":       from("conf/zoo_sample.cfg"),
+		"doc/zoo_ensemble.cfg":  from("conf/zoo_ensemble.cfg"),
+		"doc/CHANGELOG.md":      from("CHANGELOG.md"),
+		"doc/operations.md":     from("docs/operations.md"),
+		"doc/configuration.md":  from("docs/configuration.md"),
+		"systemd/zkd.service":   from("conf/systemd/zkd.service"),
+		"systemd/zkd.default":   from("conf/systemd/zkd.default"),
+		"systemd/sysusers.conf": from("conf/systemd/sysusers.conf"),
+		"systemd/tmpfiles.conf": from("conf/systemd/tmpfiles.conf"),
+		"scripts/postinstall":   from("conf/package/postinstall.sh"),
+		"scripts/preremove":     from("conf/package/preremove.sh"),
+		"scripts/postremove":    from("conf/package/postremove.sh"),
+		"lintian-overrides":     from("conf/package/lintian-overrides"),
+	}
 }
 
 // copyright is the file that says under which licences a package is.
@@ -228,21 +233,14 @@ func (r *release) copyright() (string, error) {
 const maintainer = "The authors of zkd <zkd@localhost>"
 
 // debianChangelog is the one entry that a package made from a release needs, in Debian's form, compressed.
-func (r *release) debianChangelog() (string, error) {
-	var b bytes.Buffer
-	zipped, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
-	if err != nil {
-		return "", err
-	}
+func (r *release) debianChangelog() ([]byte, error) {
 	const form = "zkd (%s) stable; urgency=medium\n\n  * See /usr/share/doc/zkd/CHANGELOG.md\n\n -- %s  %s\n"
 	version := strings.Replace(r.stamp.version, "-", "~", 1)
-	_, err = fmt.Fprintf(zipped, form, version, maintainer, r.stamp.time.Format("Mon, 02 Jan 2006 15:04:05 -0700"))
-	err = errors.Join(err, zipped.Close())
-	return b.String(), err
+	return compress(fmt.Appendf(nil, form, version, maintainer, r.stamp.time.Format(time.RFC1123Z)))
 }
 
-// makeHelp has the program write its completions, and its manual pages. A binary of this machine does, whatever the
-// target.
+// makeHelp has the program write its completions, and its manual pages if it has the command for them. A binary of
+// this machine does, whatever the target.
 func (r *release) makeHelp(ctx context.Context, dir, stage string) error {
 	own, err := build(ctx, r.root, filepath.Join(dir, "own"), r.stamp, target{runtime.GOOS, runtime.GOARCH})
 	if err != nil {
@@ -257,7 +255,54 @@ func (r *release) makeHelp(ctx context.Context, dir, stage string) error {
 			return err
 		}
 	}
+	pages := filepath.Join(stage, "man")
+	if err := os.Mkdir(pages, 0o755); err != nil {
+		return err
+	}
+	help, err := output(ctx, "", nil, own, "help")
+	if err != nil || !strings.Contains(help, "\n  man ") {
+		return err
+	}
+	epoch := fmt.Sprintf("SOURCE_DATE_EPOCH=%d", r.stamp.time.Unix())
+	if _, err := output(ctx, "", []string{epoch}, own, "man", pages); err != nil {
+		return err
+	}
+	return compressAll(pages)
+}
+
+// compressAll compresses each file of a folder, as packages have manual pages.
+func compressAll(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		name := filepath.Join(dir, entry.Name())
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		content, err := compress(text)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(os.WriteFile(name+".gz", content, 0o644), os.Remove(name)); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// compress is gzip without a name and a time.
+func compress(text []byte) ([]byte, error) {
+	var b bytes.Buffer
+	zipped, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	_, err = zipped.Write(text)
+	err = errors.Join(err, zipped.Close()) // before the bytes are taken: it holds some back
+	return b.Bytes(), err
 }
 
 // runNFPM makes the packages of a stage.

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/viper"
+)
+
+// made are the files of a stage that are not copied.
+var made = []string{
+	"completion-bash", "completion-zsh", "completion-fish", "doc/copyright", "doc/changelog.gz", "man",
+}
+
+// packageConfig is what is looked at of nfpm.yaml.
+type packageConfig struct {
+	Contents []struct{ Src, Dst, Type string }
+	Scripts  map[string]string
+}
+
+func readPackageConfig(t *testing.T) packageConfig {
+	t.Helper()
+	v := viper.New()
+	v.SetConfigType("yaml")
+	if err := v.ReadConfig(bytes.NewReader(read(t, "conf/package/nfpm.yaml"))); err != nil {
+		t.Fatal(err)
+	}
+	var c packageConfig
+	if err := v.Unmarshal(&c); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestPackageHasWhatIsStaged(t *testing.T) {
+	c := readPackageConfig(t)
+	staged := (&release{options: options{root: testRoot}}).staged("")
+	var used []string
+	for _, content := range c.Contents {
+		if content.Src == "" {
+			continue
+		}
+		used = append(used, content.Src)
+		if from, ok := staged[content.Src]; ok && content.Dst != "/usr/bin/zkd" {
+			if _, err := os.Stat(from); err != nil {
+				t.Errorf("%s: %v", content.Dst, err)
+			}
+		} else if !ok && !slices.Contains(made, content.Src) {
+			t.Errorf("%s: nothing stages %s", content.Dst, content.Src)
+		}
+		// What the operator edits outlives an upgrade.
+		if inEtc := strings.HasPrefix(content.Dst, "/etc/"); inEtc != (content.Type == "config|noreplace") {
+			t.Errorf("%s is of type %q", content.Dst, content.Type)
+		}
+		if strings.HasPrefix(content.Dst, "/var/") {
+			t.Errorf("%s is part of the package: the removal would take it away", content.Dst)
+		}
+	}
+	for _, script := range c.Scripts { // any order: each script by itself
+		used = append(used, script)
+	}
+	for name := range staged { // any order: each file by itself
+		if !slices.Contains(used, name) {
+			t.Errorf("%s is staged, and in no package", name)
+		}
+	}
+}
+
+// TestUnitFitsPackage compares the unit with what the package installs and with the user that it makes.
+func TestUnitFitsPackage(t *testing.T) {
+	unit := string(read(t, "conf/systemd/zkd.service"))
+	for _, line := range []string{
+		"Type=notify", "User=zkd", "ExecStart=/usr/bin/zkd serve $ZKD_OPTS /etc/zkd/zoo.cfg",
+		"EnvironmentFile=-/etc/default/zkd", "StateDirectory=zkd", "RestartPreventExitStatus=2", "TimeoutStopSec=60",
+		"NoNewPrivileges=true", "ProtectSystem=strict", "CapabilityBoundingSet=", "SystemCallFilter=@system-service",
+	} {
+		if !strings.Contains(unit, "\n"+line+"\n") {
+			t.Errorf("zkd.service has no line %s", line)
+		}
+	}
+	if !strings.Contains(string(read(t, "conf/systemd/sysusers.conf")), "\nu zkd ") {
+		t.Error("sysusers.conf makes no user zkd")
+	}
+	if !strings.Contains(string(read(t, "conf/systemd/tmpfiles.conf")), "\nd /var/lib/zkd 0750 zkd zkd -\n") {
+		t.Error("tmpfiles.conf does not make the folder for the data")
+	}
+	if !strings.Contains(string(read(t, "conf/zoo_sample.cfg")), "\ndataDir=/var/lib/zkd\n") {
+		t.Error("the zoo.cfg of the package keeps its data elsewhere")
+	}
+}
+
+// TestScriptsLeaveTheData looks for what would remove the data.
+func TestScriptsLeaveTheData(t *testing.T) {
+	for _, name := range []string{"postinstall", "preremove", "postremove"} {
+		text := string(read(t, "conf/package/"+name+".sh"))
+		if !strings.HasPrefix(text, "#!/bin/sh\n") || !strings.Contains(text, "\nset -e\n") {
+			t.Errorf("%s.sh is no script of sh that stops at the first failure", name)
+		}
+		for _, word := range []string{"rm ", "userdel", "deluser"} {
+			if strings.Contains(text, word) {
+				t.Errorf("%s.sh has %q: the data and its owner stay", name, word)
+			}
+		}
+	}
+}
