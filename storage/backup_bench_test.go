@@ -17,11 +17,7 @@ const benchBackupZnodes = 100_000
 // BenchmarkBackup writes and restores backups on a real file system.
 func BenchmarkBackup(b *testing.B) {
 	dir := b.TempDir()
-	m, err := OpenMachine(MachineOptions{Dir: filepath.Join(dir, "state"), FS: vfs.Default})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer m.Close() //nolint:errcheck // nothing is lost with it
+	m := benchMachine(b, MachineOptions{})
 	fill(b, m, benchBackupZnodes, 100)
 	var backup bytes.Buffer
 	if _, err := m.Backup(context.Background(), BackupOptions{Scratch: filepath.Join(dir, "s")}, &backup); err != nil {
