@@ -166,14 +166,16 @@ func (s *stateStore) eachZnode(f func(n *znode, header []byte) error) (err error
 			if err != nil {
 				return fmt.Errorf("read state store %s: %w", s.dir, asDamage(err))
 			}
-			n.data, n.dataLoaded = value, true
-			more = data.Next()
+			n.data, n.dataLoaded = value, true // valid until data moves
 		}
 		if err := n.checkData(); err != nil {
 			return fmt.Errorf("%w %s: %w", errDamaged, s.dir, err)
 		}
 		if err := f(n, header); err != nil {
 			return err
+		}
+		if !n.inline() {
+			more = data.Next()
 		}
 	}
 	if more {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -240,22 +241,24 @@ func TestRestoreSurvivesAPowerCut(t *testing.T) {
 		_, err = RestoreBackup(context.Background(), r, RestoreOptions{Target: testDataDirOptions(fs, "data", "")})
 		return err
 	}
-	var total int
-	count := errorfs.InjectorFunc(func(errorfs.Op) error { total++; return nil })
+	var operations atomic.Int64 // Pebble works on several goroutines
+	count := errorfs.InjectorFunc(func(errorfs.Op) error { operations.Add(1); return nil })
 	if err := restore(errorfs.Wrap(vfs.NewCrashableMem(), count)); err != nil {
 		t.Fatal(err)
 	}
+	total := operations.Load()
 	whole, refused := 0, 0
-	for cut := 1; cut < total; cut += max(total/60, 1) {
+	for cut := int64(1); cut < total; cut += max(total/40, 1) {
 		mem := vfs.NewCrashableMem()
-		var after *vfs.MemFS
-		n := 0
+		var found atomic.Pointer[vfs.MemFS]
+		var n atomic.Int64
 		_ = restore(errorfs.Wrap(mem, errorfs.InjectorFunc(func(errorfs.Op) error {
-			if n++; n == cut {
-				after = mem.CrashClone(vfs.CrashCloneCfg{})
+			if n.Add(1) == cut {
+				found.Store(mem.CrashClone(vfs.CrashCloneCfg{}))
 			}
 			return nil
 		}))) // what it says does not matter: the power was cut
+		after := found.Load()
 		if after == nil {
 			continue
 		}
