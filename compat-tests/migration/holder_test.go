@@ -73,8 +73,8 @@ func TestJavaClientKeepsItsSession(t *testing.T) {
 	must(t, cmd.Wait())
 }
 
-// TestEpochs has the real server go on from an export whose zxids have no epoch, as those of a zkd that began empty: alone
-// it counts on, in an ensemble it begins the first epoch.
+// TestEpochs has the real server go on from an export whose zxids have no epoch, as those of a zkd that began empty:
+// alone it counts on, in an ensemble it begins the first epoch.
 func TestEpochs(t *testing.T) {
 	t.Parallel() // it mostly waits for servers to start
 	donor := old(t, target.ServerVersion)
