@@ -67,7 +67,8 @@ func (c *conn) connect(req *jute.ConnectRequest) error {
 		s.metrics.notServing.Add(1)
 		peer := slog.String("peer", c.remote.String())
 		if s.opts.IdleLeader && s.available.leading.Load() {
-			s.bad.Warn("turned a client away: this server leads and leaves clients to the others (leaderServes=no)", peer)
+			s.bad.Warn("turned a client away: this server leads and leaves clients to the others (leaderServes=no)",
+				peer)
 		} else {
 			s.bad.Warn("turned a client away: this server has no leader, or has not caught up with it yet", peer)
 		}

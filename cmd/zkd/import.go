@@ -223,7 +223,8 @@ type importedJSON struct {
 func printImport(out io.Writer, form string, r *storage.ImportReport, took time.Duration) error {
 	if form == outputJSON {
 		j := importedJSON{
-			Snapshot: r.Snapshot, SnapshotZxid: hexText(int64(r.SnapshotZxid)), Zxid: hexText(int64(r.Zxid)), Epoch: r.Epoch,
+			Snapshot: r.Snapshot, SnapshotZxid: hexText(int64(r.SnapshotZxid)),
+			Zxid: hexText(int64(r.Zxid)), Epoch: r.Epoch,
 			Transactions: r.Transactions, Znodes: r.Znodes, Ephemerals: r.Ephemerals, Sessions: r.Sessions,
 			Containers: r.Containers, TTLs: r.TTLs, Quotas: r.Quotas, ACLs: r.ACLs, DataBytes: r.DataBytes,
 			Digest: fmt.Sprintf("%#x", r.Digest), Verified: r.Verified, Seconds: took.Seconds(),

@@ -72,8 +72,8 @@ func newRootCommand() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(newServeCommand(), newImportCommand(), newExportCommand(), newBackupCommand(), newRestoreCommand(),
-		newCheckCommand(), newStatusCommand(), newInspectCommand(), newBenchCommand(), newVersionCommand(), newManCommand(),
-		newExitCodesTopic())
+		newCheckCommand(), newStatusCommand(), newInspectCommand(), newBenchCommand(), newVersionCommand(),
+		newManCommand(), newExitCodesTopic())
 	return root
 }
 

@@ -87,5 +87,6 @@ func progressBar(done, total int64) string {
 	}
 	done = min(done, total)
 	full := int(done * progressCells / total)
-	return fmt.Sprintf("[%s%s] %3d%% ", strings.Repeat("#", full), strings.Repeat(".", progressCells-full), done*100/total)
+	return fmt.Sprintf("[%s%s] %3d%% ", strings.Repeat("#", full), strings.Repeat(".", progressCells-full),
+		done*100/total)
 }

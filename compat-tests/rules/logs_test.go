@@ -119,7 +119,7 @@ func TestLogLinesAreDescribed(t *testing.T) {
 			}
 			warnings++
 			if rows[line] == 0 {
-				t.Errorf("%s: the operator is not told what this line means: add a row | %s | `%s` | why | what to do | "+
+				t.Errorf("%s: no operator is told what this line means: add a row | %s | `%s` | why | what to do | "+
 					"to the table under Log lines in %s", where, line.level, line.message, logTable)
 			}
 		}

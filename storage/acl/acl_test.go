@@ -158,7 +158,7 @@ func TestFix(t *testing.T) {
 			[]jute.ACL{entry(1, "digest", "u:h"), entry(1, "sasl", "bob"), entry(1, "digest", "v:h"), world}, jute.OK,
 		},
 		{"auth without provider for sasl", []jute.ACL{entry(1, "auth", "")}, ids[3:4], Digest, nil, jute.InvalidACL},
-		{"auth of any sasl user", []jute.ACL{entry(1, "auth", "")}, []jute.ID{{Scheme: "sasl-any", ID: "all"}}, SASL, nil,
+		{"auth of any user", []jute.ACL{entry(1, "auth", "")}, []jute.ID{{Scheme: "sasl-any", ID: "all"}}, SASL, nil,
 			jute.InvalidACL},
 		{"auth of nobody", []jute.ACL{world, entry(1, "auth", "")}, ids[:1], Digest, nil, jute.InvalidACL},
 	} {
