@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"crypto/sha1" //nolint:gosec // the digest scheme of ZooKeeper is SHA-1
 	"encoding/base64"
 	"fmt"
@@ -388,13 +389,13 @@ func zooCfg(s *Server, overrides map[string]string) []byte {
 
 // ZkdBinary returns ZKD_BIN, or builds cmd/zkd into the cache. Test processes of several packages share the file, so
 // the build goes to a name of its own and is renamed into place; the go tool's cache makes all but the first one
-// quick.
+// quick. Each checkout has a file of its own: a server that is started again must not become another checkout's.
 func ZkdBinary(tb testing.TB) string {
 	tb.Helper()
 	if bin := os.Getenv("ZKD_BIN"); bin != "" {
 		return bin
 	}
-	readSources(tb)
+	root := readSources(tb)
 	zkdOnce.Do(func() {
 		dir := CacheDir(tb)
 		unlock := lock(tb, filepath.Join(dir, "zkd.lock"))
@@ -407,7 +408,8 @@ func ZkdBinary(tb testing.TB) string {
 			zkdErr = fmt.Errorf("build cmd/zkd: %w\n%s", err, out)
 			return
 		}
-		zkdBin = filepath.Join(dir, "zkd")
+		checkout := sha256.Sum256([]byte(root))
+		zkdBin = filepath.Join(dir, fmt.Sprintf("zkd-%x", checkout[:8]))
 		zkdErr = os.Rename(fresh, zkdBin)
 	})
 	if zkdErr != nil {
@@ -420,14 +422,14 @@ func ZkdBinary(tb testing.TB) string {
 }
 
 // readSources looks at every folder of the module, so that go test, which knows only what a test binary imports and
-// opens, does not take the result of an earlier zkd for this one's.
-func readSources(tb testing.TB) {
+// opens, does not take the result of an earlier zkd for this one's. It returns the module's folder.
+func readSources(tb testing.TB) (root string) {
 	tb.Helper()
 	out, err := exec.CommandContext(tb.Context(), "go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
 		tb.Fatalf("find the module: %v", err)
 	}
-	root := strings.TrimSpace(string(out))
+	root = strings.TrimSpace(string(out))
 	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.IsDir() && path != root && strings.HasPrefix(entry.Name(), ".") {
 			return filepath.SkipDir
@@ -437,4 +439,5 @@ func readSources(tb testing.TB) {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	return root
 }
