@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"crypto/sha1" //nolint:gosec // the digest scheme of ZooKeeper is SHA-1
+	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 	"io"
