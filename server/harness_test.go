@@ -156,7 +156,11 @@ func (r *rig) stop() {
 	r.stopped = true
 	ctx, cancel := context.WithTimeout(context.Background(), testDeadline)
 	defer cancel()
-	err := errors.Join(r.server.Shutdown(ctx), <-r.served, r.node.Stop(ctx), r.machine.Close(), r.log.Close())
+	err := r.server.Shutdown(ctx)
+	if served := <-r.served; !errors.Is(served, net.ErrClosed) { // it may not have begun to serve
+		err = errors.Join(err, served)
+	}
+	err = errors.Join(err, r.node.Stop(ctx), r.machine.Close(), r.log.Close())
 	if err != nil && !r.broken {
 		r.t.Errorf("stop: %v", err)
 	}

@@ -150,7 +150,7 @@ func compress(w io.Writer, c Compression) (io.WriteCloser, error) {
 	case Gzip:
 		return gzip.NewWriter(w), nil
 	case Snappy:
-		_, err := w.Write(snappyHeader)
+		_, err := w.Write(bytes.Clone(snappyHeader)) // a file system may use what it is given
 		return &snappyWriter{w: w}, err
 	}
 	return nil, fmt.Errorf("snapshots are not compressed by %q: use gz, snappy or nothing", c)
