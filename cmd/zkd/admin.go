@@ -70,10 +70,14 @@ func (i *instance) mustAdmin() bool {
 // openAdmin opens the port of the admin server.
 func (i *instance) openAdmin(ctx context.Context, page http.Handler) error {
 	c := i.config
+	backups, err := i.backupHandler(i.registry)
+	if err != nil {
+		return err
+	}
 	o := admin.Options{
 		Clock: clock.Real(), Logger: i.logger, Info: i.server.Info, Words: i.words, Metrics: i.server.SetMetrics,
 		Page: page, InitialConfiguration: c.Initial, Properties: c.Properties, CommandURL: c.Admin.CommandURL,
-		IdleTimeout: c.Admin.IdleTimeout, Profiles: c.Admin.Profiles, Unified: !c.Admin.ForceHTTPS,
+		IdleTimeout: c.Admin.IdleTimeout, Profiles: c.Admin.Profiles, Unified: !c.Admin.ForceHTTPS, Backups: backups,
 		Registry: i.registry, RootACL: i.rootACL, ForwardedFor: c.Auth.UseXForwardedFor,
 		// Quirk: ZooKeeper takes the interval for microseconds where snapshots are limited.
 		SnapshotInterval: c.Admin.SnapshotInterval / 1000, RestoreInterval: c.Admin.SnapshotInterval,
@@ -81,7 +85,6 @@ func (i *instance) openAdmin(ctx context.Context, page http.Handler) error {
 	if c.Ensemble.Distributed {
 		o.Members = i.peers.described
 	}
-	var err error
 	if c.Admin.ForceHTTPS || c.Admin.PortUnification {
 		end := c.TLS.Quorum
 		if o.TLS, err = i.operatorTLS(&end, "ssl.quorum.", c.Admin.NeedClientAuth); err != nil {

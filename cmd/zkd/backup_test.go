@@ -52,12 +52,13 @@ func freePorts(t *testing.T, n int) []int {
 // startInstance starts a server in this process.
 func startInstance(t *testing.T, cfg string) *instance {
 	t.Helper()
-	config, err := conf.Load(conf.Sources{Text: []byte(cfg), ReadFile: os.ReadFile})
+	config, err := conf.Load(conf.Sources{Text: []byte(cfg), Environ: []string{noAdmin}, ReadFile: os.ReadFile})
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := &instance{config: config, logger: slog.New(slog.DiscardHandler), fatal: make(chan error, 1),
-		moves: make(chan string, 1), done: make(chan struct{})}
+	logger := slog.New(slog.DiscardHandler)
+	i := &instance{config: config, logger: logger, fatal: make(chan error, 1), moves: make(chan string, 1),
+		done: make(chan struct{}), manager: newNotifier(logger)}
 	if err := i.open(t.Context()); err != nil {
 		t.Fatal(errors.Join(err, i.close()))
 	}
@@ -315,9 +316,7 @@ func TestRestoredServerBecomesAnEnsemble(t *testing.T) {
 	}
 	for n := 2; n <= 3; n++ {
 		joined := start(n, strings.Join(lines[:n], "\n")+"\nzkd.join=true")
-		if _, err := first.IncrementalReconfig([]string{lines[n-1]}, nil, -1); err != nil {
-			t.Fatal(err)
-		}
+		addMember(t, first, lines[n-1])
 		got := connect(t, addresses[n-1])
 		if data, _, err := got.Get("/kept"); err != nil || string(data) != "value" {
 			t.Errorf("server %d has %q, %v", n, data, err)
@@ -329,6 +328,57 @@ func TestRestoredServerBecomesAnEnsemble(t *testing.T) {
 	s := mustZkd[ensembleStatus](t, "status", "--server", addresses[0])
 	if len(s.Servers) != 3 || s.Servers[2].ID != 3 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// addMember adds a server, which the others may not have heard of yet: until then they are no quorum with it.
+func addMember(t *testing.T, c *zk.Conn, line string) {
+	t.Helper()
+	const newConfigNoQuorum = "unknown error: -13" // the client has no name for it
+	deadline := time.Now().Add(scriptDeadline)
+	for {
+		_, err := c.IncrementalReconfig([]string{line}, nil, -1)
+		if err == nil {
+			return
+		}
+		if err.Error() != newConfigNoQuorum || time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestBackupOverTLS has a process make the backup on the TLS port of its admin server.
+func TestBackupOverTLS(t *testing.T) {
+	end, _, _ := pemStores(t)
+	dir := t.TempDir()
+	args := []string{"serve"}
+	for _, set := range []string{
+		"clientPort=0", "clientPortAddress=127.0.0.1", "dataDir=" + filepath.Join(dir, "data"),
+		"DigestAuthenticationProvider.superDigest=" + superDigest, "admin.enableServer=true",
+		"admin.serverAddress=127.0.0.1", "admin.serverPort=0", "admin.forceHttps=true",
+		"ssl.quorum.keyStore.location=" + end.KeyStore.Location,
+		"ssl.quorum.trustStore.location=" + end.TrustStore.Location,
+	} {
+		args = append(args, "--set", set)
+	}
+	s, err := startProcess(dir, args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.kill()
+	address := "127.0.0.1:" + operatorsLine.FindStringSubmatch(s.output())[2]
+	t.Setenv(credentialsVariable, "super:secret")
+	file := filepath.Join(dir, "backup")
+	for from, want := range map[string]string{ // any order: independent cases
+		"http://" + address: "", "https://" + address: "certificate",
+	} {
+		if _, err := zkd(t, "backup", "--from", from, file); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("from %s without its certificate: %v", from, err)
+		}
+	}
+	b := mustZkd[backupJSON](t, "backup", "--from", "https://"+address, "--ca-file", end.TrustStore.Location, file)
+	if got := mustZkd[backupJSON](t, "restore", file, "--data-dir", filepath.Join(dir, "new")); got.Zxid != b.Zxid {
+		t.Errorf("backup %+v, restored %+v", b, got)
 	}
 }
 
