@@ -11,6 +11,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"time"
 
 	"zkd/conf"
 	"zkd/conf/keystore"
@@ -84,6 +85,12 @@ func (i *instance) openAdmin(ctx context.Context, page http.Handler) error {
 	}
 	if c.Ensemble.Distributed {
 		o.Members = i.peers.described
+	}
+	if c.Admin.Snapshot {
+		o.Snapshots, err = newSnapshots(&i.config.Storage, i.machine, i.dir.StateDir()+snapshotSuffix)
+		if err != nil {
+			return err
+		}
 	}
 	if c.Admin.ForceHTTPS || c.Admin.PortUnification {
 		end := c.TLS.Quorum
@@ -177,8 +184,14 @@ func (o *operators) open(ctx context.Context, what string, p operatorPort, addr 
 	return nil
 }
 
+// operatorsTimeout is how long a stop waits for answers to operators; a guess. A backup or a snapshot that takes longer
+// is cut off, which its reader sees.
+const operatorsTimeout = 5 * time.Second
+
 // close ends the ports.
 func (o *operators) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, operatorsTimeout)
+	defer cancel()
 	var errs []error
 	for _, p := range o.ports {
 		errs = append(errs, p.Shutdown(ctx))

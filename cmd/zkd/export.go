@@ -92,7 +92,7 @@ func (s *exportSettings) run(cmd *cobra.Command, args []string) (err error) {
 		return statusError{err, exitSource}
 	}
 	defer func() { err = errors.Join(err, closeAll()) }()
-	found, err := s.write(source, zkdata.Compression(config.Storage.SnapshotCompression))
+	found, err := s.write(source, writeOptions(&config.Storage))
 	if err != nil {
 		if errors.Is(err, zkdata.ErrTarget) {
 			return statusError{err, exitTarget}
@@ -168,13 +168,11 @@ func (s *exportSettings) open(c *conf.Config, logger *slog.Logger) (source *stor
 }
 
 // write writes the directory.
-func (s *exportSettings) write(source *storage.StateSource, c zkdata.Compression) (exportedJSON, error) {
+func (s *exportSettings) write(source *storage.StateSource, o zkdata.WriteOptions) (exportedJSON, error) {
 	bar := newProgress(os.Stderr, source.Znodes())
 	defer bar.end()
-	path, err := zkdata.WriteDir(vfs.Default, s.to, source, zkdata.WriteOptions{
-		Compression: c,
-		Progress:    bar.at,
-	})
+	o.Progress = bar.at
+	path, err := zkdata.WriteDir(vfs.Default, s.to, source, o)
 	if err != nil {
 		return exportedJSON{}, err
 	}
