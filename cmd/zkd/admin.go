@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,6 +19,7 @@ import (
 	"zkd/jute"
 	"zkd/quorum/clock"
 	"zkd/server/admin"
+	"zkd/server/auth"
 )
 
 // operators is what serves operators: the admin server, and the port of the metrics.
@@ -85,6 +87,15 @@ func (i *instance) openAdmin(ctx context.Context, page http.Handler) error {
 	}
 	if c.Ensemble.Distributed {
 		o.Members = i.peers.described
+	}
+	if identity, ok := i.registry.Provider(auth.SchemeX509).(auth.Certifier); ok {
+		o.Certificate = func(cert *x509.Certificate) []jute.ID {
+			ids, err := identity.Certify(cert)
+			if err != nil { // it is nobody's
+				return nil
+			}
+			return ids
+		}
 	}
 	if c.Admin.Snapshot {
 		o.Snapshots, err = newSnapshots(&i.config.Storage, i.machine, i.dir.StateDir()+snapshotSuffix)

@@ -351,22 +351,9 @@ func addMember(t *testing.T, c *zk.Conn, line string) {
 func TestBackupOverTLS(t *testing.T) {
 	end, _, _ := pemStores(t)
 	dir := t.TempDir()
-	args := []string{"serve"}
-	for _, set := range []string{
-		"clientPort=0", "clientPortAddress=127.0.0.1", "dataDir=" + filepath.Join(dir, "data"),
-		"DigestAuthenticationProvider.superDigest=" + superDigest, "admin.enableServer=true",
-		"admin.serverAddress=127.0.0.1", "admin.serverPort=0", "admin.forceHttps=true",
-		"ssl.quorum.keyStore.location=" + end.KeyStore.Location,
-		"ssl.quorum.trustStore.location=" + end.TrustStore.Location,
-	} {
-		args = append(args, "--set", set)
-	}
-	s, err := startProcess(dir, args)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.kill()
-	address := "127.0.0.1:" + operatorsLine.FindStringSubmatch(s.output())[2]
+	_, url := startOperated(t, dir, "admin.forceHttps=true", "ssl.quorum.keyStore.location="+end.KeyStore.Location,
+		"ssl.quorum.trustStore.location="+end.TrustStore.Location)
+	address := strings.TrimPrefix(url, "http://")
 	t.Setenv(credentialsVariable, "super:secret")
 	file := filepath.Join(dir, "backup")
 	for from, want := range map[string]string{ // any order: independent cases

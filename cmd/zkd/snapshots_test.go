@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -142,5 +144,41 @@ func TestSnapshotCommandDisabled(t *testing.T) {
 	status, _, body := command(t, http.MethodGet, url+"/commands/snapshot")
 	if status != http.StatusServiceUnavailable {
 		t.Errorf("%d %s", status, body)
+	}
+}
+
+// TestSnapshotByCertificate proves to be the superuser by a certificate alone.
+func TestSnapshotByCertificate(t *testing.T) {
+	for _, tc := range []struct {
+		super string
+		want  int
+	}{{"CN=test", http.StatusOK}, {"CN=other", http.StatusForbidden}} {
+		end, own, roots := pemStores(t)
+		_, url := startOperated(t, t.TempDir(), "admin.forceHttps=true", "admin.needClientAuth=true",
+			"ssl.quorum.keyStore.location="+end.KeyStore.Location,
+			"ssl.quorum.trustStore.location="+end.TrustStore.Location,
+			"authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationProvider",
+			"ssl.keyStore.location="+end.KeyStore.Location, "ssl.trustStore.location="+end.TrustStore.Location,
+			"X509AuthenticationProvider.superUser="+tc.super)
+		client := http.Client{Timeout: scriptDeadline, Transport: &http.Transport{TLSClientConfig: &tls.Config{
+			RootCAs: roots, Certificates: []tls.Certificate{own}, MinVersion: tls.VersionTLS12,
+		}}}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+			strings.Replace(url, "http:", "https:", 1)+"/commands/snapshot", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "x509")
+		response, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		if err := errors.Join(err, response.Body.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if response.StatusCode != tc.want {
+			t.Errorf("superuser %s: %s %.200s", tc.super, response.Status, body)
+		}
 	}
 }
