@@ -331,6 +331,46 @@ func TestRestoredServerBecomesAnEnsemble(t *testing.T) {
 	}
 }
 
+// TestRestoredServerFoundsAlone starts three servers with the same server lines, one of them restored, all at once: it
+// founds the ensemble, and the others, which have no data, get its.
+func TestRestoredServerFoundsAlone(t *testing.T) {
+	old := startInstance(t, fmt.Sprintf("dataDir=%s\nclientPort=0\nclientPortAddress=127.0.0.1\n", t.TempDir()))
+	c := connect(t, old.client.Addr().String())
+	if _, err := c.Create("/kept", []byte("value"), 0, zk.WorldACL(zk.PermAll)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(credentialsVariable, "super:secret")
+	file := filepath.Join(t.TempDir(), "backup")
+	mustZkd[backupJSON](t, "backup", "--from", serveBackups(t, old), file)
+	ports := freePorts(t, 9)
+	var lines strings.Builder
+	for n := range 3 {
+		fmt.Fprintf(&lines, "server.%d=127.0.0.1:%d:%d;127.0.0.1:%d\n", n+1, ports[3*n], ports[3*n+1], ports[3*n+2])
+	}
+	var servers [3]*instance
+	for n := range servers {
+		dir := t.TempDir()
+		if n == 1 {
+			mustZkd[backupJSON](t, "restore", file, "--data-dir", dir)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "myid"), []byte(strconv.Itoa(n+1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		servers[n] = startInstance(t, fmt.Sprintf("tickTime=2000\ninitLimit=10\nsyncLimit=5\ndataDir=%s\n%s", dir,
+			lines.String()))
+	}
+	for n, s := range servers {
+		got := connect(t, fmt.Sprintf("127.0.0.1:%d", ports[3*n+2]))
+		if data, _, err := got.Get("/kept"); err != nil || string(data) != "value" {
+			t.Errorf("server %d has %q, %v", n+1, data, err)
+		}
+		id := s.machine.ClusterID()
+		if id != servers[1].machine.ClusterID() || id == old.machine.ClusterID() || id == [16]byte{} {
+			t.Errorf("server %d is of cluster %x", n+1, id)
+		}
+	}
+}
+
 // addMember adds a server, which the others may not have heard of yet: until then they are no quorum with it.
 func addMember(t *testing.T, c *zk.Conn, line string) {
 	t.Helper()
