@@ -73,8 +73,8 @@ func beginning(o *Options, applied uint64) (uint64, error) {
 	case imported && applied == storage.ImportedIndex:
 		return storage.ImportedIndex, mayFound(o)
 	case imported:
-		return 0, errors.New("data was imported or restored, and the state that it was brought into is not there: put it " +
-			"back, or empty the directory and import or restore again")
+		return 0, errors.New("data was imported or restored, and the state that it was brought into is not there: " +
+			"put it back, or empty the directory and import or restore again")
 	case applied != 0:
 		return 0, fmt.Errorf("the state has applied entry %d and the raft log is empty: "+
 			"put back the raft log, or restore a backup of both", applied)

@@ -39,9 +39,11 @@ type RestoreOptions struct {
 
 // RestoreBackup makes the data directory of a new server out of a backup, and returns what the directory then holds.
 // The state is that of the backup, but it belongs to no ensemble, as if it were imported (ImportedIndex): the first
-// start founds another one, with another cluster id, so that servers of the old one cannot mix with it. It fails with ErrBackup, or with ErrDataDir if the
-// target is not empty; then nothing is left there. After a crash the next RestoreBackup removes what is left; until
-// then OpenDataDir refuses the directory, which gets its format file last.
+// start founds another one, with another cluster id, so that servers of the old one cannot mix with it.
+//
+// It fails with ErrBackup, or with ErrDataDir if the target is not empty; then nothing is left there. After a crash the
+// next RestoreBackup removes what is left; until then OpenDataDir refuses the directory, which gets its format file
+// last.
 func RestoreBackup(ctx context.Context, b *BackupReader, o RestoreOptions) (info BackupInfo, err error) {
 	if o.Zxid != 0 && o.Zxid < b.info.Zxid {
 		return info, fmt.Errorf("the zxids cannot go on from %#x: the backup has come to %#x", o.Zxid, b.info.Zxid)

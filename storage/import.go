@@ -20,8 +20,8 @@ import (
 const (
 	ImportedIndex = 2
 	ImportedTerm  = 1
-	// ImportedKey is the name among the raft log's blobs of the note of an import or a restore: version byte 1, then the
-	// zxid.
+	// ImportedKey is the name among the raft log's blobs of the note of an import or a restore: version byte 1, then
+	// the zxid.
 	ImportedKey = "imported"
 )
 

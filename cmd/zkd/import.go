@@ -92,7 +92,9 @@ func (s *importSettings) run(ctx context.Context, out io.Writer, args []string) 
 		return importError(err)
 	}
 	took := clock.Real().Since(start)
-	return s.output.write(out, importShown(report, took), func(w io.Writer) error { return importText(w, report, took) })
+	return s.output.write(out, importShown(report, took), func(w io.Writer) error {
+		return importText(w, report, took)
+	})
 }
 
 // options returns what is to be imported where.
