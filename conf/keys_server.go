@@ -90,7 +90,7 @@ var serverKeys = []key{
 		set:    func(c *Config, v value) { c.Storage.AutocreateDataDir = v.flag }},
 	{name: "serializeLastProcessedZxid.enabled", property: "zookeeper.serializeLastProcessedZxid.enabled",
 		kind: kindBoolean, def: "true",
-		mark: should, effect: later, doc: "Exported snapshots hold the last zxid.",
+		mark: should, effect: works, doc: "Snapshots in ZooKeeper's format hold the last zxid.",
 		set: func(c *Config, v value) { c.Storage.SerializeLastProcessedZxid = v.flag }},
 	{name: "digest.enabled", property: "zookeeper.digest.enabled", kind: kindBoolean, def: "true", mark: should,
 		effect: later,

@@ -55,7 +55,8 @@ func openGroup(o *Options, applied uint64) (*logView, membership, error) {
 	return &logView{log: log, hard: hard, conf: member.conf}, member, nil
 }
 
-// Imported tells whether the data that the log belongs to was brought over from an Apache ZooKeeper server.
+// Imported tells whether the data that the log belongs to was brought over from an Apache ZooKeeper server, or restored
+// from a backup.
 func Imported(log *storage.RaftLog) bool {
 	_, ok := log.Meta(storage.ImportedKey)
 	return ok
@@ -72,8 +73,8 @@ func beginning(o *Options, applied uint64) (uint64, error) {
 	case imported && applied == storage.ImportedIndex:
 		return storage.ImportedIndex, mayFound(o)
 	case imported:
-		return 0, errors.New("data was imported, and the state that it was imported into is not there: restore " +
-			"it, or empty the directory and import again")
+		return 0, errors.New("data was imported or restored, and the state that it was brought into is not there: " +
+			"put it back, or empty the directory and import or restore again")
 	case applied != 0:
 		return 0, fmt.Errorf("the state has applied entry %d and the raft log is empty: "+
 			"put back the raft log, or restore a backup of both", applied)
@@ -84,12 +85,13 @@ func beginning(o *Options, applied uint64) (uint64, error) {
 // mayFound refuses imported data on a member that cannot found a group.
 func mayFound(o *Options) error {
 	if o.Joining {
-		return errors.New("data was imported into this server, and it is to join an ensemble, which has its own: " +
-			"remove zkd.join and stop the others, or empty the directory")
+		return errors.New("data was imported or restored into this server, and it is to join an ensemble, which has " +
+			"its own: remove zkd.join and stop the others, or empty the directory")
 	}
 	for _, m := range o.Members {
 		if m.ID == o.ID && m.Learner {
-			return errors.New("data was imported into this server, which is an observer: import into a participant")
+			return errors.New("data was imported or restored into this server, which is an observer: bring it into " +
+				"a participant")
 		}
 	}
 	return nil

@@ -416,7 +416,7 @@ func TestAnIdleLeaderServesNobody(t *testing.T) {
 	c.wantClosed()
 	g.serves(1, 3)
 	g.at(2).wantTurnedAway(t, anew())
-	if g.at(2).server.info(false).Serving {
+	if g.at(2).server.Info().Serving {
 		t.Error("a leader that serves nobody tells the four-letter words that it does")
 	}
 	again := g.at(1).reattach(t, c)

@@ -61,9 +61,20 @@ func (s *connections) count() int {
 	return len(s.live)
 }
 
-// ofPort returns the connections of the port for TLS alone, or of the other one, in no order.
-func (s *connections) ofPort(secure bool) []*conn {
-	return slices.DeleteFunc(s.all(), func(c *conn) bool { return c.port.Secure != secure })
+// whose says of which connections is spoken: those of the port for TLS alone, of the other one, or of both.
+type whose struct{ plain, secure bool }
+
+// ofPort are the connections of one port, everybody those of all.
+func ofPort(secure bool) whose { return whose{plain: !secure, secure: secure} }
+
+var everybody = whose{plain: true, secure: true}
+
+// has reports whether c is one of them.
+func (w whose) has(c *conn) bool { return c.port.Secure && w.secure || !c.port.Secure && w.plain }
+
+// of returns those connections that w has, in no order.
+func (s *connections) of(w whose) []*conn {
+	return slices.DeleteFunc(s.all(), func(c *conn) bool { return !w.has(c) })
 }
 
 // all returns the connections, in no order.

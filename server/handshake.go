@@ -224,7 +224,7 @@ func (c *conn) answerWord(w fourletter.Word) error {
 		return err
 	}
 	out := &wordWriter{to: c.out.to}
-	info := c.server.info(c.port.Secure)
+	info := c.server.info(ofPort(c.port.Secure))
 	if err := c.server.opts.Words.Answer(out, w, argument[jute.FrameHeaderBytes:], info); err != nil {
 		return err
 	}

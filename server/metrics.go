@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"zkd/quorum"
+	"zkd/server/auth"
 	"zkd/server/stats"
 	"zkd/server/stats/catalog"
 	"zkd/storage"
@@ -96,6 +97,12 @@ func (s *Server) SetMetrics(v *catalog.Values) {
 	s.setState(v)
 	s.setTraffic(v)
 	s.setLimits(v)
+	if e, ok := s.opts.Registry.Provider(auth.SchemeEnsemble).(*auth.Ensemble); ok {
+		n := e.Counts()
+		v.Set("ensemble_auth_success", n.Right)
+		v.Set("ensemble_auth_fail", n.Wrong)
+		v.Set("ensemble_auth_skip", n.Skipped)
+	}
 	s.setWatches(v)
 	s.setRole(v)
 	if s.opts.Status != nil {

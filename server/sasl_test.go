@@ -11,6 +11,7 @@ import (
 	"zkd/jute"
 	"zkd/server/auth"
 	"zkd/server/auth/sasl"
+	"zkd/server/stats/catalog"
 	"zkd/storage"
 )
 
@@ -214,4 +215,13 @@ func TestEnsembleScheme(t *testing.T) {
 	c := r.connect(t)
 	c.send(jute.OpAuth, &jute.AuthPacket{Scheme: "ensemble", Auth: []byte("three")})
 	c.wantClosed()
+	v := catalog.New()
+	r.server.SetMetrics(v)
+	for name, want := range map[string]int64{ // any order
+		"ensemble_auth_success": 2, "ensemble_auth_skip": 1, "ensemble_auth_fail": 1,
+	} {
+		if n, ok := v.Number(name); !ok || n.Whole != want {
+			t.Errorf("%s is %d, want %d", name, n.Whole, want)
+		}
+	}
 }

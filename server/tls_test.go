@@ -240,6 +240,22 @@ func TestPortUnification(t *testing.T) {
 	if got := strings.Count(ask(dialTLS(t, alone), "cons"), "sid="); got != 1 {
 		t.Errorf("cons of the TLS port shows %d sessions, want its 1", got)
 	}
+	sessions := map[bool]int{}
+	info := r.server.Info()
+	for cn := range info.Connections {
+		if cn.Session != 0 {
+			sessions[cn.Secure]++
+		}
+	}
+	if sessions[false] != 2 || sessions[true] != 1 {
+		t.Errorf("the admin commands are shown %v sessions by port, want 2 and 1", sessions)
+	}
+	info.ResetConnections()
+	for cn := range info.Connections {
+		if cn.Session != 0 && cn.Received != 0 {
+			t.Errorf("%v (secure %v) was not reset", cn.Remote, cn.Secure)
+		}
+	}
 	mntr := ask(dialTLS(t, alone), "mntr")
 	for _, line := range []string{"zk_non_mtls_local_conn_count\t2\n", "zk_outstanding_tls_handshake\t0\n"} {
 		if !strings.Contains(mntr, line) {

@@ -38,15 +38,15 @@ func (w *wordWriter) flush() error {
 	return err
 }
 
-// Info is what the admin commands show of the server, as it is now. Any goroutine may call it.
-func (s *Server) Info() *fourletter.Info { return s.info(false) }
+// Info is what the admin commands show of the server, as it is now: of both ports. Any goroutine may call it.
+func (s *Server) Info() *fourletter.Info { return s.info(everybody) }
 
 // info is what the four-letter words show of the server. One that does not serve looks at nothing: it may be because
 // the state is being replaced.
 //
-// secure says that the word came over the port for TLS alone: then the connections it shows, or resets, are those of
-// that port, else the others (ServerCnxnFactory.getConnections).
-func (s *Server) info(secure bool) *fourletter.Info {
+// w has the connections that are shown, or reset: of a word that came over the port for TLS alone those of that port,
+// else the others (ServerCnxnFactory.getConnections).
+func (s *Server) info(w whose) *fourletter.Info {
 	p := s.available.phase()
 	if p == phaseDown {
 		return &fourletter.Info{Environment: s.opts.Environment}
@@ -67,10 +67,10 @@ func (s *Server) info(secure bool) *fourletter.Info {
 		Zxid:             zxid,
 		Nodes:            int64(nodes) + 1, // Quirk: ZooKeeper's DataTree counts the root under two names
 		Conf:             s.configuration,
-		Connections:      s.connectionSeq(secure),
+		Connections:      s.connectionSeq(w),
 		Dirs:             s.opts.DirSizes,
 		Sessions:         func() []fourletter.SessionBucket { return s.sessionBuckets(s.tracker.Load()) },
-		Clients:          func() []fourletter.ConnectionBucket { return s.connectionBuckets(secure) },
+		Clients:          func() []fourletter.ConnectionBucket { return s.connectionBuckets(w) },
 		Ephemerals:       s.ephemerals(),
 		Watches:          s.watches,
 		Digests: func(yield func(jute.Zxid, uint64) bool) {
@@ -81,7 +81,7 @@ func (s *Server) info(secure bool) *fourletter.Info {
 		},
 		Environment:      s.opts.Environment,
 		Metrics:          s.SetMetrics,
-		ResetConnections: func() { s.resetConnections(secure) },
+		ResetConnections: func() { s.resetConnections(w) },
 		ResetServer:      s.metrics.reset,
 	}
 	info.Replies.Last, info.Replies.Min, info.Replies.Max = s.metrics.replies.sizes()
@@ -115,9 +115,9 @@ func (s *Server) configuration() fourletter.Configuration {
 }
 
 // connectionSeq yields what cons and stat show of each connection.
-func (s *Server) connectionSeq(secure bool) iter.Seq[fourletter.Connection] {
+func (s *Server) connectionSeq(w whose) iter.Seq[fourletter.Connection] {
 	return func(yield func(fourletter.Connection) bool) {
-		for _, c := range s.connections.ofPort(secure) {
+		for _, c := range s.connections.of(w) {
 			if !yield(c.describe()) {
 				return
 			}
@@ -132,7 +132,7 @@ func (c *conn) describe() fourletter.Connection {
 	outstanding, unread := c.out.outstanding, c.out.lenLocked() > 0
 	c.out.mu.Unlock()
 	d := fourletter.Connection{
-		Remote: c.remote, Outstanding: int64(outstanding), Writes: unread,
+		Remote: c.remote, Secure: c.port.Secure, Outstanding: int64(outstanding), Writes: unread,
 		Received: n.received.Load(), Sent: n.sent.Load(),
 	}
 	if n.bound.Load() {
@@ -172,13 +172,13 @@ func (s *Server) globalSessions() []fourletter.SessionTimeout {
 
 // connectionBuckets is what dump shows of the connections: each with the bucket of its session, which is when it is
 // cut, and last those without a session.
-func (s *Server) connectionBuckets(secure bool) []fourletter.ConnectionBucket {
+func (s *Server) connectionBuckets(w whose) []fourletter.ConnectionBucket {
 	now := s.opts.Clock.Now()
 	var buckets []fourletter.ConnectionBucket
 	for _, b := range slices.Concat(s.tracker.Load().Buckets(), s.locals.buckets()) {
 		var clients []fourletter.Client
 		for _, id := range b.Sessions {
-			if c := s.connectionOf(id); c != nil && c.port.Secure == secure {
+			if c := s.connectionOf(id); c != nil && w.has(c) {
 				clients = append(clients, fourletter.Client{Remote: c.remote, Session: id})
 			}
 		}
@@ -187,7 +187,7 @@ func (s *Server) connectionBuckets(secure bool) []fourletter.ConnectionBucket {
 		}
 	}
 	var connecting []fourletter.Client
-	for _, c := range s.connections.ofPort(secure) {
+	for _, c := range s.connections.of(w) {
 		if !c.counts.bound.Load() {
 			connecting = append(connecting, fourletter.Client{Remote: c.remote})
 		}
@@ -219,8 +219,8 @@ func (s *Server) ephemerals() iter.Seq2[jute.SessionID, []string] {
 }
 
 // resetConnections is crst.
-func (s *Server) resetConnections(secure bool) {
-	for _, c := range s.connections.ofPort(secure) {
+func (s *Server) resetConnections(w whose) {
+	for _, c := range s.connections.of(w) {
 		c.counts.received.Store(0)
 		c.counts.sent.Store(0)
 		c.counts.latency.Reset()

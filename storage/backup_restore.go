@@ -14,17 +14,6 @@ import (
 	"zkd/jute"
 )
 
-// A restored state counts as the effect of a log entry that never existed, one behind that of an empty server: so no
-// server without data can be taken for one that has it. The raft log begins behind it.
-const (
-	RestoredIndex = 2
-	RestoredTerm  = 1
-)
-
-// restoredKey is the name among the raft log's blobs of the note that the data came from elsewhere: version byte 1,
-// then the zxid. It is the note of an import, too.
-const restoredKey = "imported"
-
 // dataDirRestoreName is the mark of a restore that is under way.
 const dataDirRestoreName = "ZKD-RESTORE"
 
@@ -44,17 +33,17 @@ type RestoreOptions struct {
 	// backup's turn away from servers that have not.
 	Zxid jute.Zxid
 	// Time is the time of the closing of sessions.
-	Time jute.Millis
-	// Begin makes the raft log's beginning behind RestoredIndex and RestoredTerm.
-	Begin    func(log *RaftLog) error
+	Time     jute.Millis
 	Progress func(znodes int64) // as of BackupOptions
 }
 
 // RestoreBackup makes the data directory of a new server out of a backup, and returns what the directory then holds.
-// The state is that of the backup, but it belongs to no ensemble: the first start founds another one, with another
-// cluster id, so that servers of the old one cannot mix with it. It fails with ErrBackup, or with ErrDataDir if the
-// target is not empty; then nothing is left there. After a crash the next RestoreBackup removes what is left; until
-// then OpenDataDir refuses the directory, which gets its format file last.
+// The state is that of the backup, but it belongs to no ensemble, as if it were imported (ImportedIndex): the first
+// start founds another one, with another cluster id, so that servers of the old one cannot mix with it.
+//
+// It fails with ErrBackup, or with ErrDataDir if the target is not empty; then nothing is left there. After a crash the
+// next RestoreBackup removes what is left; until then OpenDataDir refuses the directory, which gets its format file
+// last.
 func RestoreBackup(ctx context.Context, b *BackupReader, o RestoreOptions) (info BackupInfo, err error) {
 	if o.Zxid != 0 && o.Zxid < b.info.Zxid {
 		return info, fmt.Errorf("the zxids cannot go on from %#x: the backup has come to %#x", o.Zxid, b.info.Zxid)
@@ -178,7 +167,7 @@ func (r *restore) build() error {
 	if err := r.settle(); err != nil {
 		return err
 	}
-	if err := r.beginLog(); err != nil {
+	if err := r.makeLog(); err != nil {
 		return err
 	}
 	for _, dir := range r.dirs() {
@@ -220,7 +209,7 @@ func (r *restore) fill() (err error) {
 	r.batch = r.store.db.NewBatch()
 	defer func() { err = errors.Join(err, r.batch.Close()) }()
 	r.done = r.b.info
-	r.done.ClusterID, r.done.Config, r.done.Index, r.done.Term = ClusterID{}, "", 0, RestoredTerm
+	r.done.ClusterID, r.done.Config, r.done.Index, r.done.Term = ClusterID{}, "", 0, ImportedTerm
 	if err := r.b.each(r.znode, r.session); err != nil {
 		return err
 	}
@@ -318,7 +307,7 @@ func (r *restore) dropSessions() (err error) {
 		for _, id := range some {
 			entry = AppendProposal(entry, &Proposal{Op: jute.OpCloseSession, Session: id, Time: r.o.Time})
 		}
-		if err := m.Apply(m.AppliedIndex()+1, RestoredTerm, entry, nobody{}); err != nil {
+		if err := m.Apply(m.AppliedIndex()+1, ImportedTerm, entry, nobody{}); err != nil {
 			return err
 		}
 	}
@@ -346,7 +335,7 @@ func (r *restore) settle() (err error) {
 	if err != nil {
 		return err
 	}
-	pos.index, pos.term, pos.zxid = RestoredIndex, RestoredTerm, max(pos.zxid, r.o.Zxid)
+	pos.index, pos.term, pos.zxid = ImportedIndex, ImportedTerm, max(pos.zxid, r.o.Zxid)
 	if err := r.store.db.Set(keyApplied, pos.append(nil), pebble.NoSync); err != nil {
 		return fmt.Errorf("fill state store %s: %w", r.store.dir, err)
 	}
@@ -359,16 +348,11 @@ func (r *restore) settle() (err error) {
 	return nil
 }
 
-// beginLog makes the raft log.
-func (r *restore) beginLog() (err error) {
+// makeLog makes the raft log, without a beginning, and notes in it where the state is from.
+func (r *restore) makeLog() (err error) {
 	log, err := OpenRaftLog(RaftLogOptions{Dir: r.dir.RaftLogDir(), FS: r.dir.opts.FS, Logger: r.dir.opts.Logger})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, log.Close()) }()
-	note := binary.BigEndian.AppendUint64([]byte{1}, uint64(r.done.Zxid))
-	if err := log.SetMeta(restoredKey, note); err != nil || r.o.Begin == nil {
-		return err
-	}
-	return r.o.Begin(log)
+	return errors.Join(noteImport(log, r.done.Zxid), log.Close())
 }

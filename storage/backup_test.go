@@ -100,12 +100,12 @@ func TestBackupRestoresTheSameState(t *testing.T) {
 			t.Errorf("seed %d: backed up -, restored +\n%s", seed, diff)
 		}
 		checkStore(t, m)
-		if m.ClusterID() != (ClusterID{}) || m.AppliedIndex() != RestoredIndex || m.LastZxid() != info.Zxid ||
+		if m.ClusterID() != (ClusterID{}) || m.AppliedIndex() != ImportedIndex || m.LastZxid() != info.Zxid ||
 			got.Digest != info.Digest || got.Znodes != info.Znodes {
 			t.Errorf("seed %d: cluster %x, entry %d, %+v", seed, m.ClusterID(), m.AppliedIndex(), got)
 		}
 		again := &harness{t: t, m: m}
-		if err := again.m.Apply(RestoredIndex+1, 1, entriesOf(1, []*Proposal{sessionProposal(1 << 40)})[0],
+		if err := again.m.Apply(ImportedIndex+1, 1, entriesOf(1, []*Proposal{sessionProposal(1 << 40)})[0],
 			discard{}); err != nil {
 			t.Errorf("seed %d: the restored state goes on: %v", seed, err)
 		}
@@ -130,7 +130,7 @@ func TestRestoreWithoutSessions(t *testing.T) {
 		t.Errorf("/e %t, /stays %t, %d sessions, %d ephemerals, zxid %#x", gone, stays, v.SessionCount(),
 			v.EphemeralCount(), v.Zxid())
 	}
-	if got.Sessions != 0 || got.Zxid != v.Zxid() || got.Digest != v.Digest() || m.AppliedIndex() != RestoredIndex {
+	if got.Sessions != 0 || got.Zxid != v.Zxid() || got.Digest != v.Digest() || m.AppliedIndex() != ImportedIndex {
 		t.Errorf("%+v, entry %d", got, m.AppliedIndex())
 	}
 	v.Close()

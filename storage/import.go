@@ -13,14 +13,15 @@ import (
 	"zkd/storage/zkdata"
 )
 
-// An imported state counts as the effect of a log entry that never existed, as that of an empty server does: this one,
-// one behind the other's, so that a log that begins behind one cannot be taken for one that begins behind the other.
-// The raft log is left without a beginning, but with ImportedKey: who makes the log begin makes it begin behind this
-// entry then.
+// An imported state, as one that was restored from a backup, counts as the effect of a log entry that never existed, as
+// that of an empty server does: this one, one behind the other's, so that a log that begins behind one cannot be taken
+// for one that begins behind the other. The raft log is left without a beginning, but with ImportedKey: who makes the
+// log begin makes it begin behind this entry then.
 const (
 	ImportedIndex = 2
 	ImportedTerm  = 1
-	// ImportedKey is the name among the raft log's blobs of the note of an import: version byte 1, then the zxid.
+	// ImportedKey is the name among the raft log's blobs of the note of an import or a restore: version byte 1, then
+	// the zxid.
 	ImportedKey = "imported"
 )
 
@@ -149,8 +150,12 @@ func (r *importRun) build() (err error) {
 	if err := r.fill(); err != nil {
 		return err
 	}
-	note := binary.BigEndian.AppendUint64([]byte{importedVersion}, uint64(r.report.Zxid))
-	return log.SetMeta(ImportedKey, note)
+	return noteImport(log, r.report.Zxid)
+}
+
+// noteImport notes in a new raft log that the state is from elsewhere, and its zxid.
+func noteImport(log *RaftLog, zxid jute.Zxid) error {
+	return log.SetMeta(ImportedKey, binary.BigEndian.AppendUint64([]byte{importedVersion}, uint64(zxid)))
 }
 
 // openMachine opens the machine to fill. A new store waits for its first flush for ever if the disk fails (Pebble tries

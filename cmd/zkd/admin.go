@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,12 +12,14 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"time"
 
 	"zkd/conf"
 	"zkd/conf/keystore"
 	"zkd/jute"
 	"zkd/quorum/clock"
 	"zkd/server/admin"
+	"zkd/server/auth"
 )
 
 // operators is what serves operators: the admin server, and the port of the metrics.
@@ -70,10 +73,14 @@ func (i *instance) mustAdmin() bool {
 // openAdmin opens the port of the admin server.
 func (i *instance) openAdmin(ctx context.Context, page http.Handler) error {
 	c := i.config
+	backups, err := i.backupHandler(i.registry)
+	if err != nil {
+		return err
+	}
 	o := admin.Options{
 		Clock: clock.Real(), Logger: i.logger, Info: i.server.Info, Words: i.words, Metrics: i.server.SetMetrics,
 		Page: page, InitialConfiguration: c.Initial, Properties: c.Properties, CommandURL: c.Admin.CommandURL,
-		IdleTimeout: c.Admin.IdleTimeout, Profiles: c.Admin.Profiles, Unified: !c.Admin.ForceHTTPS,
+		IdleTimeout: c.Admin.IdleTimeout, Profiles: c.Admin.Profiles, Unified: !c.Admin.ForceHTTPS, Backups: backups,
 		Registry: i.registry, RootACL: i.rootACL, ForwardedFor: c.Auth.UseXForwardedFor,
 		// Quirk: ZooKeeper takes the interval for microseconds where snapshots are limited.
 		SnapshotInterval: c.Admin.SnapshotInterval / 1000, RestoreInterval: c.Admin.SnapshotInterval,
@@ -81,7 +88,21 @@ func (i *instance) openAdmin(ctx context.Context, page http.Handler) error {
 	if c.Ensemble.Distributed {
 		o.Members = i.peers.described
 	}
-	var err error
+	if identity, ok := i.registry.Provider(auth.SchemeX509).(auth.Certifier); ok {
+		o.Certificate = func(cert *x509.Certificate) []jute.ID {
+			ids, err := identity.Certify(cert)
+			if err != nil { // it is nobody's
+				return nil
+			}
+			return ids
+		}
+	}
+	if c.Admin.Snapshot {
+		o.Snapshots, err = newSnapshots(&i.config.Storage, i.machine, i.dir.StateDir()+snapshotSuffix)
+		if err != nil {
+			return err
+		}
+	}
 	if c.Admin.ForceHTTPS || c.Admin.PortUnification {
 		end := c.TLS.Quorum
 		if o.TLS, err = i.operatorTLS(&end, "ssl.quorum.", c.Admin.NeedClientAuth); err != nil {
@@ -174,8 +195,14 @@ func (o *operators) open(ctx context.Context, what string, p operatorPort, addr 
 	return nil
 }
 
+// operatorsTimeout is how long a stop waits for answers to operators; a guess. A backup or a snapshot that takes longer
+// is cut off, which its reader sees.
+const operatorsTimeout = 5 * time.Second
+
 // close ends the ports.
 func (o *operators) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, operatorsTimeout)
+	defer cancel()
 	var errs []error
 	for _, p := range o.ports {
 		errs = append(errs, p.Shutdown(ctx))

@@ -322,7 +322,7 @@ type backupJSON struct {
 
 // backupShown is what is said of a backup.
 func backupShown(i *storage.BackupInfo, file string) *backupJSON {
-	return &backupJSON{File: file, Zxid: fmt.Sprintf("%#x", int64(i.Zxid)), Digest: fmt.Sprintf("%#x", i.Digest),
+	return &backupJSON{File: file, Zxid: hexText(i.Zxid), Digest: fmt.Sprintf("%#x", i.Digest),
 		Znodes: i.Znodes, Ephemerals: i.Ephemerals, Sessions: i.Sessions, DataBytes: i.DataBytes, Index: i.Index,
 		Term: i.Term, ClusterID: hex.EncodeToString(i.ClusterID[:]), Made: time.UnixMilli(int64(i.Made)).UTC(),
 		Writer: i.Writer}

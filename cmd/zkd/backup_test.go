@@ -52,12 +52,13 @@ func freePorts(t *testing.T, n int) []int {
 // startInstance starts a server in this process.
 func startInstance(t *testing.T, cfg string) *instance {
 	t.Helper()
-	config, err := conf.Load(conf.Sources{Text: []byte(cfg), ReadFile: os.ReadFile})
+	config, err := conf.Load(conf.Sources{Text: []byte(cfg), Environ: []string{noAdmin}, ReadFile: os.ReadFile})
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := &instance{config: config, logger: slog.New(slog.DiscardHandler), fatal: make(chan error, 1),
-		moves: make(chan string, 1), done: make(chan struct{})}
+	logger := slog.New(slog.DiscardHandler)
+	i := &instance{config: config, logger: logger, fatal: make(chan error, 1), moves: make(chan string, 1),
+		done: make(chan struct{}), manager: newNotifier(logger)}
 	if err := i.open(t.Context()); err != nil {
 		t.Fatal(errors.Join(err, i.close()))
 	}
@@ -315,9 +316,7 @@ func TestRestoredServerBecomesAnEnsemble(t *testing.T) {
 	}
 	for n := 2; n <= 3; n++ {
 		joined := start(n, strings.Join(lines[:n], "\n")+"\nzkd.join=true")
-		if _, err := first.IncrementalReconfig([]string{lines[n-1]}, nil, -1); err != nil {
-			t.Fatal(err)
-		}
+		addMember(t, first, lines[n-1])
 		got := connect(t, addresses[n-1])
 		if data, _, err := got.Get("/kept"); err != nil || string(data) != "value" {
 			t.Errorf("server %d has %q, %v", n, data, err)
@@ -329,6 +328,84 @@ func TestRestoredServerBecomesAnEnsemble(t *testing.T) {
 	s := mustZkd[ensembleStatus](t, "status", "--server", addresses[0])
 	if len(s.Servers) != 3 || s.Servers[2].ID != 3 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// TestRestoredServerFoundsAlone starts three servers with the same server lines, one of them restored, all at once: it
+// founds the ensemble, and the others, which have no data, get its.
+func TestRestoredServerFoundsAlone(t *testing.T) {
+	old := startInstance(t, fmt.Sprintf("dataDir=%s\nclientPort=0\nclientPortAddress=127.0.0.1\n", t.TempDir()))
+	c := connect(t, old.client.Addr().String())
+	if _, err := c.Create("/kept", []byte("value"), 0, zk.WorldACL(zk.PermAll)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(credentialsVariable, "super:secret")
+	file := filepath.Join(t.TempDir(), "backup")
+	mustZkd[backupJSON](t, "backup", "--from", serveBackups(t, old), file)
+	ports := freePorts(t, 9)
+	var lines strings.Builder
+	for n := range 3 {
+		fmt.Fprintf(&lines, "server.%d=127.0.0.1:%d:%d;127.0.0.1:%d\n", n+1, ports[3*n], ports[3*n+1], ports[3*n+2])
+	}
+	var servers [3]*instance
+	for n := range servers {
+		dir := t.TempDir()
+		if n == 1 {
+			mustZkd[backupJSON](t, "restore", file, "--data-dir", dir)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "myid"), []byte(strconv.Itoa(n+1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		servers[n] = startInstance(t, fmt.Sprintf("tickTime=2000\ninitLimit=10\nsyncLimit=5\ndataDir=%s\n%s", dir,
+			lines.String()))
+	}
+	for n, s := range servers {
+		got := connect(t, fmt.Sprintf("127.0.0.1:%d", ports[3*n+2]))
+		if data, _, err := got.Get("/kept"); err != nil || string(data) != "value" {
+			t.Errorf("server %d has %q, %v", n+1, data, err)
+		}
+		id := s.machine.ClusterID()
+		if id != servers[1].machine.ClusterID() || id == old.machine.ClusterID() || id == [16]byte{} {
+			t.Errorf("server %d is of cluster %x", n+1, id)
+		}
+	}
+}
+
+// addMember adds a server, which the others may not have heard of yet: until then they are no quorum with it.
+func addMember(t *testing.T, c *zk.Conn, line string) {
+	t.Helper()
+	const newConfigNoQuorum = "unknown error: -13" // the client has no name for it
+	deadline := time.Now().Add(scriptDeadline)
+	for {
+		_, err := c.IncrementalReconfig([]string{line}, nil, -1)
+		if err == nil {
+			return
+		}
+		if err.Error() != newConfigNoQuorum || time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestBackupOverTLS has a process make the backup on the TLS port of its admin server.
+func TestBackupOverTLS(t *testing.T) {
+	end, _, _ := pemStores(t)
+	dir := t.TempDir()
+	_, url := startOperated(t, dir, "admin.forceHttps=true", "ssl.quorum.keyStore.location="+end.KeyStore.Location,
+		"ssl.quorum.trustStore.location="+end.TrustStore.Location)
+	address := strings.TrimPrefix(url, "http://")
+	t.Setenv(credentialsVariable, "super:secret")
+	file := filepath.Join(dir, "backup")
+	for from, want := range map[string]string{ // any order: independent cases
+		"http://" + address: "", "https://" + address: "certificate",
+	} {
+		if _, err := zkd(t, "backup", "--from", from, file); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("from %s without its certificate: %v", from, err)
+		}
+	}
+	b := mustZkd[backupJSON](t, "backup", "--from", "https://"+address, "--ca-file", end.TrustStore.Location, file)
+	if got := mustZkd[backupJSON](t, "restore", file, "--data-dir", filepath.Join(dir, "new")); got.Zxid != b.Zxid {
+		t.Errorf("backup %+v, restored %+v", b, got)
 	}
 }
 

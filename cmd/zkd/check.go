@@ -102,12 +102,8 @@ ports or certificates; 2 the configuration is wrong, or asks for what zkd has no
 			if cmd.Flags().Changed("data-dir") {
 				flags["dataDir"] = dataDir
 			}
-			sources := conf.Sources{Environ: os.Environ(), Flags: flags, ReadFile: os.ReadFile}
-			if len(args) == 1 {
-				sources.Path = args[0]
-			}
 			r := &checkReport{Findings: []finding{}}
-			outcome := r.check(cmd.Context(), sources)
+			outcome := r.check(cmd.Context(), configSources(flags, args))
 			return errors.Join(output.write(cmd.OutOrStdout(), r, r.text), outcome)
 		},
 	}

@@ -44,8 +44,9 @@ func TestTheClientPortMovesWhenItIsFree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := &instance{config: config, logger: slog.New(slog.DiscardHandler), fatal: make(chan error, 1),
-		moves: make(chan string, 1), done: make(chan struct{})}
+	logger := slog.New(slog.DiscardHandler)
+	i := &instance{config: config, logger: logger, fatal: make(chan error, 1), moves: make(chan string, 1),
+		done: make(chan struct{}), manager: newNotifier(logger)}
 	if err := i.open(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,11 +19,12 @@ import (
 
 // exportSettings are the flags of zkd export.
 type exportSettings struct {
-	set              []string
-	dataDir, to      string
-	compression      string
-	asIs             bool
-	output, logLevel string
+	set         []string
+	dataDir, to string
+	compression string
+	asIs        bool
+	output      outputFlag
+	logLevel    string
 }
 
 // newExportCommand returns the command that writes what Apache ZooKeeper starts from.
@@ -53,7 +53,7 @@ its server did not stop cleanly, 4 the target holds data.`,
 	f.StringVar(&s.to, "to", "", "the directory to write; it must hold no data")
 	f.StringVar(&s.compression, "compress", "", "gz or snappy; default: snapshot.compression.method, or nothing")
 	f.BoolVar(&s.asIs, "as-is", false, "export the state as it is, although the log goes on behind it")
-	f.StringVar(&s.output, "output", outputText, "text or json")
+	s.output.addTo(cmd)
 	f.StringVar(&s.logLevel, "log-level", "warn", "debug, info, warn or error")
 	return cmd
 }
@@ -76,11 +76,8 @@ func (s *exportSettings) run(cmd *cobra.Command, args []string) (err error) {
 	if err != nil {
 		return usageError{err}
 	}
-	switch {
-	case s.to == "":
+	if s.to == "" {
 		return usageError{errors.New("name the directory to write: --to DIR")}
-	case s.output != outputText && s.output != outputJSON:
-		return usageError{fmt.Errorf("--output %q: want text or json", s.output)}
 	}
 	config, err := s.config(args, logger)
 	if err != nil {
@@ -92,7 +89,7 @@ func (s *exportSettings) run(cmd *cobra.Command, args []string) (err error) {
 		return statusError{err, exitSource}
 	}
 	defer func() { err = errors.Join(err, closeAll()) }()
-	found, err := s.write(source, zkdata.Compression(config.Storage.SnapshotCompression))
+	found, err := s.write(source, writeOptions(&config.Storage))
 	if err != nil {
 		if errors.Is(err, zkdata.ErrTarget) {
 			return statusError{err, exitTarget}
@@ -100,7 +97,7 @@ func (s *exportSettings) run(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	found.Seconds = clock.Real().Since(start).Seconds()
-	return printExport(cmd.OutOrStdout(), s.output, found)
+	return s.output.write(cmd.OutOrStdout(), found, func(w io.Writer) error { return exportText(w, &found) })
 }
 
 // config reads the configuration.
@@ -118,11 +115,7 @@ func (s *exportSettings) config(args []string, logger *slog.Logger) (*conf.Confi
 	if len(args) == 0 && s.dataDir == "" {
 		return nil, errors.New("name a zoo.cfg, or --data-dir")
 	}
-	sources := conf.Sources{Environ: os.Environ(), Flags: flags, ReadFile: os.ReadFile}
-	if len(args) == 1 {
-		sources.Path = args[0]
-	}
-	return loadConfig(sources, logger)
+	return loadConfig(configSources(flags, args), logger)
 }
 
 // open opens the state of a server that does not run, if all of its log is in it.
@@ -168,13 +161,11 @@ func (s *exportSettings) open(c *conf.Config, logger *slog.Logger) (source *stor
 }
 
 // write writes the directory.
-func (s *exportSettings) write(source *storage.StateSource, c zkdata.Compression) (exportedJSON, error) {
+func (s *exportSettings) write(source *storage.StateSource, o zkdata.WriteOptions) (exportedJSON, error) {
 	bar := newProgress(os.Stderr, source.Znodes())
 	defer bar.end()
-	path, err := zkdata.WriteDir(vfs.Default, s.to, source, zkdata.WriteOptions{
-		Compression: c,
-		Progress:    bar.at,
-	})
+	o.Progress = bar.at
+	path, err := zkdata.WriteDir(vfs.Default, s.to, source, o)
 	if err != nil {
 		return exportedJSON{}, err
 	}
@@ -184,7 +175,7 @@ func (s *exportSettings) write(source *storage.StateSource, c zkdata.Compression
 	}
 	own, err := source.OwnPasswords()
 	found := exportedJSON{
-		Snapshot: path, Zxid: hexText(int64(source.Zxid())), Epoch: int64(uint64(source.Zxid()) >> 32),
+		Snapshot: path, Zxid: hexText(source.Zxid()), Epoch: int64(uint64(source.Zxid()) >> 32),
 		Znodes: source.Znodes(), Sessions: len(sessions), Digest: fmt.Sprintf("%#x", source.Digest()),
 		Notices: []string{},
 	}
@@ -195,13 +186,8 @@ func (s *exportSettings) write(source *storage.StateSource, c zkdata.Compression
 	return found, err
 }
 
-// printExport prints what was written.
-func printExport(out io.Writer, form string, found exportedJSON) error {
-	if form == outputJSON {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(found)
-	}
+// exportText writes what was written for people.
+func exportText(out io.Writer, found *exportedJSON) error {
 	_, err := fmt.Fprintf(out, `exported
   snapshot      %s
   zxid          %s (epoch %d)

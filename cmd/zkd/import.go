@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -23,11 +22,12 @@ import (
 
 // importSettings are the flags of zkd import.
 type importSettings struct {
-	set              []string
-	from, fromLog    string
-	dataDir, logDir  string
-	force            bool
-	output, logLevel string
+	set             []string
+	from, fromLog   string
+	dataDir, logDir string
+	force           bool
+	output          outputFlag
+	logLevel        string
 }
 
 // newImportCommand returns the command that brings over the data of an Apache ZooKeeper server.
@@ -68,25 +68,16 @@ or not whole, 4 the target cannot be used, for example because it holds data.`,
 	f.StringVar(&s.dataDir, "data-dir", "", "where zkd's data is to live (dataDir)")
 	f.StringVar(&s.logDir, "log-dir", "", "where zkd's log is to live (dataLogDir); default: --data-dir")
 	f.BoolVar(&s.force, "force", false, "import although the digest does not fit or transactions are missing")
-	f.StringVar(&s.output, "output", outputText, "text or json")
+	s.output.addTo(cmd)
 	f.StringVar(&s.logLevel, "log-level", "warn", "debug, info, warn or error")
 	return cmd
 }
-
-// The values of --output.
-const (
-	outputText = "text"
-	outputJSON = "json"
-)
 
 // run imports and prints what was found.
 func (s *importSettings) run(ctx context.Context, out io.Writer, args []string) error {
 	logger, err := newLogger(s.logLevel, false)
 	if err != nil {
 		return usageError{err}
-	}
-	if s.output != outputText && s.output != outputJSON {
-		return usageError{fmt.Errorf("--output %q: want text or json", s.output)}
 	}
 	o, err := s.options(args, logger)
 	if err != nil {
@@ -100,7 +91,10 @@ func (s *importSettings) run(ctx context.Context, out io.Writer, args []string) 
 	if err != nil {
 		return importError(err)
 	}
-	return printImport(out, s.output, report, clock.Real().Since(start))
+	took := clock.Real().Since(start)
+	return s.output.write(out, importShown(report, took), func(w io.Writer) error {
+		return importText(w, report, took)
+	})
 }
 
 // options returns what is to be imported where.
@@ -119,10 +113,7 @@ func (s *importSettings) options(args []string, logger *slog.Logger) (o storage.
 	if len(args) == 0 && (s.from == "" || s.dataDir == "") {
 		return o, usageError{errors.New("name a zoo.cfg, or --from and --data-dir")}
 	}
-	sources := conf.Sources{Environ: os.Environ(), Flags: flags, ReadFile: os.ReadFile}
-	if len(args) == 1 {
-		sources.Path = args[0]
-	}
+	sources := configSources(flags, args)
 	config, err := loadConfig(sources, logger)
 	if err != nil {
 		return o, usageError{err}
@@ -190,12 +181,9 @@ func importOnStart(ctx context.Context, c *conf.Config, logger *slog.Logger) err
 		logger.Warn("import", slog.String("notice", notice))
 	}
 	logger.Info("imported", slog.Int64("znodes", report.Znodes), slog.Int("sessions", report.Sessions),
-		slog.String("zxid", hexText(int64(report.Zxid))), slog.Bool("verified", report.Verified))
+		slog.String("zxid", hexText(report.Zxid)), slog.Bool("verified", report.Verified))
 	return nil
 }
-
-// hexText writes a zxid as ZooKeeper does.
-func hexText(n int64) string { return fmt.Sprintf("%#x", uint64(n)) }
 
 // importedJSON is what --output json prints; docs/migration.md lists the fields.
 type importedJSON struct {
@@ -219,27 +207,26 @@ type importedJSON struct {
 	Notices      []string `json:"notices"`
 }
 
-// printImport prints what an import has found.
-func printImport(out io.Writer, form string, r *storage.ImportReport, took time.Duration) error {
-	if form == outputJSON {
-		j := importedJSON{
-			Snapshot: r.Snapshot, SnapshotZxid: hexText(int64(r.SnapshotZxid)),
-			Zxid: hexText(int64(r.Zxid)), Epoch: r.Epoch,
-			Transactions: r.Transactions, Znodes: r.Znodes, Ephemerals: r.Ephemerals, Sessions: r.Sessions,
-			Containers: r.Containers, TTLs: r.TTLs, Quotas: r.Quotas, ACLs: r.ACLs, DataBytes: r.DataBytes,
-			Digest: fmt.Sprintf("%#x", r.Digest), Verified: r.Verified, Seconds: took.Seconds(),
-			Notices: append([]string{}, r.Notices...),
-		}
-		if r.Verified {
-			j.VerifiedZxid = hexText(int64(r.VerifiedZxid))
-		}
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(j)
+// importShown is what an import has found.
+func importShown(r *storage.ImportReport, took time.Duration) *importedJSON {
+	j := &importedJSON{
+		Snapshot: r.Snapshot, SnapshotZxid: hexText(r.SnapshotZxid), Zxid: hexText(r.Zxid), Epoch: r.Epoch,
+		Transactions: r.Transactions, Znodes: r.Znodes, Ephemerals: r.Ephemerals, Sessions: r.Sessions,
+		Containers: r.Containers, TTLs: r.TTLs, Quotas: r.Quotas, ACLs: r.ACLs, DataBytes: r.DataBytes,
+		Digest: fmt.Sprintf("%#x", r.Digest), Verified: r.Verified, Seconds: took.Seconds(),
+		Notices: append([]string{}, r.Notices...),
 	}
+	if r.Verified {
+		j.VerifiedZxid = hexText(r.VerifiedZxid)
+	}
+	return j
+}
+
+// importText writes it for people.
+func importText(out io.Writer, r *storage.ImportReport, took time.Duration) error {
 	verified := "not verified"
 	if r.Verified {
-		verified = "verified at zxid " + hexText(int64(r.VerifiedZxid))
+		verified = "verified at zxid " + hexText(r.VerifiedZxid)
 	}
 	snapshot := "none"
 	if r.Snapshot != "" {

@@ -50,7 +50,7 @@ func (f *inspectFlags) addTo(cmd *cobra.Command) {
 func (f *inspectFlags) open(dir string) (*storage.Inspection, error) {
 	logDir := f.dataLogDir
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
-		c, err := conf.Load(conf.Sources{Path: dir, Environ: os.Environ(), ReadFile: os.ReadFile})
+		c, err := conf.Load(configSources(nil, []string{dir}))
 		if err != nil {
 			return nil, usageError{err}
 		}
@@ -153,7 +153,7 @@ func summarize(i *storage.Inspection) (*summaryJSON, error) {
 		return nil, err
 	}
 	info := state.Info()
-	s.Applied, s.Zxid, s.Digest = info.Index, fmt.Sprintf("%#x", int64(info.Zxid)), fmt.Sprintf("%#x", info.Digest)
+	s.Applied, s.Zxid, s.Digest = info.Index, hexText(info.Zxid), fmt.Sprintf("%#x", info.Digest)
 	s.Znodes, s.Ephemerals, s.Sessions, s.DataBytes = info.Znodes, info.Ephemerals, info.Sessions, info.DataBytes
 	s.ClusterID, s.Config = hex.EncodeToString(info.ClusterID[:]), info.Config
 	return s, state.Close()
@@ -233,7 +233,7 @@ func writeSizes(w io.Writer, sizes []storage.SubtreeSize, output *outputFlag) er
 	for i := range sizes {
 		s := &sizes[i]
 		shown = append(shown, subtreeJSON{s.Path, s.Znodes, s.Ephemerals, s.Containers, s.Timed, s.PathBytes,
-			s.DataBytes, s.LargestData, s.LargestPath, fmt.Sprintf("%#x", int64(s.NewestZxid))})
+			s.DataBytes, s.LargestData, s.LargestPath, hexText(s.NewestZxid)})
 	}
 	return output.write(w, shown, func(w io.Writer) error {
 		var t strings.Builder
@@ -269,7 +269,7 @@ func newInspectSessionsCommand() *cobra.Command {
 			sessions := []sessionJSON{}
 			err := f.withState(args[0], func(s *storage.StateInspection) error {
 				return s.Sessions(func(session storage.SessionInfo, ephemerals []string) {
-					sessions = append(sessions, sessionJSON{fmt.Sprintf("%#x", uint64(session.ID)),
+					sessions = append(sessions, sessionJSON{hexText(session.ID),
 						session.TimeoutMillis, session.Owner, append([]string{}, ephemerals...)})
 				})
 			})

@@ -122,7 +122,7 @@ func readEntry(e *storage.LogEntry) (entryJSON, error) {
 	}
 	var p storage.Proposal
 	for reader.Next(&p) {
-		one := proposalJSON{Op: opName(p.Op), Session: fmt.Sprintf("%#x", uint64(p.Session)), Xid: int32(p.Xid),
+		one := proposalJSON{Op: opName(p.Op), Session: hexText(p.Session), Xid: int32(p.Xid),
 			Time: time.UnixMilli(int64(p.Time)).UTC(), Bytes: len(p.Body), Operations: []operationJSON{}}
 		for _, id := range p.Identities {
 			user, _, _ := strings.Cut(id.ID, ":")

@@ -69,7 +69,7 @@ func serve(ctx context.Context, config *conf.Config, logger *slog.Logger) error 
 		go tuneCollector(tuning, clock.Real())
 		go i.reloader().run(tuning)
 		logger.Info("serving", slog.String("client", i.client.address()), slog.String("secure", i.secure.address()),
-			slog.String("data", config.Storage.DataDir), slog.String("zxid", fmt.Sprintf("%#x", i.machine.LastZxid())))
+			slog.String("data", config.Storage.DataDir), slog.String("zxid", hexText(i.machine.LastZxid())))
 		i.manager.tell(notifyReady)
 		err = i.run(ctx)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os/signal"
 	"syscall"
@@ -29,6 +30,9 @@ func writeTable(w io.Writer, lines string) error {
 	}
 	return t.Flush()
 }
+
+// hexText writes a zxid or the id of a session as ZooKeeper does: 0x and hexadecimal digits.
+func hexText[T ~int64](n T) string { return fmt.Sprintf("%#x", uint64(n)) }
 
 // outputFlag is the value of --output.
 type outputFlag struct{ json bool }

@@ -6,15 +6,12 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strconv"
-	"strings"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/spf13/cobra"
 
 	"zkd/jute"
-	"zkd/quorum"
 	"zkd/quorum/clock"
 	"zkd/storage"
 )
@@ -22,7 +19,6 @@ import (
 // restoreFlags are what zkd restore is told.
 type restoreFlags struct {
 	dataDir, dataLogDir string
-	id                  uint64
 	sessions, zxid      string
 	check               bool
 	output              outputFlag
@@ -39,8 +35,8 @@ input. All of the backup is verified, and the directory must be empty, but for m
 left in it.
 
 The server is a new one: it belongs to no ensemble, and the ensemble that it founds has another cluster id than the
-one that was backed up, so that servers of the two cannot mix. To get an ensemble, restore into one server, start it,
-and let the others, with empty directories, join it (docs/operations.md).
+one that was backed up, so that servers of the two cannot mix. To get an ensemble, restore into one of its servers and
+start that one first; the others, with empty directories, get the data from it (docs/operations.md).
 
 The sessions of the clients are kept, each gets its full timeout when the server starts; --sessions drop ends them,
 and their ephemeral znodes go. Clients that have seen later zxids than the backup's turn away from the new server
@@ -53,7 +49,6 @@ until it has come that far: --zxid lets it go on from there.`,
 	}
 	cmd.Flags().StringVar(&f.dataDir, "data-dir", "", "the `directory` to make, dataDir of the new server")
 	cmd.Flags().StringVar(&f.dataLogDir, "data-log-dir", "", "its dataLogDir, if it is to have one")
-	cmd.Flags().Uint64Var(&f.id, "id", 0, "the `number` of the new server (default: what the file myid says, else 1)")
 	cmd.Flags().StringVar(&f.sessions, "sessions", "keep", "`keep` the sessions, or drop them")
 	cmd.Flags().StringVar(&f.zxid, "zxid", "", "the `zxid` to go on from, not below the backup's, as 0x… or decimal")
 	cmd.Flags().BoolVar(&f.check, "check", false, "only verify the backup and say what is in it")
@@ -130,32 +125,5 @@ func (f *restoreFlags) options() (*storage.RestoreOptions, error) {
 		}
 		o.Zxid = jute.Zxid(zxid)
 	}
-	id, err := f.serverID()
-	if err != nil {
-		return nil, err
-	}
-	o.Begin = func(log *storage.RaftLog) error {
-		return quorum.BeginRestored(log, id, storage.RestoredIndex, storage.RestoredTerm)
-	}
 	return o, nil
-}
-
-// serverID is the number of the new server.
-func (f *restoreFlags) serverID() (uint64, error) {
-	if f.id != 0 {
-		return f.id, nil
-	}
-	path := filepath.Join(f.dataDir, "myid")
-	text, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return 1, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	id, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 63)
-	if err != nil || id == 0 {
-		return 0, fmt.Errorf("%s holds %q: want the number of this server", path, strings.TrimSpace(string(text)))
-	}
-	return id, nil
 }

@@ -49,12 +49,7 @@ key=value, by the environment (ZKD_CLIENT_PORT for clientPort), or as -Dname=val
 			if err != nil {
 				return usageError{err}
 			}
-			sources := conf.Sources{Environ: os.Environ(), Flags: flags, ReadFile: os.ReadFile}
-			sources.Hostname, _ = os.Hostname() // only zkd.myidFromHostname needs it, and says that it has none
-			if len(args) == 1 {
-				sources.Path = args[0]
-			}
-			config, err := loadConfig(sources, logger)
+			config, err := loadConfig(configSources(flags, args), logger)
 			if err != nil {
 				return usageError{err}
 			}
@@ -69,6 +64,17 @@ key=value, by the environment (ZKD_CLIENT_PORT for clientPort), or as -Dname=val
 	cmd.Flags().StringVar(&logLevel, "log-level", "info", "debug, info, warn or error")
 	cmd.Flags().BoolVar(&logJSON, "log-json", false, "write the log as JSON")
 	return cmd
+}
+
+// configSources says where the configuration of a command is read from: flags have values of keys, args a zoo.cfg or
+// nothing.
+func configSources(flags map[string]string, args []string) conf.Sources {
+	s := conf.Sources{Environ: os.Environ(), Flags: flags, ReadFile: os.ReadFile}
+	s.Hostname, _ = os.Hostname() // only zkd.myidFromHostname needs it, and says that it has none
+	if len(args) == 1 {
+		s.Path = args[0]
+	}
+	return s
 }
 
 // keyValues splits the values of --set.

@@ -170,14 +170,20 @@ func back(t *testing.T, server *target.Server, want []string) {
 	if out, err := run(t, "export", server.ConfigPath(), "--to", to); err != nil {
 		t.Fatalf("zkd export: %v\n%s", err, out)
 	}
-	config, err := os.ReadFile(server.ConfigPath())
-	must(t, err)
-	text := strings.Replace(string(config), "dataDir="+filepath.Join(server.Dir, "data"), "dataDir="+to, 1)
-	must(t, os.WriteFile(server.ConfigPath(), []byte(text), 0o600))
-	server.Kind, server.Version = target.Zookeeper, target.ServerVersion
-	server.Restart()
+	startOn(t, server, to)
 	sameWalk(t, "export", want, walk(t, server.Addr))
 	if n := digestMismatches(t, server); n != "0" {
 		t.Errorf("ZooKeeper has found %q digests that do not fit", n)
 	}
+}
+
+// startOn starts the real server, with the zoo.cfg of one that was stopped, on another directory.
+func startOn(t *testing.T, server *target.Server, dir string) {
+	t.Helper()
+	config, err := os.ReadFile(server.ConfigPath())
+	must(t, err)
+	text := strings.Replace(string(config), "dataDir="+filepath.Join(server.Dir, "data"), "dataDir="+dir, 1)
+	must(t, os.WriteFile(server.ConfigPath(), []byte(text), 0o600))
+	server.Kind, server.Version = target.Zookeeper, target.ServerVersion
+	server.Restart()
 }

@@ -36,6 +36,8 @@ type Options struct {
 	CommandURL  string        // admin.commandURL; "" is /commands
 	IdleTimeout time.Duration // admin.idleTimeout: of a connection, and of a client that does not read
 	Profiles    bool          // zkd.admin.pprof: serve /debug/pprof/
+	// Backups serves backups at backup.Path; nil for no such path. It decides itself who may have one.
+	Backups http.Handler
 
 	// TLS is how the port speaks TLS, nil for not at all; with Unified it takes plain HTTP besides.
 	TLS     *tls.Config

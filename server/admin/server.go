@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 
 	"zkd/jute"
+	"zkd/server/backup"
 	"zkd/server/stats"
 	"zkd/server/stats/catalog"
 )
@@ -69,6 +70,9 @@ func New(o Options) *Server {
 	s.mux.HandleFunc("GET /health/ready", s.ready)
 	if o.Page != nil {
 		s.mux.Handle("GET /metrics", o.Page)
+	}
+	if o.Backups != nil {
+		s.mux.Handle(backup.Path, o.Backups)
 	}
 	if o.Profiles {
 		s.mux.HandleFunc("GET /debug/pprof/", pprof.Index)

@@ -27,6 +27,8 @@ type Source interface {
 // WriteOptions says how a snapshot is written.
 type WriteOptions struct {
 	Compression Compression
+	// OmitLastZxid leaves out the last zxid at the end, as servers before 3.9 do (serializeLastProcessedZxid.enabled).
+	OmitLastZxid bool
 	// Progress is told, now and then, how many znodes have been written. It may be nil.
 	Progress func(nodes int64)
 }
@@ -95,6 +97,9 @@ func (o *output) snapshot(src Source, opts *WriteOptions) error {
 	o.b = jute.AppendLong(o.b, int64(src.Digest()))
 	if err := o.seal(); err != nil {
 		return err
+	}
+	if opts.OmitLastZxid {
+		return nil
 	}
 	o.b = jute.AppendLong(o.b, int64(src.Zxid()))
 	return o.seal()
