@@ -212,15 +212,24 @@ func (c *crashes) removeLocked(left *vfs.MemFS, percent int, dir string) {
 			}
 			continue
 		}
-		if to, ok := c.renamed[path]; ok {
-			if _, err := left.Stat(to); err != nil {
-				continue
-			}
+		if to, ok := c.renamed[path]; ok && !c.cameLocked(left, to) {
+			continue
 		}
 		if c.random.IntN(100) < percent {
 			_ = left.RemoveAll(path) // in memory
 		}
 	}
+}
+
+// cameLocked tells whether a directory that was renamed to a name is what left has under it: there may be an empty one
+// from before, whose removal was not synced.
+func (c *crashes) cameLocked(left *vfs.MemFS, to string) bool {
+	names, err := left.List(to)
+	if err != nil {
+		return false
+	}
+	present, err := c.disk.List(to)
+	return len(names) > 0 || err == nil && len(present) == 0
 }
 
 // tearLocked takes a point where sectors of the last write to path, of some bytes at an offset, are still zeros, and

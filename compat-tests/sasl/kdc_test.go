@@ -54,7 +54,7 @@ func startKDC(t *testing.T) *kdc {
  }
 `)
 	k.write(t, "kdc.conf", `[kdcdefaults]
- kdc_listen = `+addr+`
+ kdc_listen = ""
  kdc_tcp_listen = `+addr+`
 [realms]
  `+kdcRealm+` = {
