@@ -148,7 +148,7 @@ func TestWithoutALeaderConnectionsEnd(t *testing.T) {
 	})
 	idle.wantSilence()
 	eventually(t, "the grace ends", func() bool {
-		now.Advance(50 * time.Millisecond)
+		now.Step(50 * time.Millisecond)
 		g.lose() // another election that nobody wins gives no new grace
 		return g.at(2).server.available.phase() == phaseDown
 	})
@@ -233,12 +233,12 @@ func TestTheLeaderExpiresWhomNobodyHears(t *testing.T) {
 	g.caughtUp(2)
 	eventually(t, "the silent one expires", func() bool {
 		alive.wantSilence()
-		now.Advance(50 * time.Millisecond)
+		now.Step(50 * time.Millisecond)
 		return !g.at(2).exists("/e")
 	})
 	silent.wantClosed()
 	for range 400 {
-		now.Advance(50 * time.Millisecond)
+		now.Step(50 * time.Millisecond)
 		alive.wantSilence()
 	}
 	if a, b := g.at(1).server.metrics.expired.Load(), g.at(3).server.metrics.expired.Load(); a != 1 || b != 0 {
@@ -246,7 +246,7 @@ func TestTheLeaderExpiresWhomNobodyHears(t *testing.T) {
 	}
 	g.change(2, func(m *member) { m.lost = true })
 	eventually(t, "without reports the other expires, too", func() bool {
-		now.Advance(50 * time.Millisecond)
+		now.Step(50 * time.Millisecond)
 		return g.at(1).server.metrics.expired.Load() == 2
 	})
 }
@@ -265,7 +265,7 @@ func TestTheLeaderCleansUp(t *testing.T) {
 	g.caughtUp(3)
 	eventually(t, "the container is cleaned up", func() bool {
 		c.wantSilence()
-		now.Advance(time.Second)
+		now.Advance(time.Second) // no Step: the clean-up waits within its tick
 		return !g.at(2).exists("/c") && !g.at(3).exists("/c")
 	})
 	for _, id := range []uint64{2, 3} {
@@ -285,8 +285,9 @@ func TestAnOldLeaderReports(t *testing.T) {
 	g.serves(1)
 	c := g.at(1).connectTimeout(t, 4*time.Second)
 	g.elect(3)
+	g.expires(3)
 	for range 400 {
-		now.Advance(50 * time.Millisecond)
+		now.Step(50 * time.Millisecond)
 		c.wantSilence()
 	}
 	for id := uint64(1); id <= 3; id++ {
@@ -309,13 +310,14 @@ func TestAnExpiryOfAnEarlierTermCountsNoMore(t *testing.T) {
 	g.change(1, func(m *member) { m.cut = true }) // and does not know it yet
 	g.change(2, func(m *member) { m.lost = true })
 	eventually(t, "the old leader expires the session", func() bool {
-		now.Advance(50 * time.Millisecond)
+		now.Step(50 * time.Millisecond)
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		return len(g.at(1).held) == 1
 	})
 	g.change(2, func(m *member) { m.lost = false })
 	g.elect(3)
+	g.expires(3)
 	g.change(1, func(m *member) { m.cut = false })
 	g.elect(3) // the old leader forwards what it has gathered
 	g.caughtUp(1)
@@ -328,7 +330,7 @@ func TestAnExpiryOfAnEarlierTermCountsNoMore(t *testing.T) {
 		t.Errorf("the old leader has expired %d sessions, want 1: else nothing was proved", got)
 	}
 	eventually(t, "the present leader expires it", func() bool {
-		now.Advance(50 * time.Millisecond)
+		now.Step(50 * time.Millisecond)
 		return !g.at(2).exists("/e")
 	})
 	c.wantClosed()

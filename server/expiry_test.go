@@ -29,7 +29,7 @@ func startManual(t *testing.T, set func(*Options)) (*rig, *clock.Manual) {
 // pass lets time pass in small steps, and after each whatever is due happen.
 func pass(m *clock.Manual, d, step time.Duration) {
 	for ; d > 0; d -= step {
-		m.Advance(min(d, step))
+		m.Step(min(d, step))
 	}
 }
 
@@ -51,12 +51,12 @@ func TestAnIdleSessionExpiresNeverEarly(t *testing.T) {
 	go func() {
 		defer close(expired)
 		for i := 0; i < 2100/50; i++ {
-			now.Advance(50 * time.Millisecond)
+			now.Step(50 * time.Millisecond)
 		}
 	}()
 	<-expired
 	eventually(t, "the ephemeral goes", func() bool {
-		now.Advance(50 * time.Millisecond)
+		now.Step(50 * time.Millisecond)
 		return !r.exists("/e")
 	})
 	idle.wantClosed()
@@ -110,7 +110,7 @@ func TestASessionOutlivesItsConnection(t *testing.T) {
 		t.Fatal("reattaching did not renew the session")
 	}
 	eventually(t, "the session expires", func() bool {
-		now.Advance(100 * time.Millisecond)
+		now.Step(100 * time.Millisecond)
 		return !r.exists("/e")
 	})
 }
@@ -142,7 +142,7 @@ func TestSessionsSurviveACrashUntilTheirTimeout(t *testing.T) {
 		t.Error("a session id is given twice")
 	}
 	eventually(t, "the session expires", func() bool {
-		manual.Advance(100 * time.Millisecond)
+		manual.Step(100 * time.Millisecond)
 		return !r.exists("/e")
 	})
 	again.wantClosed()
@@ -189,7 +189,7 @@ func TestContainersAndTTLNodesAreCleanedUp(t *testing.T) {
 	}
 	eventually(t, "both are cleaned up", func() bool {
 		c.wantSilence()
-		now.Advance(time.Second)
+		now.Advance(time.Second) // no Step: the clean-up waits within its tick
 		return !r.exists("/container") && !r.exists("/ttl")
 	})
 }

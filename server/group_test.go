@@ -232,6 +232,19 @@ func (g *group) serves(ids ...uint64) {
 	}
 }
 
+// expires waits until the sessions' time is kept by the leader alone.
+func (g *group) expires(leader uint64) {
+	g.t.Helper()
+	for _, m := range g.members {
+		eventually(g.t, "the tracker knows its part", func() bool {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			tracker := m.server.tracker.Load()
+			return m.cut || tracker != nil && tracker.Expiring() == (m.id == leader)
+		})
+	}
+}
+
 // releaseLocked lets go what a member holds, if it has a leader.
 func (g *group) releaseLocked(m *member) {
 	if m.cut || g.leader == 0 {

@@ -119,16 +119,16 @@ func TestReadOnlySessionsExpire(t *testing.T) {
 	now := clock.NewManual(time.Unix(1_000_000_000, 0))
 	g := startGroup(t, groupOptions{clock: now, members: 1, set: noLeader(true)})
 	eventually(t, "read-only mode", func() bool {
-		now.Advance(50 * time.Millisecond)
+		now.Step(50 * time.Millisecond)
 		return g.at(1).server.available.phase() == phaseReadOnly
 	})
 	c := g.at(1).connectReadOnly(t)
 	for range 400 {
-		now.Advance(50 * time.Millisecond)
+		now.Step(50 * time.Millisecond)
 		c.wantSilence()
 	}
 	eventually(t, "the session expires", func() bool {
-		now.Advance(50 * time.Millisecond)
+		now.Step(50 * time.Millisecond)
 		return g.at(1).server.locals.count() == 0
 	})
 	c.wantClosed()

@@ -53,6 +53,34 @@ func TestManualTickerKeepsItsGridAndDropsWhatIsNotTaken(t *testing.T) {
 	wantNone(t, ticker.C())
 }
 
+// TestManualStepWaitsForTheTick: what an owner does at a tick is done when Step returns.
+func TestManualStepWaitsForTheTick(t *testing.T) {
+	c := clock.NewManual(start)
+	ticker, stop, stopped := c.NewTicker(time.Second), make(chan struct{}), make(chan struct{})
+	done := 0 // without a lock: Step is what orders it
+	go func() {
+		defer close(stopped)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C():
+				done++
+			case <-stop:
+				return
+			}
+		}
+	}()
+	for i := range 1000 {
+		c.Step(500 * time.Millisecond)
+		if want := (i + 1) / 2; done != want {
+			t.Fatalf("%d ticks are done with after %d half seconds, want %d", done, i+1, want)
+		}
+	}
+	close(stop)
+	<-stopped
+	c.Step(time.Hour) // nobody is waited for
+}
+
 func TestManualAwaitEvents(t *testing.T) {
 	c := clock.NewManual(start)
 	done := make(chan struct{})

@@ -9,7 +9,7 @@ import (
 // Manual is a clock that stands still until it is told to move. Its methods may be called by any goroutine.
 type Manual struct {
 	mu      sync.Mutex
-	changed *sync.Cond // signalled when the set of planned events changes
+	changed *sync.Cond // signalled when the set of planned events changes, and when a tick is done with
 
 	now    time.Time      // guarded by mu
 	events []*manualEvent // guarded by mu; planned ones, in no order
@@ -71,6 +71,19 @@ func (m *Manual) Advance(d time.Duration) {
 	}
 }
 
+// Step moves the clock by d as Advance does, and returns when each goroutine whose ticker fired has done what it does
+// at a tick: it has taken the tick, and asked for its ticker's channel again (or stopped it). So the code under test
+// sees a process that runs, however slow the machine is. A goroutine that keeps its ticker's channel, or blocks until
+// the clock moves on, makes Step wait for ever.
+func (m *Manual) Step(d time.Duration) {
+	m.Advance(d)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for slices.ContainsFunc(m.events, func(e *manualEvent) bool { return e.ticked }) {
+		m.changed.Wait()
+	}
+}
+
 // AwaitEvents returns when at least n timers and tickers are planned: how a test learns that the code under test waits
 // again.
 func (m *Manual) AwaitEvents(n int) {
@@ -99,6 +112,7 @@ func (m *Manual) fireLocked(e *manualEvent) {
 	default: // not taken in time: dropped, as package time does
 	}
 	if e.period > 0 {
+		e.ticked = true
 		e.at = e.at.Add(e.period)
 		return
 	}
@@ -122,10 +136,19 @@ type manualEvent struct {
 	c      chan time.Time // one value: what is not taken in time is dropped
 	period time.Duration  // 0 for a timer; immutable
 	at     time.Time      // guarded by clock.mu
+	ticked bool           // a ticker that fired, whose owner has not come back for the next tick; guarded by clock.mu
 }
 
 // C receives the event's times.
-func (e *manualEvent) C() <-chan time.Time { return e.c }
+func (e *manualEvent) C() <-chan time.Time {
+	e.clock.mu.Lock()
+	defer e.clock.mu.Unlock()
+	if e.ticked && len(e.c) == 0 {
+		e.ticked = false
+		e.clock.changed.Broadcast()
+	}
+	return e.c
+}
 
 // Stop calls the event off and empties its channel.
 func (e *manualEvent) Stop() bool {
