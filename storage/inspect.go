@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -116,12 +115,7 @@ func (i *Inspection) OpenLog() (*LogInspection, error) {
 	if there, err := hasFiles(i.dir.opts.FS, dir); err != nil || !there {
 		return nil, errors.Join(fmt.Errorf("%w: no raft log in %s", ErrNoData, dir), err)
 	}
-	o := RaftLogOptions{Dir: dir, FS: i.dir.opts.FS, Logger: i.dir.opts.Logger}
-	l := &RaftLog{opts: o.withDefaults()}
-	l.fault = diskFault{store: "raft log", dir: dir, logger: o.Logger}
-	l.fence = newFenceFS(o.FS, &l.fault)
-	l.mu.tail.bytesMax = l.opts.TailBytes
-	l.mu.meta = make(map[string][]byte)
+	l := newRaftLog(RaftLogOptions{Dir: dir, FS: i.dir.opts.FS, Logger: i.dir.opts.Logger})
 	if err := l.openReadOnly(); err != nil {
 		return nil, fmt.Errorf("open raft log %s: %w", dir, err)
 	}
@@ -130,24 +124,13 @@ func (i *Inspection) OpenLog() (*LogInspection, error) {
 
 // openReadOnly is open for who only looks.
 func (l *RaftLog) openReadOnly() (err error) {
-	mark, err := l.checkFiles()
+	options := l.pebbleOptions()
+	options.ReadOnly, options.ErrorIfNotExists, options.DisableTableStats = true, true, true
+	replayed, err := l.openVerified(options)
 	if err != nil {
 		return err
 	}
-	replayed := &walInspection{log: l, mark: mark}
-	l.fence.inspect = replayed.look
-	options := l.pebbleOptions()
-	options.ReadOnly, options.ErrorIfNotExists, options.DisableTableStats = true, true, true
-	l.db, err = pebble.Open(l.opts.Dir, options)
-	l.fence.inspect = nil
-	if err != nil {
-		return l.openFailure(err, replayed)
-	}
-	err = l.load()
-	if err == nil && l.writer.sequence < mark.sequence {
-		err = l.lostWrites(mark.sequence, replayed.torn)
-	}
-	if err != nil {
+	if err := l.loadVerified(replayed); err != nil {
 		return errors.Join(err, l.db.Close())
 	}
 	return nil

@@ -129,16 +129,22 @@ func (o RaftLogOptions) withDefaults() RaftLogOptions {
 // that is missing or altered is refused with ErrDamaged, the file, the place and what to do. Costs one read of the
 // log.
 func OpenRaftLog(opts RaftLogOptions) (*RaftLog, error) {
-	l := &RaftLog{opts: opts.withDefaults()}
-	l.fault = diskFault{store: "raft log", dir: opts.Dir, logger: opts.Logger, onFatal: opts.OnFatal}
-	l.fence = newFenceFS(opts.FS, &l.fault)
+	l := newRaftLog(opts)
 	l.fence.swallows = true
-	l.mu.tail.bytesMax = l.opts.TailBytes
-	l.mu.meta = make(map[string][]byte)
 	if err := l.open(); err != nil {
 		return nil, fmt.Errorf("open raft log %s: %w", opts.Dir, err)
 	}
 	return l, nil
+}
+
+// newRaftLog returns a log that is not opened yet.
+func newRaftLog(opts RaftLogOptions) *RaftLog {
+	l := &RaftLog{opts: opts.withDefaults()}
+	l.fault = diskFault{store: "raft log", dir: opts.Dir, logger: opts.Logger, onFatal: opts.OnFatal}
+	l.fence = newFenceFS(opts.FS, &l.fault)
+	l.mu.tail.bytesMax = l.opts.TailBytes
+	l.mu.meta = make(map[string][]byte)
+	return l
 }
 
 // pebbleOptions returns the options of the log's store. Compaction has almost nothing to do here: entries come in

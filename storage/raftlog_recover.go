@@ -23,19 +23,12 @@ func (l *RaftLog) open() (err error) {
 	if err := l.opts.FS.MkdirAll(l.opts.Dir, dataDirPerm); err != nil {
 		return fmt.Errorf("create directory: %w", err)
 	}
-	mark, err := l.checkFiles()
-	if err != nil {
-		return err
-	}
-	replayed := &walInspection{log: l, mark: mark}
-	l.fence.inspect = replayed.look
 	options := l.pebbleOptions()
 	compactions := newCompactions()
 	options.Experimental.CompactionScheduler = compactions
-	l.db, err = pebble.Open(l.opts.Dir, options)
-	l.fence.inspect = nil
+	replayed, err := l.openVerified(options)
 	if err != nil {
-		return l.openFailure(err, replayed)
+		return err
 	}
 	l.writer.batch = l.db.NewBatch(pebble.WithMaxRetainedSizeBytes(logBatchRetainedBytes))
 	defer func() {
@@ -46,17 +39,41 @@ func (l *RaftLog) open() (err error) {
 	if err := l.fault.Err(); err != nil {
 		return err
 	}
-	if err := l.load(); err != nil {
+	if err := l.loadVerified(replayed); err != nil {
 		return err
-	}
-	if l.writer.sequence < mark.sequence {
-		return l.lostWrites(mark.sequence, replayed.torn)
 	}
 	if err := l.fence.release(); err != nil {
 		return err
 	}
 	compactions.release()
 	return l.startMark()
+}
+
+// openVerified verifies the files, and has Pebble open the store with a look at each write-ahead log before it.
+func (l *RaftLog) openVerified(options *pebble.Options) (*walInspection, error) {
+	mark, err := l.checkFiles()
+	if err != nil {
+		return nil, err
+	}
+	replayed := &walInspection{log: l, mark: mark}
+	l.fence.inspect = replayed.look
+	l.db, err = pebble.Open(l.opts.Dir, options)
+	l.fence.inspect = nil
+	if err != nil {
+		return nil, l.openFailure(err, replayed)
+	}
+	return replayed, nil
+}
+
+// loadVerified reads the store's content, which must reach as far as what was acknowledged.
+func (l *RaftLog) loadVerified(replayed *walInspection) error {
+	if err := l.load(); err != nil {
+		return err
+	}
+	if acknowledged := replayed.mark.sequence; l.writer.sequence < acknowledged {
+		return l.lostWrites(acknowledged, replayed.torn)
+	}
+	return nil
 }
 
 // startMark writes the mark of what was recovered, durably: Pebble has flushed it. It is in no write-ahead log any
