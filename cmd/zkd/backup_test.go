@@ -56,9 +56,7 @@ func startInstance(t *testing.T, cfg string) *instance {
 	if err != nil {
 		t.Fatal(err)
 	}
-	logger := slog.New(slog.DiscardHandler)
-	i := &instance{config: config, logger: logger, fatal: make(chan error, 1), moves: make(chan string, 1),
-		done: make(chan struct{}), manager: newNotifier(logger)}
+	i := newInstance(config, slog.New(slog.DiscardHandler))
 	if err := i.open(t.Context()); err != nil {
 		t.Fatal(errors.Join(err, i.close()))
 	}
@@ -278,17 +276,24 @@ func restoreAndCheck(t *testing.T, b *backupJSON, dir string) {
 	}
 }
 
-// TestRestoredServerBecomesAnEnsemble goes the way of docs/operations.md: a backup is restored into one server, and two
-// with empty directories join it by reconfig and get the state.
-func TestRestoredServerBecomesAnEnsemble(t *testing.T) {
-	old := startInstance(t, fmt.Sprintf("dataDir=%s\nclientPort=0\nclientPortAddress=127.0.0.1\n", t.TempDir()))
+// backedUp starts a server that has the znode /kept, and backs it up to a file.
+func backedUp(t *testing.T) (old *instance, file string) {
+	t.Helper()
+	old = startInstance(t, fmt.Sprintf("dataDir=%s\nclientPort=0\nclientPortAddress=127.0.0.1\n", t.TempDir()))
 	c := connect(t, old.client.Addr().String())
 	if _, err := c.Create("/kept", []byte("value"), 0, zk.WorldACL(zk.PermAll)); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv(credentialsVariable, "super:secret")
-	file := filepath.Join(t.TempDir(), "backup")
+	file = filepath.Join(t.TempDir(), "backup")
 	mustZkd[backupJSON](t, "backup", "--from", serveBackups(t, old), file)
+	return old, file
+}
+
+// TestRestoredServerBecomesAnEnsemble goes the way of docs/operations.md: a backup is restored into one server, and two
+// with empty directories join it by reconfig and get the state.
+func TestRestoredServerBecomesAnEnsemble(t *testing.T) {
+	old, file := backedUp(t)
 
 	ports := freePorts(t, 9)
 	var lines, addresses []string
@@ -334,14 +339,7 @@ func TestRestoredServerBecomesAnEnsemble(t *testing.T) {
 // TestRestoredServerFoundsAlone starts three servers with the same server lines, one of them restored, all at once: it
 // founds the ensemble, and the others, which have no data, get its.
 func TestRestoredServerFoundsAlone(t *testing.T) {
-	old := startInstance(t, fmt.Sprintf("dataDir=%s\nclientPort=0\nclientPortAddress=127.0.0.1\n", t.TempDir()))
-	c := connect(t, old.client.Addr().String())
-	if _, err := c.Create("/kept", []byte("value"), 0, zk.WorldACL(zk.PermAll)); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv(credentialsVariable, "super:secret")
-	file := filepath.Join(t.TempDir(), "backup")
-	mustZkd[backupJSON](t, "backup", "--from", serveBackups(t, old), file)
+	old, file := backedUp(t)
 	ports := freePorts(t, 9)
 	var lines strings.Builder
 	for n := range 3 {

@@ -97,7 +97,7 @@ ports or certificates; 2 the configuration is wrong, or asks for what zkd has no
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags, err := keyValues(set)
 			if err != nil {
-				return usageError{err}
+				return err
 			}
 			if cmd.Flags().Changed("data-dir") {
 				flags["dataDir"] = dataDir

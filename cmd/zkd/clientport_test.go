@@ -44,9 +44,7 @@ func TestTheClientPortMovesWhenItIsFree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	logger := slog.New(slog.DiscardHandler)
-	i := &instance{config: config, logger: logger, fatal: make(chan error, 1), moves: make(chan string, 1),
-		done: make(chan struct{}), manager: newNotifier(logger)}
+	i := newInstance(config, slog.New(slog.DiscardHandler))
 	if err := i.open(t.Context()); err != nil {
 		t.Fatal(err)
 	}

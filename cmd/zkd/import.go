@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"os/signal"
 	"syscall"
@@ -99,10 +100,11 @@ func (s *importSettings) run(ctx context.Context, out io.Writer, args []string) 
 
 // options returns what is to be imported where.
 func (s *importSettings) options(args []string, logger *slog.Logger) (o storage.ImportOptions, err error) {
-	flags, err := keyValues(s.set)
+	given, err := keyValues(s.set)
 	if err != nil {
-		return o, usageError{err}
+		return o, err
 	}
+	flags := maps.Clone(given)
 	if s.dataDir != "" {
 		flags["dataDir"] = s.dataDir
 		flags["dataLogDir"] = s.dataDir
@@ -122,7 +124,7 @@ func (s *importSettings) options(args []string, logger *slog.Logger) (o storage.
 	o.Force = s.force
 	if len(args) == 1 && (s.dataDir != "" || s.logDir != "") && s.from == "" {
 		// The source is what the file says without these flags.
-		sources.Flags, _ = keyValues(s.set) // it was read above
+		sources.Flags = given
 		plain, err := conf.Load(sources)
 		if err != nil {
 			return o, usageError{err}

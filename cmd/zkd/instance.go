@@ -53,10 +53,15 @@ type instance struct {
 	manager   *notifier
 }
 
+// newInstance returns a server of which nothing is open yet.
+func newInstance(config *conf.Config, logger *slog.Logger) *instance {
+	return &instance{config: config, logger: logger, fatal: make(chan error, 1), moves: make(chan string, 1),
+		done: make(chan struct{}), manager: newNotifier(logger)}
+}
+
 // serve runs a server until ctx ends or it fails.
 func serve(ctx context.Context, config *conf.Config, logger *slog.Logger) error {
-	i := &instance{config: config, logger: logger, fatal: make(chan error, 1), moves: make(chan string, 1),
-		done: make(chan struct{}), manager: newNotifier(logger)}
+	i := newInstance(config, logger)
 	err := i.open(ctx)
 	i.audit.begin(err)
 	if err == nil {

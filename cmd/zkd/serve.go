@@ -37,7 +37,7 @@ key=value, by the environment (ZKD_CLIENT_PORT for clientPort), or as -Dname=val
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags, err := keyValues(set)
 			if err != nil {
-				return usageError{err}
+				return err
 			}
 			if cmd.Flags().Changed("data-dir") {
 				flags["dataDir"] = dataDir
@@ -77,13 +77,13 @@ func configSources(flags map[string]string, args []string) conf.Sources {
 	return s
 }
 
-// keyValues splits the values of --set.
+// keyValues splits the values of --set; its errors are wrong usage.
 func keyValues(set []string) (map[string]string, error) {
 	flags := map[string]string{}
 	for _, kv := range set {
 		key, value, ok := strings.Cut(kv, "=")
 		if !ok || key == "" {
-			return nil, fmt.Errorf("--set %q: want key=value", kv)
+			return nil, usageError{fmt.Errorf("--set %q: want key=value", kv)}
 		}
 		flags[key] = value
 	}
