@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"runtime"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -38,32 +37,13 @@ const (
 	hostileHeapMax   = 96 << 20 // bytes by which the heap may grow: what the stores keep in memory here
 )
 
-// hostileFrames is how many frames are sent, 0 if time decides.
-func hostileFrames(t *testing.T) int64 {
-	t.Helper()
-	text := os.Getenv("ZKD_HOSTILE_FRAMES")
-	if text == "" {
-		return 0
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		t.Fatalf("ZKD_HOSTILE_FRAMES: %v", err)
-	}
-	return n
-}
-
 // TestHostileClients sends damaged requests to a server on which a client works. ZKD_HOSTILE_SEED repeats a run.
 func TestHostileClients(t *testing.T) {
 	captures, err := hostile.ReadCaptures("../jute/testdata/captures.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}
-	seed := rand.Uint64()
-	if text := os.Getenv("ZKD_HOSTILE_SEED"); text != "" {
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatalf("ZKD_HOSTILE_SEED: %v", err)
-		}
-	}
+	seed := hostile.Seed(t)
 	for _, mode := range hostileModes {
 		t.Run(mode.name, func(t *testing.T) {
 			t.Logf("ZKD_HOSTILE_SEED=%d", seed)
@@ -83,7 +63,7 @@ func attack(t *testing.T, mode hostileMode, captures hostile.Captures, seed uint
 	r.settle(1)
 	goroutines, files, heap := runtime.NumGoroutine(), descriptors(t), liveHeap()
 
-	a := &attackers{t: t, mode: mode, addr: addr, captures: captures, server: r.server, h: h, left: hostileFrames(t)}
+	a := &attackers{t: t, mode: mode, addr: addr, captures: captures, server: r.server, h: h, left: hostile.Frames(t)}
 	a.byTime = a.left == 0
 	stop := time.AfterFunc(hostileFor, func() { a.over.Store(a.byTime) })
 	defer stop.Stop()

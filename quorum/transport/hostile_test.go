@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"runtime"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -75,13 +74,7 @@ func clientHello(t *testing.T, config *tls.Config) []byte {
 
 // attack runs the attackers beside the healthy pair.
 func attack(t *testing.T, mode hostileMode) {
-	seed := rand.Uint64()
-	if text := os.Getenv("ZKD_HOSTILE_SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatalf("ZKD_HOSTILE_SEED: %v", err)
-		}
-	}
+	seed := hostile.Seed(t)
 	t.Logf("ZKD_HOSTILE_SEED=%d", seed)
 	a, b := newMember(t, 1, mode.set), newMember(t, 2, mode.set)
 	var heard, strange atomic.Int64
@@ -104,13 +97,7 @@ func attack(t *testing.T, mode hostileMode) {
 	files := openFiles(t)
 	goroutines := runtime.NumGoroutine()
 
-	h := &hostilePeers{t: t, mode: mode, addr: a.address}
-	if text := os.Getenv("ZKD_HOSTILE_FRAMES"); text != "" {
-		var err error
-		if h.left, err = strconv.ParseInt(text, 10, 64); err != nil {
-			t.Fatalf("ZKD_HOSTILE_FRAMES: %v", err)
-		}
-	}
+	h := &hostilePeers{t: t, mode: mode, addr: a.address, left: hostile.Frames(t)}
 	if h.left == 0 {
 		defer time.AfterFunc(hostileFor, func() { h.over.Store(true) }).Stop()
 	}
