@@ -58,14 +58,14 @@ func startInstance(t *testing.T, cfg string) *instance {
 	}
 	i := newInstance(config, slog.New(slog.DiscardHandler))
 	if err := i.open(t.Context()); err != nil {
-		t.Fatal(errors.Join(err, i.close()))
+		t.Fatal(errors.Join(err, i.close(stopTimeout)))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- i.run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := errors.Join(<-ended, i.close()); err != nil {
+		if err := errors.Join(<-ended, i.close(stopTimeout)); err != nil {
 			t.Error(err)
 		}
 	})

@@ -83,7 +83,7 @@ func TestTheClientPortMovesWhenItIsFree(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if err := i.close(); err != nil {
+	if err := i.close(stopTimeout); err != nil {
 		t.Error(err)
 	}
 }

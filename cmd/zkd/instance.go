@@ -23,6 +23,10 @@ import (
 // stopTimeout is how long a clean stop may take before what is left is given up.
 const stopTimeout = 30 * time.Second
 
+// failedStopTimeout is that after a failure: what waits for a disk that failed would wait for ever, and the server is
+// back the sooner the sooner its process ends. A guess.
+const failedStopTimeout = 2 * time.Second
+
 // instance is one running server: what is opened, in the order of opening.
 type instance struct {
 	config *conf.Config
@@ -76,7 +80,11 @@ func serve(ctx context.Context, config *conf.Config, logger *slog.Logger) error 
 		err = i.run(ctx)
 	}
 	i.manager.tell(notifyStopping)
-	return errors.Join(err, i.close())
+	within := stopTimeout
+	if errors.Is(err, errCannotGoOn) {
+		within = failedStopTimeout
+	}
+	return errors.Join(err, i.close(within))
 }
 
 // run serves until ctx ends or something fails.
@@ -104,10 +112,13 @@ func (i *instance) run(ctx context.Context) error {
 		case <-i.retry:
 			i.moveClients(ctx, ended)
 		case err := <-i.fatal:
-			return fmt.Errorf("the server cannot go on: %w", err)
+			return fmt.Errorf("%w: %w", errCannotGoOn, err)
 		}
 	}
 }
+
+// errCannotGoOn says that a part of the server has failed for good.
+var errCannotGoOn = errors.New("the server cannot go on")
 
 // fail records the first failure.
 func (i *instance) fail(err error) {
@@ -239,9 +250,9 @@ func (i *instance) serverID() uint64 {
 	return 1
 }
 
-// close stops what runs and closes what is open, the last first.
-func (i *instance) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+// close stops what runs and closes what is open, the last first. What has not stopped within the time is given up.
+func (i *instance) close(within time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	i.audit.stop()
 	var errs []error

@@ -90,6 +90,9 @@ func (n *Nemesis) Restart(s *ensemble.Server) {
 func (n *Nemesis) launch() {
 	n.tb.Helper()
 	for _, s := range n.e.Servers {
+		if n.full[s] {
+			n.decided(s)
+		}
 		if s.Running() {
 			continue
 		}
@@ -99,6 +102,21 @@ func (n *Nemesis) launch() {
 		s.Launch()
 	}
 	clear(n.full)
+}
+
+// decidedWithin is how long a server may take to end, or to serve, when its disk has space again. Much more than it
+// needs, and much less than it would take to give up a clean stop.
+const decidedWithin = 15 * time.Second
+
+// decided waits until a server whose disk was full has ended or serves.
+func (n *Nemesis) decided(s *ensemble.Server) {
+	n.tb.Helper()
+	if why := ensemble.Await(decidedWithin, func() (bool, string) {
+		mode := s.Mode()
+		return !s.Running() || mode != "", fmt.Sprintf("server %d neither ends nor serves, its mode is %q", s.ID, mode)
+	}); why != "" {
+		n.tb.Errorf("%v after its disk had space again: %s", decidedWithin, why)
+	}
 }
 
 func (n *Nemesis) victim(leader bool) *ensemble.Server {
