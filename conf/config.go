@@ -40,20 +40,11 @@ type Storage struct {
 	// forceSync (yes): fsync before acknowledging; zkd does so whatever this says
 	ForceSync                  bool
 	FsyncWarning               time.Duration // fsync.warningthresholdms (1000 ms): log an fsync that took longer
-	SnapCount                  int64         // snapCount (100000 transactions): how often ZooKeeper snapshots
-	SnapSizeLimitBytes         int64         // snapSizeLimitInKb (4 GiB), in bytes; 0 or less is no limit
-	PurgeRetain                int           // autopurge.snapRetainCount (3, never less)
-	PurgeInterval              time.Duration // autopurge.purgeInterval (0 hours = off)
 	SnapshotCompression        string        // snapshot.compression.method: empty, gz or snappy
 	TrustEmptySnapshot         bool          // snapshot.trust.empty (false)
 	AutocreateDB               bool          // db.autocreate (true): start empty without the file `initialize`
 	AutocreateDataDir          bool          // datadir.autocreate (true)
 	SerializeLastProcessedZxid bool          // serializeLastProcessedZxid.enabled (true)
-	Digest                     bool          // digest.enabled (true): keep a digest of the tree
-	CloseSessionTxn            bool          // closeSessionTxn.enabled (true)
-	MaxBatch                   int           // maxBatchSize (1000): requests in one group commit
-	FlushDelay                 time.Duration // flushDelay (0)
-	MaxWriteQueuePoll          time.Duration // maxWriteQueuePollTime (a third of FlushDelay)
 	SyncEnabled                bool          // syncEnabled (true): an observer keeps logs and snapshots
 	ImportOnStart              bool          // zkd.importOnStart (false): import what dataDir holds of ZooKeeper
 }

@@ -102,7 +102,7 @@ func referencePage(t *testing.T) string {
 }
 
 func writeRow(b *strings.Builder, k *key) {
-	effects := map[effect]string{works: "works", later: "not yet", refused: "refused", ignored: "ignored"}
+	effects := map[effect]string{works: "works", refused: "refused", ignored: "ignored"}
 	runtime := ""
 	if k.runtime {
 		runtime = "; by reconfig"

@@ -44,7 +44,6 @@ type effect int
 
 const (
 	works   effect = iota // it does what the table says
-	later                 // read and held, but nothing acts on it yet: one notice when it is set
 	refused               // the start is refused when it asks for something: see Config.Unsupported
 	ignored               // zkd will not act on it: one notice that says why
 )
@@ -63,7 +62,7 @@ type key struct {
 	runtime  bool // can change while the server runs
 	secret   bool
 	doc      string // one sentence for the reference page
-	why      string // the notice of an ignored key; of a later one where notBuilt is not enough
+	why      string // the notice of an ignored key
 	set      func(c *Config, v value)
 }
 

@@ -58,6 +58,9 @@ func TestEveryKeyFillsItsField(t *testing.T) {
 		}
 		t.Run(k.name, func(t *testing.T) {
 			fields := changedFields(t, &k)
+			if k.effect == ignored && len(fields) == 0 {
+				return
+			}
 			if len(fields) != 1 {
 				t.Fatalf("%s changes %v, want one field", k.name, fields)
 			}
@@ -92,7 +95,6 @@ func changedFields(t *testing.T, k *key) []string {
 	derived := map[string][]string{
 		"tickTime":       {"Session.MinTimeout", "Session.MaxTimeout"},
 		"jute.maxbuffer": {"Client.MaxFrameExtraBytes"},
-		"flushDelay":     {"Storage.MaxWriteQueuePoll"},
 		"initLimit":      {"Ensemble.InitTimeout"},
 		"syncLimit":      {"Ensemble.SyncTimeout"},
 	}

@@ -72,7 +72,7 @@ var authKeys = []key{
 		set: func(c *Config, v value) { c.Auth.EnsembleName = v.text }},
 	{name: "IPAuthenticationProvider.usexforwardedfor", property: "zookeeper.IPAuthenticationProvider.usexforwardedfor",
 		kind: kindBoolean, def: "false",
-		mark: should, effect: later, doc: "The admin server takes a client's address from X-Forwarded-For.",
+		mark: should, effect: works, doc: "The admin server takes a client's address from X-Forwarded-For.",
 		set: func(c *Config, v value) { c.Auth.UseXForwardedFor = v.flag }},
 	{name: "java.security.auth.login.config", property: "java.security.auth.login.config", kind: kindPath, mark: must,
 		effect: works,

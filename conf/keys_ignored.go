@@ -45,6 +45,18 @@ var javaKeys = ignoredKeys(javaOnly,
 	"leader.nodelay", "follower.nodelay",
 )
 
+// Why keys without effect have none whose values are looked at all the same: a wrong one is a mistake.
+const (
+	whyPurge        = "zkd keeps its log short by itself, and no snapshots pile up"
+	whySnapshots    = "zkd's state is on disk already, and is not written anew from time to time"
+	whyDigest       = "zkd computes the digest when it is asked for"
+	whyCloseSession = "it is about the format of ZooKeeper's log, of which zkd writes none"
+	whyBatches      = "a batch of zkd's is what has come while the disk was busy"
+)
+
+// noField is the set of a row without effect.
+func noField(*Config, value) {}
+
 // ignoredKeys makes rows without effect. A name that begins with `zookeeper.` is a JVM property; the two without it
 // that are also JVM properties are marked as such.
 func ignoredKeys(m mark, names ...string) []key {
@@ -52,7 +64,7 @@ func ignoredKeys(m mark, names ...string) []key {
 	for _, name := range names {
 		row := key{name: name, kind: kindText, mark: m, effect: ignored, why: ignoredWhy(m)}
 		row.doc = "Nothing: it " + row.why + "."
-		row.set = func(*Config, value) {}
+		row.set = noField
 		if bare, ok := strings.CutPrefix(name, propertyPrefix); ok {
 			row.name, row.property = bare, name
 		}

@@ -46,7 +46,6 @@ var clientTLSKeys = clientEndKeys(tlsEndKeys("ssl.", "clients", func(c *Config) 
 func clientEndKeys(rows []key) []key {
 	for i := range rows {
 		row := &rows[i]
-		row.effect = works
 		switch row.name {
 		case "ssl.protocol":
 			row.doc = "The one TLS version with clients, when ssl.enabledProtocols is not given."
@@ -107,7 +106,6 @@ var quorumTLSKeys = memberTLSKeys(
 func memberTLSKeys(rows []key) []key {
 	for i := range rows {
 		row := &rows[i]
-		row.effect = works
 		switch row.name {
 		case "ssl.quorum.hostnameVerification":
 			row.doc = "A member that this one connects to must show a certificate for the host of its server line. " +
@@ -162,7 +160,7 @@ func tlsEndKeys(prefix, whose string, end func(*Config) *TLSEnd) []key {
 	for i := range rows {
 		rows[i].name = prefix + rows[i].name
 		rows[i].property = propertyPrefix + rows[i].name
-		rows[i].mark, rows[i].effect = must, later
+		rows[i].mark, rows[i].effect = must, works
 	}
 	return rows
 }

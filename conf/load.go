@@ -382,8 +382,6 @@ func (l *loader) noticeEffect(s setting) {
 	case s.layer == layerDefault || s.source == imageDefault || s.asksForNothing():
 	case s.row.effect == ignored:
 		l.notice(s.notice(NoticeIgnored, s.row.why))
-	case s.row.effect == later:
-		l.notice(s.notice(NoticeNotBuilt, cmp.Or(s.row.why, notBuilt)))
 	}
 }
 

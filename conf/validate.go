@@ -9,9 +9,6 @@ import (
 	"time"
 )
 
-// minPurgeRetain is the fewest snapshots that a clean-up keeps: QuorumPeerConfig.MIN_SNAP_RETAIN_COUNT.
-const minPurgeRetain = 3
-
 // finish derives what was not given and checks what belongs together, as QuorumPeerConfig does after its loop over the
 // keys.
 func (l *loader) finish() {
@@ -71,14 +68,6 @@ func (l *loader) finishStorage() {
 		c.DataLogDir = c.DataDir
 	} else {
 		c.DataLogDir = filepath.Clean(c.DataLogDir)
-	}
-	if c.PurgeRetain < minPurgeRetain {
-		given := l.settings["autopurge.snapRetainCount"]
-		l.notice(given.notice(NoticeAdjusted, "was raised to 3, the fewest that are kept"))
-		c.PurgeRetain = minPurgeRetain
-	}
-	if !l.isSet("maxWriteQueuePollTime") {
-		c.MaxWriteQueuePoll = c.FlushDelay / 3
 	}
 }
 

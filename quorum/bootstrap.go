@@ -57,7 +57,7 @@ func openGroup(o *Options, applied uint64) (*logView, membership, error) {
 
 // Imported tells whether the data that the log belongs to was brought over from an Apache ZooKeeper server, or restored
 // from a backup.
-func Imported(log *storage.RaftLog) bool {
+func Imported(log LogReader) bool {
 	_, ok := log.Meta(storage.ImportedKey)
 	return ok
 }

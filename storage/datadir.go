@@ -44,6 +44,9 @@ type DataDirOptions struct {
 	LogDir string // dataLogDir of the configuration; "" or Dir for the same directory
 	FS     vfs.FS
 	Logger *slog.Logger
+	// MustExist refuses directories that are missing: they may be on a disk that is not mounted (ZooKeeper's
+	// datadir.autocreate=false, org.apache.zookeeper.server.persistence.FileTxnSnapLog).
+	MustExist bool
 
 	importing bool // the data of an Apache ZooKeeper server is brought into the directory
 }
@@ -56,11 +59,11 @@ type DataDir struct {
 	formatted bool // the directory was zkd's before an import began
 }
 
-// OpenDataDir makes the directories if need be, locks them, and checks that they are zkd's, of the format this zkd
-// knows. It changes nothing in a directory that it refuses. A crash at any moment leaves directories that the next
-// call opens. When it returns, no power cut takes back the directories, the stores' ones, or the names of what is in
-// them, whoever made them. The raft log must be opened (OpenRaftLog) before anything is put into the state directory:
-// a state without its raft log is refused.
+// OpenDataDir makes the directories if need be and allowed, locks them, and checks that they are zkd's, of the format
+// this zkd knows. It changes nothing in a directory that it refuses. A crash at any moment leaves directories that the
+// next call opens. When it returns, no power cut takes back the directories, the stores' ones, or the names of what is
+// in them, whoever made them. The raft log must be opened (OpenRaftLog) before anything is put into the state
+// directory: a state without its raft log is refused.
 func OpenDataDir(opts DataDirOptions) (*DataDir, error) {
 	if opts.LogDir == "" {
 		opts.LogDir = opts.Dir
@@ -111,8 +114,13 @@ func (d *DataDir) open() error {
 
 // claim makes dir, looks whether it may be used, and locks it.
 func (d *DataDir) claim(dir string) error {
-	if info, err := d.opts.FS.Stat(dir); err == nil && !info.IsDir() {
+	info, err := d.opts.FS.Stat(dir)
+	if err == nil && !info.IsDir() {
 		return dataDirRefusal(dir, "it is a file", "name a directory in zoo.cfg")
+	}
+	if d.opts.MustExist && errors.Is(err, os.ErrNotExist) {
+		return dataDirRefusal(dir, "it is missing, and datadir.autocreate is false",
+			"mount its disk, or make the directory")
 	}
 	if err := d.opts.FS.MkdirAll(dir, dataDirPerm); err != nil {
 		return dataDirFailure(dir, err)

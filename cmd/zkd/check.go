@@ -206,7 +206,7 @@ func (r *checkReport) data(c *conf.Config) {
 		Logger: slog.New(slog.DiscardHandler)})
 	switch {
 	case errors.Is(err, storage.ErrNoData):
-		r.add(levelOK, "dataDir", "%v: the server makes it, and begins empty", err)
+		r.noData(c, err)
 		return
 	case errors.Is(err, storage.ErrRunning):
 		r.Running = true
@@ -240,6 +240,30 @@ func (r *checkReport) data(c *conf.Config) {
 	r.compareMembers(&info, c)
 }
 
+// noData says what a start without data comes to.
+func (r *checkReport) noData(c *conf.Config, found error) {
+	_, err := os.Stat(c.Storage.DataDir)
+	if !c.Storage.AutocreateDataDir && errors.Is(err, os.ErrNotExist) {
+		r.add(levelError, "dataDir", "%v: mount its disk, or make the directory: datadir.autocreate is false", found)
+		return
+	}
+	if r.mayBegin(c, found.Error()) {
+		r.add(levelOK, "dataDir", "%v: the server makes it, and begins empty", found)
+	}
+}
+
+// mayBegin reports whether the server would begin with an empty tree, and says why it would not.
+func (r *checkReport) mayBegin(c *conf.Config, found string) bool {
+	begins, err := mayBeginEmpty(c)
+	switch {
+	case err != nil:
+		r.add(levelError, "dataDir", "%v", err)
+	case !begins:
+		r.add(levelWarning, "dataDir", "%s: db.autocreate is false, so the server waits for an ensemble to join", found)
+	}
+	return begins
+}
+
 // log looks at the raft log.
 func (r *checkReport) log(i *storage.Inspection, c *conf.Config) (d quorum.LogInfo, indexes [2]uint64, ok bool) {
 	log, err := i.OpenLog()
@@ -251,6 +275,7 @@ func (r *checkReport) log(i *storage.Inspection, c *conf.Config) (d quorum.LogIn
 		r.add(levelError, "raftlog", "%v", err)
 		return d, indexes, false
 	}
+	empty := isEmpty(log)
 	d, err = quorum.DescribeLog(log)
 	indexes = [2]uint64{log.FirstIndex(), log.LastIndex()}
 	if err = errors.Join(err, log.Close()); err != nil {
@@ -263,6 +288,9 @@ func (r *checkReport) log(i *storage.Inspection, c *conf.Config) (d quorum.LogIn
 	}
 	r.add(levelOK, "raftlog", "%s, all whole, nothing acknowledged is missing; %d MiB", entries,
 		dirBytes(i.RaftLogDir())>>20)
+	if empty {
+		r.mayBegin(c, "the raft log has no entries")
+	}
 	id := (&instance{config: c}).serverID()
 	if d.Member != 0 && d.Member != id {
 		r.add(levelError, "myid", "the data is of server %d, and this is server %d: correct myid or dataDir", d.Member,

@@ -136,8 +136,8 @@ const checkpointSuffix = ".checkpoints"
 // raftTick is raft's unit of time: a leader sends heartbeats once in it.
 const raftTick = 100 * time.Millisecond
 
-// join adds to the node's options what makes it a member of the group.
-func (p *peers) join(ctx context.Context, o *quorum.Options, dir *storage.DataDir) error {
+// join adds to the node's options what makes it a member of the group; founds says whether it may found one.
+func (p *peers) join(ctx context.Context, o *quorum.Options, dir *storage.DataDir, founds bool) error {
 	for i := range p.founding.Servers {
 		s := &p.founding.Servers[i]
 		o.Members = append(o.Members, quorum.Member{ID: s.ID, Learner: s.Observer})
@@ -148,7 +148,11 @@ func (p *peers) join(ctx context.Context, o *quorum.Options, dir *storage.DataDi
 			return err
 		}
 	}
-	o.Joining = p.config.Ensemble.Join || first && !imported && p.runsAlready(ctx)
+	o.Joining = p.config.Ensemble.Join || !founds || first && !imported && p.runsAlready(ctx)
+	if !founds {
+		p.logger.Warn("there is no data, and db.autocreate is false: waits for an ensemble to join",
+			slog.String("allow", initializePath(p.config)))
+	}
 	p.joins.Store(o.Joining)
 	o.Asking = p.asking.lately
 	o.Transport, o.Shipper = p.streams, p.shipper

@@ -165,6 +165,13 @@ func (i *instance) reloader() *reloader {
 
 // startNode starts the raft node: alone, or as a member of an ensemble.
 func (i *instance) startNode(ctx context.Context) (*quorum.Node, error) {
+	empty, founds := isEmpty(i.log), true
+	if empty {
+		var err error
+		if founds, err = mayBeginEmpty(i.config); err != nil {
+			return nil, err
+		}
+	}
 	source, err := newSource()
 	if err != nil {
 		return nil, err
@@ -180,7 +187,7 @@ func (i *instance) startNode(ctx context.Context) (*quorum.Node, error) {
 		o.Observer = committed{i.server, i.peers}
 		o.OnState, o.OnReport, o.OnRestored = i.server.SetState, i.server.Heard, i.restored
 		o.OnRestoring = i.server.Restoring
-		if err := i.peers.join(ctx, &o, i.dir); err != nil {
+		if err := i.peers.join(ctx, &o, i.dir, founds); err != nil {
 			return nil, err
 		}
 	}
@@ -188,7 +195,10 @@ func (i *instance) startNode(ctx context.Context) (*quorum.Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the raft node: %w", err)
 	}
-	return node, nil
+	if empty {
+		err = i.begun()
+	}
+	return node, err
 }
 
 // restored is told that a snapshot has replaced the state.
@@ -206,7 +216,7 @@ func (i *instance) openStores(ctx context.Context) (err error) {
 	begun := clock.Real().Now()
 	defer func() { i.figures.opening.Add(clock.Real().Since(begun).Milliseconds()) }()
 	i.dir, err = storage.OpenDataDir(storage.DataDirOptions{Dir: s.DataDir, LogDir: s.DataLogDir, FS: vfs.Default,
-		Logger: i.logger})
+		Logger: i.logger, MustExist: !s.AutocreateDataDir})
 	if err != nil {
 		return err
 	}
