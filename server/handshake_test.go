@@ -220,10 +220,28 @@ func TestASilentConnectionIsClosed(t *testing.T) {
 	half.write(frame(make([]byte, 44))[:20])
 	silent.wantClosed()
 	half.wantClosed()
-	bound := r.connect(t) // once there is a session, only its own timeout counts
+	bound := r.connectWithin(t) // once there is a session, only its own timeout counts
 	late := r.dial(t)
 	late.wantClosed()
 	bound.wantSilence()
+}
+
+// connectWithin opens a session of a server that may cut off a client before its handshake is through.
+func (r *rig) connectWithin(t *testing.T) (c *client) {
+	t.Helper()
+	hello := jute.ConnectRequest{TimeoutMillis: 30_000, Passwd: make([]byte, 16), HasReadOnly: true}
+	eventually(t, "a handshake is through in time", func() bool {
+		c = r.dial(t)
+		_, _ = c.net.Write(frame(hello.Append(nil))) // an error shows with the answer
+		payload, err := c.next()
+		if err != nil {
+			return false
+		}
+		d := jute.NewDecoder(payload)
+		c.welcome.Decode(&d)
+		return c.welcome.SessionID != 0
+	})
+	return c
 }
 
 func TestFourLetterWordsThroughASocket(t *testing.T) {
