@@ -109,7 +109,7 @@ func TestAStreamOfBeforeTheClusterWasKnown(t *testing.T) {
 	b.Start(b.heard)
 	a.linked(b)
 	ids[1].set([16]byte{1})
-	advanceUntil(t, manual, "a while", func() bool { return a.of(2).BytesIn > 100 })
+	advanceUntil(t, manual, "a while", func() bool { return a.of(2).BytesIn > 100 }, a, b)
 	if a.heard.losses(2) != 0 {
 		t.Error("a stream to a server that knows no cluster yet is given up")
 	}
@@ -126,7 +126,7 @@ func TestTheSameClusterIsNoReason(t *testing.T) {
 	id := &changing{}
 	a, b := pair(t, func(o *Options) { o.Clock, o.ClusterID = manual, id.get })
 	id.set([16]byte{1})
-	advanceUntil(t, manual, "a while", func() bool { return a.of(2).BytesIn > 200 && b.of(1).BytesIn > 200 })
+	advanceUntil(t, manual, "a while", func() bool { return a.of(2).BytesIn > 200 && b.of(1).BytesIn > 200 }, a, b)
 	if a.heard.losses(2) != 0 || b.heard.losses(1) != 0 {
 		t.Error("streams are given up")
 	}

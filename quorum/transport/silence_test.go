@@ -9,18 +9,39 @@ import (
 	"zkd/quorum/clock"
 )
 
-// advanceUntil moves the clock, a minder's step at a time, until a condition holds; it returns how far.
-func advanceUntil(t *testing.T, manual *clock.Manual, what string, ok func() bool) time.Duration {
+// advanceUntil moves the clock, a tenth of a minder's step at a time, until a condition holds; it returns how far. The
+// clock waits for the frames between members that are given: on a slow machine they come late by it, but they come.
+func advanceUntil(t *testing.T, manual *clock.Manual, what string, ok func() bool, alive ...*member) time.Duration {
 	t.Helper()
 	began := manual.Now()
 	eventually(t, what, func() bool {
 		if ok() {
 			return true
 		}
-		manual.Advance(100 * time.Millisecond)
+		for _, m := range alive {
+			if m.silence() > defaultIdleTimeout/2 {
+				return false
+			}
+		}
+		manual.Step(100 * time.Millisecond)
 		return false
 	})
 	return manual.Since(began)
+}
+
+// silence is how long m has heard nothing on a stream, or has been writing.
+func (m *member) silence() (longest time.Duration) {
+	now := m.now()
+	for _, p := range *m.peers.Load() { // order: the longest of all
+		p.mu.Lock()
+		for _, s := range []*stream{p.incoming, p.outgoing} {
+			if s != nil {
+				longest = max(longest, s.waits(now))
+			}
+		}
+		p.mu.Unlock()
+	}
+	return longest
 }
 
 func TestKeepAlivesHoldSilentStreams(t *testing.T) {
@@ -30,7 +51,7 @@ func TestKeepAlivesHoldSilentStreams(t *testing.T) {
 		before, back := a.of(2), b.of(1)
 		advanceUntil(t, manual, "keep-alives come", func() bool {
 			return a.of(2).BytesIn > before.BytesIn && b.of(1).BytesIn > back.BytesIn
-		})
+		}, a, b)
 	}
 	s := a.of(2)
 	if a.heard.losses(2) != 0 || b.heard.losses(1) != 0 || s.FramesIn != 0 || s.FramesOut != 0 || a.heard.count() != 0 {
