@@ -21,7 +21,7 @@ func (c *client) wantRefused() {
 }
 
 func TestHandshakeOfANewSession(t *testing.T) {
-	r := newRig(t, nil)
+	r := newRig(t, func(o *Options) { o.MaxTimeout = 40 * time.Second })
 	for _, test := range []struct {
 		name    string
 		req     jute.ConnectRequest
@@ -76,11 +76,11 @@ func TestReattachTakesTheSessionOver(t *testing.T) {
 	first.mustCreate("/e", "", jute.ModeEphemeral)
 	zxid := r.machine.LastZxid()
 	second := r.dial(t)
-	second.hello(&jute.ConnectRequest{TimeoutMillis: 7000, SessionID: first.welcome.SessionID,
+	second.hello(&jute.ConnectRequest{TimeoutMillis: 70_000, SessionID: first.welcome.SessionID,
 		Passwd: first.welcome.Passwd, HasReadOnly: true, LastZxidSeen: zxid})
-	if got := second.welcome; got.SessionID != first.welcome.SessionID || got.TimeoutMillis != 7000 ||
+	if got := second.welcome; got.SessionID != first.welcome.SessionID || got.TimeoutMillis != 70_000 ||
 		!bytes.Equal(got.Passwd, first.welcome.Passwd) {
-		t.Errorf("reattached as %+v, want %+v with timeout 7000", got, first.welcome)
+		t.Errorf("reattached as %+v, want %+v with timeout 70000", got, first.welcome)
 	}
 	first.wantClosed()
 	if got := r.machine.LastZxid(); got != zxid {

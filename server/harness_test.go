@@ -30,6 +30,12 @@ func TestMain(m *testing.M) {
 // testDeadline bounds every wait of a test.
 const testDeadline = time.Minute
 
+// longSession is the timeout of sessions that are not to expire, however slow the machine is.
+const (
+	longSession = 5 * time.Minute
+	longMillis  = int32(longSession / time.Millisecond)
+)
+
 // superDigest is the digest of super:superpw.
 const superDigest = "super:g9oN2HttPfn8MMWJZ2r45Np/LIA="
 
@@ -140,7 +146,7 @@ func testOptions(t testing.TB, m *storage.Machine) Options {
 		ServerID: 1, Machine: m, Clock: clock.Real(), Logger: discard, Registry: registry, Random: rand.Reader,
 		Words:    fourletter.New(fourletter.Options{Whitelist: "*"}),
 		Flags:    storage.FlagExtendedTypes,
-		TickTime: 2 * time.Second, MinTimeout: 4 * time.Second, MaxTimeout: 40 * time.Second,
+		TickTime: 2 * time.Second, MinTimeout: 4 * time.Second, MaxTimeout: longSession,
 		HandshakeTimeout: time.Hour, MaxFrameBytes: 0xfffff,
 		Environment: func() []fourletter.Setting { return nil },
 		DirSizes:    func() fourletter.DirSizes { return fourletter.DirSizes{} },

@@ -200,7 +200,7 @@ func TestLocalSessionsStayHere(t *testing.T) {
 	if got := g.at(2).machine.LastZxid(); got != zxid {
 		t.Errorf("a local session took zxid %#x", got)
 	}
-	if top := uint64(c.welcome.SessionID) >> 56; top != 2 || c.welcome.TimeoutMillis != 30_000 || c.welcome.ReadOnly {
+	if top := uint64(c.welcome.SessionID) >> 56; top != 2 || c.welcome.TimeoutMillis != longMillis || c.welcome.ReadOnly {
 		t.Errorf("welcomed with %+v", c.welcome)
 	}
 	c.mustCreate("/n", "", jute.ModePersistent)
@@ -260,7 +260,7 @@ func TestLocalSessionsBecomeGlobalForEphemerals(t *testing.T) {
 			}
 			g.caughtUp(3)
 			moved := g.at(3).reattach(t, c)
-			if moved.welcome.SessionID != c.welcome.SessionID || moved.welcome.TimeoutMillis != 30_000 {
+			if moved.welcome.SessionID != c.welcome.SessionID || moved.welcome.TimeoutMillis != longMillis {
 				t.Fatalf("it cannot move: %+v", moved.welcome)
 			}
 			c.wantClosed()
