@@ -200,7 +200,8 @@ func TestLocalSessionsStayHere(t *testing.T) {
 	if got := g.at(2).machine.LastZxid(); got != zxid {
 		t.Errorf("a local session took zxid %#x", got)
 	}
-	if top := uint64(c.welcome.SessionID) >> 56; top != 2 || c.welcome.TimeoutMillis != longMillis || c.welcome.ReadOnly {
+	top := uint64(c.welcome.SessionID) >> 56
+	if top != 2 || c.welcome.TimeoutMillis != longMillis || c.welcome.ReadOnly {
 		t.Errorf("welcomed with %+v", c.welcome)
 	}
 	c.mustCreate("/n", "", jute.ModePersistent)
