@@ -9,9 +9,10 @@ import (
 	"zkd/quorum/clock"
 )
 
-// advanceUntil moves the clock, a tenth of a minder's step at a time, until a condition holds; it returns how far. The
-// clock waits for the frames between members that are given: on a slow machine they come late by it, but they come.
-func advanceUntil(t *testing.T, manual *clock.Manual, what string, ok func() bool, alive ...*member) time.Duration {
+// advanceUntil moves the clock, a hundredth of the idle timeout at a time, until a condition holds; it returns how far.
+// The clock waits for the frames between members that are given: on a slow machine they come late by it, but they come.
+func advanceUntil(t *testing.T, manual *clock.Manual, idle time.Duration, what string, ok func() bool,
+	alive ...*member) time.Duration {
 	t.Helper()
 	began := manual.Now()
 	eventually(t, what, func() bool {
@@ -19,11 +20,11 @@ func advanceUntil(t *testing.T, manual *clock.Manual, what string, ok func() boo
 			return true
 		}
 		for _, m := range alive {
-			if m.silence() > defaultIdleTimeout/2 {
+			if m.silence() > idle/2 {
 				return false
 			}
 		}
-		manual.Step(100 * time.Millisecond)
+		manual.Step(idle / 100)
 		return false
 	})
 	return manual.Since(began)
@@ -49,7 +50,7 @@ func TestKeepAlivesHoldSilentStreams(t *testing.T) {
 	a, b := pair(t, func(o *Options) { o.Clock = manual })
 	for range 30 {
 		before, back := a.of(2), b.of(1)
-		advanceUntil(t, manual, "keep-alives come", func() bool {
+		advanceUntil(t, manual, defaultIdleTimeout, "keep-alives come", func() bool {
 			return a.of(2).BytesIn > before.BytesIn && b.of(1).BytesIn > back.BytesIn
 		}, a, b)
 	}
@@ -69,7 +70,9 @@ func TestSilentPeerIsGivenUp(t *testing.T) {
 		t.Fatalf("answer %+v", answered)
 	}
 	eventually(t, "the stream is up", func() bool { return m.of(2).In })
-	took := advanceUntil(t, manual, "the stream is given up", func() bool { return m.heard.losses(2) == 1 })
+	took := advanceUntil(t, manual, defaultIdleTimeout, "the stream is given up", func() bool {
+		return m.heard.losses(2) == 1
+	})
 	if took < defaultIdleTimeout {
 		t.Errorf("given up after %v", took)
 	}
@@ -110,12 +113,16 @@ func muteListener(t *testing.T) string {
 	return l.Addr().String()
 }
 
+// muteIdle is the idle timeout beside a mute server. The system keeps it as well, by its own clock, which must not get
+// there first.
+const muteIdle = 10 * testDeadline
+
 // besideMute returns a member whose stream to a mute server is up, and its clock.
 func besideMute(t *testing.T) (*member, *clock.Manual) {
 	t.Helper()
 	manual := clock.NewManual(time.Unix(1e6, 0))
 	address := muteListener(t)
-	a := newMember(t, 1, func(o *Options) { o.Clock = manual })
+	a := newMember(t, 1, func(o *Options) { o.Clock, o.IdleTimeout = manual, muteIdle })
 	a.SetPeers(map[uint64]Peer{2: {Addresses: []string{address}}})
 	a.Start(a.heard)
 	eventually(t, "the stream is up", func() bool { return a.of(2).Out })
@@ -143,8 +150,8 @@ func TestWriterStuckOnAFrozenPeerGivesUp(t *testing.T) {
 		defer p.mu.Unlock()
 		return p.outgoing.waiting.Load() != 0
 	})
-	took := advanceUntil(t, manual, "the stream is given up", func() bool { return a.heard.losses(2) == 1 })
-	if took < defaultIdleTimeout {
+	took := advanceUntil(t, manual, muteIdle, "the stream is given up", func() bool { return a.heard.losses(2) == 1 })
+	if took < muteIdle {
 		t.Errorf("given up after %v", took)
 	}
 	a.logs("stream to peer broke", "does not read")
@@ -156,8 +163,8 @@ func TestWriterStuckOnAFrozenPeerGivesUp(t *testing.T) {
 func TestSilentPeerIsDialedAnew(t *testing.T) {
 	a, manual := besideMute(t)
 	callBack(t, a)
-	advanceUntil(t, manual, "both streams are given up", func() bool { return a.heard.losses(2) == 2 })
-	advanceUntil(t, manual, "it is dialed anew", func() bool { return a.heard.ups(2) == 2 })
+	advanceUntil(t, manual, muteIdle, "both streams are given up", func() bool { return a.heard.losses(2) == 2 })
+	advanceUntil(t, manual, muteIdle, "it is dialed anew", func() bool { return a.heard.ups(2) == 2 })
 }
 
 func TestRestartedPeerReplacesItsSilentPredecessor(t *testing.T) {
@@ -173,7 +180,7 @@ func TestRestartedPeerReplacesItsSilentPredecessor(t *testing.T) {
 	if answered, _ := call(t, a, h); answered.code != AlreadyConnected {
 		t.Fatalf("at once: %+v", answered)
 	}
-	manual.Advance(defaultIdleTimeout / 2)
+	manual.Advance(muteIdle / 2)
 	if answered, _ := call(t, a, h); answered.code != Accepted {
 		t.Fatalf("after half the idle timeout: %+v", answered)
 	}
