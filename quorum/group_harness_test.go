@@ -226,6 +226,11 @@ type testGroup struct {
 	set      func(o *Options)
 }
 
+// patience is how many ticks of silence a test group takes for the loss of its leader. Three times as many without a
+// leader, or ten times as many without an answer, and a member gives up on what it was asked for: no slow machine may
+// have a test wait for that long by accident.
+const patience = 100
+
 // newTestGroup makes a group of voters 1…voters and learners behind them, and starts all of it.
 func newTestGroup(t testing.TB, voters, learners int, set func(o *Options)) *testGroup {
 	g := &testGroup{t: t, net: newTestNet(), disk: newFakeDisk(), members: map[uint64]*testMember{}, set: set}
@@ -263,7 +268,7 @@ func (g *testGroup) start(id uint64) *testMember {
 	o := testOptions(openLog(g.t, m.fs, "log"), m.machine)
 	o.ID, o.Members, o.Transport, o.Shipper = id, g.founders, transport{g.net, id}, testShipper{g, id}
 	o.CheckpointDir, o.FS = fmt.Sprintf("member-%d", id), m.fs
-	o.TickInterval = 10 * time.Millisecond
+	o.TickInterval, o.ElectionTicks = 10*time.Millisecond, patience
 	o.OnState = m.states.add
 	o.Joining = !slices.ContainsFunc(g.founders, func(f Member) bool { return f.ID == id })
 	if g.set != nil {

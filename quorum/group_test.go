@@ -24,16 +24,16 @@ func TestGroupAgrees(t *testing.T) {
 }
 
 // TestFailover kills the leader and expects another one before its silence could be noticed: an election timeout lasts
-// ten times this tick.
+// a hundred times this tick.
 func TestFailover(t *testing.T) {
-	g := newTestGroup(t, 3, 0, func(o *Options) { o.TickInterval = time.Second })
+	g := newTestGroup(t, 3, 0, func(o *Options) { o.TickInterval = 500 * time.Millisecond })
 	lead := g.leader()
 	mustWrite(t, g.follower().node, applied{1, 0})
 	f := g.follower()
 	began := f.node.loop.progress.tick.Load()
 	g.kill(lead.id)
 	mustWrite(t, f.node, applied{1, 1})
-	if ticks := f.node.loop.progress.tick.Load() - began; ticks >= defaultElectionTicks {
+	if ticks := f.node.loop.progress.tick.Load() - began; ticks >= patience {
 		t.Errorf("took %d ticks: as long as an election timeout", ticks)
 	}
 	g.start(lead.id)
@@ -197,7 +197,7 @@ func TestLeadersComeAndGo(t *testing.T) {
 // TestOneWayCuts takes away one direction between the leader and others.
 func TestOneWayCuts(t *testing.T) {
 	for _, fromLeader := range []bool{true, false} {
-		g := newTestGroup(t, 3, 0, nil)
+		g := newTestGroup(t, 3, 0, func(o *Options) { o.ElectionTicks = patience / 2 })
 		lead := g.leader()
 		load := newGroupLoad(g)
 		f := g.follower()
@@ -239,7 +239,7 @@ func TestReadIndexOnFollowers(t *testing.T) {
 
 // TestLearnerOfASingleVoter starts a voter whose commit index on disk is old, and asks it from a learner at once.
 func TestLearnerOfASingleVoter(t *testing.T) {
-	g := newTestGroup(t, 1, 1, nil)
+	g := newTestGroup(t, 1, 1, func(o *Options) { o.ElectionTicks = 10 * patience })
 	for round := range uint32(5) {
 		mustWrite(t, g.members[2].node, applied{1, 2 * round})
 		mustWrite(t, g.members[1].node, applied{1, 2*round + 1})
@@ -290,6 +290,7 @@ func TestReportsReachTheLeader(t *testing.T) {
 	var mu sync.Mutex
 	seen := map[report]bool{}
 	g := newTestGroup(t, 3, 1, func(o *Options) {
+		o.ElectionTicks = 10 * patience
 		at := o.ID
 		o.OnReport = func(from uint64, body []byte) {
 			mu.Lock()
@@ -319,7 +320,7 @@ func TestReportsReachTheLeader(t *testing.T) {
 
 // TestTransferLeadership hands over on request, and fails where it cannot.
 func TestTransferLeadership(t *testing.T) {
-	g := newTestGroup(t, 3, 0, nil)
+	g := newTestGroup(t, 3, 0, func(o *Options) { o.ElectionTicks = 5 * patience })
 	lead := g.leader()
 	mustWrite(t, lead.node, applied{})
 	ctx, cancel := context.WithTimeout(context.Background(), testDeadline)
@@ -379,6 +380,7 @@ func TestLogIsKeptForThoseThatLag(t *testing.T) {
 		}
 		g.start(f.id)
 		checkOrder(t, g.agree(160), nil, 160)
+		eventually(t, "every install is told of", func() bool { return restored.Load() >= c.snapshots })
 		if got := restored.Load(); got != c.snapshots {
 			t.Errorf("bound %d: %d snapshots, want %d; log [%d, %d], then [%d, …)", c.lagBytes, got, c.snapshots,
 				before.FirstIndex, before.LastIndex, lead.node.Status().FirstIndex)

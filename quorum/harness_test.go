@@ -20,7 +20,7 @@ import (
 )
 
 // testDeadline bounds every wait of a test.
-const testDeadline = 30 * time.Second
+const testDeadline = time.Minute
 
 // applied is one proposal that the fake machine has applied.
 type applied struct{ client, seq uint32 }

@@ -60,6 +60,7 @@ func TestLaggingMemberGetsASnapshot(t *testing.T) {
 		g.forget(lead.machine.AppliedIndex() - 5)
 		g.start(f.id)
 		checkOrder(t, g.agree(int(100*round+100)), nil, int(100*round+100))
+		eventually(t, "the install is told of", func() bool { return int(restored.Load()) > int(round) })
 		if int(restored.Load()) != int(round)+1 {
 			t.Errorf("round %d: %d snapshots were installed", round, restored.Load())
 		}
@@ -314,7 +315,7 @@ func TestWipedMember(t *testing.T) {
 
 // TestWipedMemberDoesNotVote leaves a wiped member alone with one that lacks acknowledged writes.
 func TestWipedMemberDoesNotVote(t *testing.T) {
-	g := newTestGroup(t, 3, 0, nil)
+	g := newTestGroup(t, 3, 0, func(o *Options) { o.ElectionTicks = patience / 2 })
 	g.leader()
 	g.write(1, 1, 0, 5)
 	g.agree(5)

@@ -56,10 +56,10 @@ func (r *rig) dial(t testing.TB) *client {
 	return &client{t: t, net: nc}
 }
 
-// connect opens a session with a timeout of 30 s.
+// connect opens a session that does not expire.
 func (r *rig) connect(t testing.TB) *client {
 	t.Helper()
-	return r.connectTimeout(t, 30*time.Second)
+	return r.connectTimeout(t, longSession)
 }
 
 // connectTimeout opens a session.

@@ -171,7 +171,7 @@ func floodMax(t *testing.T) int {
 }
 
 func TestAFloodWithoutHandshakesDisturbsNobody(t *testing.T) {
-	r, now := startManual(t, nil)
+	r, now := startManual(t, func(o *Options) { o.HandshakeTimeout = 20 * time.Second })
 	l := r.listenTimed(t, now)
 	n := floodMax(t)
 	c := r.connectTimeout(t, 40*time.Second)
@@ -241,7 +241,7 @@ func TestAFloodFromOneAddressIsRefused(t *testing.T) {
 // TestOnlySilenceCountsAsSessionless: connections without a session that end in any other way are not in
 // sessionless_connections_expired.
 func TestOnlySilenceCountsAsSessionless(t *testing.T) {
-	r, now := startManual(t, nil)
+	r, now := startManual(t, func(o *Options) { o.HandshakeTimeout = 20 * time.Second })
 	l := r.listenTimed(t, now)
 	r.addr = l.Addr().String()
 	word, broken, gone, refused := r.dial(t), r.dial(t), r.dial(t), r.dial(t)

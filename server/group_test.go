@@ -395,6 +395,6 @@ func (g *group) caughtUp(id uint64) {
 
 // canReadOnly is a ConnectRequest of a client that can do with reads.
 func canReadOnly(session jute.SessionID, passwd []byte) *jute.ConnectRequest {
-	return &jute.ConnectRequest{TimeoutMillis: 10_000, SessionID: session, Passwd: passwd, HasReadOnly: true,
+	return &jute.ConnectRequest{TimeoutMillis: longMillis, SessionID: session, Passwd: passwd, HasReadOnly: true,
 		ReadOnly: true}
 }

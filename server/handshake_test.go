@@ -21,7 +21,7 @@ func (c *client) wantRefused() {
 }
 
 func TestHandshakeOfANewSession(t *testing.T) {
-	r := newRig(t, nil)
+	r := newRig(t, func(o *Options) { o.MaxTimeout = 40 * time.Second })
 	for _, test := range []struct {
 		name    string
 		req     jute.ConnectRequest
@@ -76,11 +76,11 @@ func TestReattachTakesTheSessionOver(t *testing.T) {
 	first.mustCreate("/e", "", jute.ModeEphemeral)
 	zxid := r.machine.LastZxid()
 	second := r.dial(t)
-	second.hello(&jute.ConnectRequest{TimeoutMillis: 7000, SessionID: first.welcome.SessionID,
+	second.hello(&jute.ConnectRequest{TimeoutMillis: 70_000, SessionID: first.welcome.SessionID,
 		Passwd: first.welcome.Passwd, HasReadOnly: true, LastZxidSeen: zxid})
-	if got := second.welcome; got.SessionID != first.welcome.SessionID || got.TimeoutMillis != 7000 ||
+	if got := second.welcome; got.SessionID != first.welcome.SessionID || got.TimeoutMillis != 70_000 ||
 		!bytes.Equal(got.Passwd, first.welcome.Passwd) {
-		t.Errorf("reattached as %+v, want %+v with timeout 7000", got, first.welcome)
+		t.Errorf("reattached as %+v, want %+v with timeout 70000", got, first.welcome)
 	}
 	first.wantClosed()
 	if got := r.machine.LastZxid(); got != zxid {
@@ -220,10 +220,28 @@ func TestASilentConnectionIsClosed(t *testing.T) {
 	half.write(frame(make([]byte, 44))[:20])
 	silent.wantClosed()
 	half.wantClosed()
-	bound := r.connect(t) // once there is a session, only its own timeout counts
+	bound := r.connectWithin(t) // once there is a session, only its own timeout counts
 	late := r.dial(t)
 	late.wantClosed()
 	bound.wantSilence()
+}
+
+// connectWithin opens a session of a server that may cut off a client before its handshake is through.
+func (r *rig) connectWithin(t *testing.T) (c *client) {
+	t.Helper()
+	hello := jute.ConnectRequest{TimeoutMillis: 30_000, Passwd: make([]byte, 16), HasReadOnly: true}
+	eventually(t, "a handshake is through in time", func() bool {
+		c = r.dial(t)
+		_, _ = c.net.Write(frame(hello.Append(nil))) // an error shows with the answer
+		payload, err := c.next()
+		if err != nil {
+			return false
+		}
+		d := jute.NewDecoder(payload)
+		c.welcome.Decode(&d)
+		return c.welcome.SessionID != 0
+	})
+	return c
 }
 
 func TestFourLetterWordsThroughASocket(t *testing.T) {

@@ -28,7 +28,13 @@ func TestMain(m *testing.M) {
 }
 
 // testDeadline bounds every wait of a test.
-const testDeadline = 20 * time.Second
+const testDeadline = time.Minute
+
+// longSession is the timeout of sessions that are not to expire, however slow the machine is.
+const (
+	longSession = 5 * time.Minute
+	longMillis  = int32(longSession / time.Millisecond)
+)
 
 // superDigest is the digest of super:superpw.
 const superDigest = "super:g9oN2HttPfn8MMWJZ2r45Np/LIA="
@@ -140,8 +146,8 @@ func testOptions(t testing.TB, m *storage.Machine) Options {
 		ServerID: 1, Machine: m, Clock: clock.Real(), Logger: discard, Registry: registry, Random: rand.Reader,
 		Words:    fourletter.New(fourletter.Options{Whitelist: "*"}),
 		Flags:    storage.FlagExtendedTypes,
-		TickTime: 2 * time.Second, MinTimeout: 4 * time.Second, MaxTimeout: 40 * time.Second,
-		HandshakeTimeout: testDeadline, MaxFrameBytes: 0xfffff,
+		TickTime: 2 * time.Second, MinTimeout: 4 * time.Second, MaxTimeout: longSession,
+		HandshakeTimeout: time.Hour, MaxFrameBytes: 0xfffff,
 		Environment: func() []fourletter.Setting { return nil },
 		DirSizes:    func() fourletter.DirSizes { return fourletter.DirSizes{} },
 		OpenFiles:   func() int64 { return 1 }, MaxOpenFiles: func() int64 { return 2 },

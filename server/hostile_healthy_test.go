@@ -29,8 +29,9 @@ var ownACL = []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "auth"}}}
 // newHealthy connects a healthy client as the superuser, so that it can take away what the others leave.
 func newHealthy(t *testing.T, r *rig) *healthy {
 	t.Helper()
-	h := &healthy{client: r.connectTimeout(t, testDeadline), rig: r, data: map[string]string{},
+	h := &healthy{client: r.connect(t), rig: r, data: map[string]string{},
 		stat: map[string]jute.Version{}}
+	r.retime(h.client, testDeadline) // the timeouts here are for the others
 	for _, user := range []string{"healthy:secret of the healthy", "super:superpw"} {
 		h.write(encodeRequest(jute.XidAuth, jute.OpAuth, &jute.AuthPacket{Scheme: "digest", Auth: []byte(user)}))
 		if got := h.receive(); got.Err != jute.OK {

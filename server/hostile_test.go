@@ -34,6 +34,7 @@ const (
 	hostileFor       = 6 * time.Second // unless ZKD_HOSTILE_FRAMES says how many frames
 	hostileAttackers = 3
 	hostileBatch     = 100      // frames of one connection
+	hostileLeast     = 1000     // frames, however long they take
 	hostileHeapMax   = 96 << 20 // bytes by which the heap may grow: what the stores keep in memory here
 )
 
@@ -55,8 +56,8 @@ func TestHostileClients(t *testing.T) {
 // attack runs the attackers and the healthy client, and counts before and after.
 func attack(t *testing.T, mode hostileMode, captures hostile.Captures, seed uint64) {
 	r := newRig(t, func(o *Options) {
-		o.TickTime, o.MinTimeout, o.MaxTimeout = 100*time.Millisecond, 200*time.Millisecond, testDeadline
-		o.HandshakeTimeout = time.Second
+		o.TickTime, o.MinTimeout, o.MaxTimeout = 100*time.Millisecond, 200*time.Millisecond, 3*time.Second
+		o.HandshakeTimeout = testDeadline / 4
 	})
 	addr := r.listenAs(t, mode)
 	h := newHealthy(t, r)
@@ -65,7 +66,7 @@ func attack(t *testing.T, mode hostileMode, captures hostile.Captures, seed uint
 
 	a := &attackers{t: t, mode: mode, addr: addr, captures: captures, server: r.server, h: h, left: hostile.Frames(t)}
 	a.byTime = a.left == 0
-	stop := time.AfterFunc(hostileFor, func() { a.over.Store(a.byTime) })
+	stop := time.AfterFunc(hostileFor, func() { a.late.Store(a.byTime) })
 	defer stop.Stop()
 	var all sync.WaitGroup
 	for i := range uint64(hostileAttackers) {
@@ -79,7 +80,7 @@ func attack(t *testing.T, mode hostileMode, captures hostile.Captures, seed uint
 	h.work(ended)
 	t.Logf("%d damaged frames on %d connections, %d bytes of answers; %d rounds of the healthy client",
 		a.taken(), a.connections.Load(), a.answered.Load(), h.rounds)
-	if a.taken() < 1000 {
+	if a.taken() < hostileLeast {
 		t.Error("too little was taken to say anything")
 	}
 	h.verify()
@@ -144,7 +145,7 @@ type attackers struct {
 	left     int64 // frames to have the server take, unless byTime
 	byTime   bool
 
-	over                  atomic.Bool
+	late, over            atomic.Bool // hostileFor has gone by; no more is sent
 	connections, answered atomic.Int64
 }
 
@@ -170,7 +171,8 @@ func (a *attackers) run(seed uint64) {
 			a.t.Errorf("seed %d: %v", seed, err)
 			return
 		}
-		if a.connections.Add(1); !a.byTime && a.taken() >= a.left {
+		a.connections.Add(1)
+		if a.late.Load() && a.taken() >= hostileLeast || !a.byTime && a.taken() >= a.left {
 			a.over.Store(true)
 		}
 	}

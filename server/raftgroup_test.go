@@ -5,6 +5,7 @@ import (
 	"errors"
 	mathrand "math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -92,6 +93,23 @@ func (w *wire) close() {
 	w.all.Wait()
 }
 
+// graceForever is a grace that ends only by a graceClock.
+const graceForever = time.Hour
+
+// graceClock is the real clock, but the grace of a server without a leader ends when the test says so.
+type graceClock struct {
+	clock.Clock
+	grace *clock.Manual
+}
+
+// NewTimer implements clock.Clock.
+func (c graceClock) NewTimer(d time.Duration) clock.Timer {
+	if d == graceForever {
+		return c.grace.NewTimer(d)
+	}
+	return c.Clock.NewTimer(d)
+}
+
 // startRaft starts three servers over raft.
 func startRaft(t *testing.T, set func(id uint64, o *Options)) ([]*rig, *wire) {
 	t.Helper()
@@ -103,6 +121,7 @@ func startRaft(t *testing.T, set func(id uint64, o *Options)) ([]*rig, *wire) {
 		r.options = testOptions(t, r.machine)
 		r.options.ServerID, r.options.Ensemble = id, &Ensemble{}
 		r.options.Status = func() quorum.Status { return r.node.Status() }
+		r.options.LeaderGrace = graceForever
 		if set != nil {
 			set(id, &r.options)
 		}
@@ -113,8 +132,8 @@ func startRaft(t *testing.T, set func(id uint64, o *Options)) ([]*rig, *wire) {
 			Rand:    mathrand.New(mathrand.NewPCG(mathrand.Uint64(), 1)),
 			Members: []quorum.Member{{ID: 1}, {ID: 2}, {ID: 3}}, Transport: side{w, id},
 			OnState: r.server.SetState, OnReport: r.server.Heard, OnRestored: r.server.Restored,
-			OnFatal:      func(err error) { t.Errorf("server %d: %v", id, err) },
-			TickInterval: 10 * time.Millisecond,
+			OnFatal:       func(err error) { t.Errorf("server %d: %v", id, err) },
+			ElectionTicks: 20, // of the default length: a slow machine is no reason for an election
 		})
 		if err != nil {
 			t.Fatalf("start the node: %v", err)
@@ -180,8 +199,10 @@ func leaderOf(t *testing.T, rigs ...*rig) (leader *rig, others []*rig) {
 }
 
 func TestRaftGroup(t *testing.T) {
-	rigs, w := startRaft(t, func(_ uint64, o *Options) {
-		o.LeaderGrace, o.ReadOnlyMode = 300*time.Millisecond, true
+	graces := map[uint64]*clock.Manual{}
+	rigs, w := startRaft(t, func(id uint64, o *Options) {
+		graces[id] = clock.NewManual(time.Unix(1_000_000_000, 0))
+		o.Clock, o.ReadOnlyMode = graceClock{clock.Real(), graces[id]}, true
 	})
 	leader, others := leaderOf(t, rigs...)
 	a, b := others[0].connect(t), others[1].connect(t)
@@ -203,8 +224,11 @@ func TestRaftGroup(t *testing.T) {
 	if got := b.must(jute.OpGetData, look("/n"), jute.OK); got.data(t) != "after" {
 		t.Errorf("data %q", got.data(t))
 	}
+	eventually(t, "read-only", func() bool {
+		graces[leader.options.ServerID].Advance(graceForever)
+		return leader.server.available.phase() == phaseReadOnly
+	})
 	onLeader.wantClosed()
-	eventually(t, "read-only", func() bool { return leader.server.available.phase() == phaseReadOnly })
 	ro := leader.connectReadOnly(t)
 	ro.must(jute.OpGetData, look("/n"), jute.OK)
 	moved := others[0].reattach(t, onLeader)
@@ -221,30 +245,43 @@ func TestRaftGroup(t *testing.T) {
 	}
 }
 
+// deadline is when the leader of these servers expires a session, if it knows it and hears no more of it.
+func deadline(t *testing.T, id jute.SessionID, rigs ...*rig) (at time.Duration) {
+	t.Helper()
+	eventually(t, "the leader knows when the session ends", func() bool {
+		leader, _ := leaderOf(t, rigs...)
+		now := leader.server.elapsed()
+		for _, b := range leader.server.tracker.Load().Buckets() {
+			if slices.Contains(b.Sessions, id) {
+				at = now + b.In
+				return true
+			}
+		}
+		return false
+	})
+	return at
+}
+
+// TestRaftGroupExpiry: a silent session of a follower ends, and one that talks to a follower is renewed by its reports.
 func TestRaftGroupExpiry(t *testing.T) {
-	rigs, w := startRaft(t, func(_ uint64, o *Options) { quick(o); o.TickTime = 200 * time.Millisecond })
+	rigs, _ := startRaft(t, func(_ uint64, o *Options) { quick(o); o.TickTime = 200 * time.Millisecond })
 	_, others := leaderOf(t, rigs...)
-	alive, silent := others[0].connectTimeout(t, time.Second), others[1].connectTimeout(t, time.Second)
+	alive, silent := others[0].connect(t), others[1].connect(t)
 	silent.mustCreate("/e", "", jute.ModeEphemeral)
 	alive.must(jute.OpSync, &jute.PathRequest{Path: "/"}, jute.OK)
-	began := time.Now()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for range 40 {
-		<-tick.C
+	for _, r := range rigs {
+		eventually(t, "the session is short from now on", func() bool {
+			return !others[0].exists("/e") || r.server.tracker.Load().SetTimeout(silent.welcome.SessionID, time.Second)
+		})
+	}
+	before := deadline(t, alive.welcome.SessionID, rigs...)
+	eventually(t, "the silent one expires", func() bool {
 		alive.wantSilence()
-		if !others[0].exists("/e") {
-			break
-		}
-	}
-	if others[0].exists("/e") {
-		t.Fatal("the silent one lives")
-	}
-	t.Logf("expired after %v", time.Since(began))
+		return !others[0].exists("/e")
+	})
 	silent.wantClosed()
-	_ = w
-	for range 20 {
-		<-tick.C
+	eventually(t, "the other is renewed", func() bool {
 		alive.wantSilence()
-	}
+		return deadline(t, alive.welcome.SessionID, rigs...) > before+time.Second
+	})
 }

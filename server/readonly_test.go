@@ -117,7 +117,10 @@ func TestReadOnlyClientsComeBack(t *testing.T) {
 
 func TestReadOnlySessionsExpire(t *testing.T) {
 	now := clock.NewManual(time.Unix(1_000_000_000, 0))
-	g := startGroup(t, groupOptions{clock: now, members: 1, set: noLeader(true)})
+	g := startGroup(t, groupOptions{clock: now, members: 1, set: func(id uint64, o *Options) {
+		noLeader(true)(id, o)
+		o.MaxTimeout = 10 * time.Second
+	}})
 	eventually(t, "read-only mode", func() bool {
 		now.Step(50 * time.Millisecond)
 		return g.at(1).server.available.phase() == phaseReadOnly

@@ -200,7 +200,7 @@ func (r *rig) move(t *testing.T, c *client, path string, moves int) {
 		}
 		t.Cleanup(func() { _ = nc.Close() })
 		next := &client{t: t, net: nc}
-		req := jute.ConnectRequest{TimeoutMillis: 30000, SessionID: c.welcome.SessionID, Passwd: c.welcome.Passwd}
+		req := jute.ConnectRequest{TimeoutMillis: longMillis, SessionID: c.welcome.SessionID, Passwd: c.welcome.Passwd}
 		_, _ = nc.Write(frame(req.Append(nil))) // an error shows with the answer
 		payload, err := next.next()
 		if err != nil {

@@ -93,7 +93,7 @@ func dialTLS(t testing.TB, addr string, certs ...tls.Certificate) *client {
 func connectTLS(t testing.TB, addr string, certs ...tls.Certificate) *client {
 	t.Helper()
 	c := dialTLS(t, addr, certs...)
-	c.hello(&jute.ConnectRequest{TimeoutMillis: 30_000, Passwd: make([]byte, 16), HasReadOnly: true})
+	c.hello(&jute.ConnectRequest{TimeoutMillis: longMillis, Passwd: make([]byte, 16), HasReadOnly: true})
 	if c.welcome.SessionID == 0 {
 		t.Fatal("a new session is refused")
 	}
@@ -153,7 +153,7 @@ func TestTLSBatches(t *testing.T) {
 	out := &gathering{Conn: nc}
 	c := &client{t: t, net: tls.Client(out, &tls.Config{InsecureSkipVerify: true})} //nolint:gosec // as dialTLS
 	t.Cleanup(func() { _ = c.net.Close() })
-	c.hello(&jute.ConnectRequest{TimeoutMillis: 30_000, Passwd: make([]byte, 16), HasReadOnly: true})
+	c.hello(&jute.ConnectRequest{TimeoutMillis: longMillis, Passwd: make([]byte, 16), HasReadOnly: true})
 	const many = 30
 	out.hold = true
 	for i := range many {
@@ -337,7 +337,7 @@ func TestSilenceOnAUnifiedPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	_ = nc.SetDeadline(time.Now().Add(testDeadline / 2)) // HandshakeTimeout is all of it
+	_ = nc.SetDeadline(time.Now().Add(testDeadline)) // HandshakeTimeout is longer
 	if _, err := nc.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("a silent connection reads %v, want its end", err)
 	}

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const testChunk = 1 << 12
 
 // testDeadline bounds every wait of a test.
-const testDeadline = 20 * time.Second
+const testDeadline = time.Minute
 
 // impatient is a clock whose timers fire at once: throttling and pauses take no time. Tickers stand still.
 type impatient struct{ *clock.Manual }

@@ -323,7 +323,7 @@ func TestSilence(t *testing.T) {
 		case <-heard:
 			ended = true
 		default:
-			manual.Advance(100 * time.Millisecond)
+			manual.Step(100 * time.Millisecond)
 		}
 	}
 	if took := manual.Since(began); took < defaultSilence || beats == 0 {
@@ -360,7 +360,7 @@ func TestSilence(t *testing.T) {
 			}
 			return
 		default:
-			manual.Advance(100 * time.Millisecond)
+			manual.Step(100 * time.Millisecond)
 		}
 	}
 }

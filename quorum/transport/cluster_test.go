@@ -109,12 +109,12 @@ func TestAStreamOfBeforeTheClusterWasKnown(t *testing.T) {
 	b.Start(b.heard)
 	a.linked(b)
 	ids[1].set([16]byte{1})
-	advanceUntil(t, manual, "a while", func() bool { return a.of(2).BytesIn > 100 })
+	advanceUntil(t, manual, defaultIdleTimeout, "a while", func() bool { return a.of(2).BytesIn > 100 }, a, b)
 	if a.heard.losses(2) != 0 {
 		t.Error("a stream to a server that knows no cluster yet is given up")
 	}
 	ids[2].set([16]byte{2})
-	advanceUntil(t, manual, "the streams are given up", func() bool {
+	advanceUntil(t, manual, defaultIdleTimeout, "the streams are given up", func() bool {
 		return a.heard.losses(2) >= 2 && b.heard.losses(1) >= 2 && !a.of(2).Out && !b.of(1).Out
 	})
 	a.logs("peer cannot be reached", "cluster", "correct the address")
@@ -126,7 +126,9 @@ func TestTheSameClusterIsNoReason(t *testing.T) {
 	id := &changing{}
 	a, b := pair(t, func(o *Options) { o.Clock, o.ClusterID = manual, id.get })
 	id.set([16]byte{1})
-	advanceUntil(t, manual, "a while", func() bool { return a.of(2).BytesIn > 200 && b.of(1).BytesIn > 200 })
+	advanceUntil(t, manual, defaultIdleTimeout, "a while", func() bool {
+		return a.of(2).BytesIn > 200 && b.of(1).BytesIn > 200
+	}, a, b)
 	if a.heard.losses(2) != 0 || b.heard.losses(1) != 0 {
 		t.Error("streams are given up")
 	}

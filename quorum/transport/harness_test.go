@@ -19,7 +19,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // testDeadline bounds every wait of a test.
-const testDeadline = 20 * time.Second
+const testDeadline = time.Minute
 
 // frame is one that was received; the body is a copy.
 type frame struct {
@@ -131,6 +131,9 @@ func newMemberAt(t testing.TB, id uint64, l net.Listener, set func(*Options)) *m
 	}
 	if set != nil {
 		set(&opts)
+	}
+	if opts.Clock == clock.Real() && opts.IdleTimeout == 0 {
+		opts.IdleTimeout = 10 * testDeadline // no slow machine is silence, and no keep-alive is counted
 	}
 	tr, err := New(opts)
 	if err != nil {

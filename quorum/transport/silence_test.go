@@ -9,18 +9,40 @@ import (
 	"zkd/quorum/clock"
 )
 
-// advanceUntil moves the clock, a minder's step at a time, until a condition holds; it returns how far.
-func advanceUntil(t *testing.T, manual *clock.Manual, what string, ok func() bool) time.Duration {
+// advanceUntil moves the clock, a hundredth of the idle timeout at a time, until a condition holds; it returns how far.
+// The clock waits for the frames between members that are given: on a slow machine they come late by it, but they come.
+func advanceUntil(t *testing.T, manual *clock.Manual, idle time.Duration, what string, ok func() bool,
+	alive ...*member) time.Duration {
 	t.Helper()
 	began := manual.Now()
 	eventually(t, what, func() bool {
 		if ok() {
 			return true
 		}
-		manual.Advance(100 * time.Millisecond)
+		for _, m := range alive {
+			if m.silence() > idle/2 {
+				return false
+			}
+		}
+		manual.Step(idle / 100)
 		return false
 	})
 	return manual.Since(began)
+}
+
+// silence is how long m has heard nothing on a stream, or has been writing.
+func (m *member) silence() (longest time.Duration) {
+	now := m.now()
+	for _, p := range *m.peers.Load() { // order: the longest of all
+		p.mu.Lock()
+		for _, s := range []*stream{p.incoming, p.outgoing} {
+			if s != nil {
+				longest = max(longest, s.waits(now))
+			}
+		}
+		p.mu.Unlock()
+	}
+	return longest
 }
 
 func TestKeepAlivesHoldSilentStreams(t *testing.T) {
@@ -28,9 +50,9 @@ func TestKeepAlivesHoldSilentStreams(t *testing.T) {
 	a, b := pair(t, func(o *Options) { o.Clock = manual })
 	for range 30 {
 		before, back := a.of(2), b.of(1)
-		advanceUntil(t, manual, "keep-alives come", func() bool {
+		advanceUntil(t, manual, defaultIdleTimeout, "keep-alives come", func() bool {
 			return a.of(2).BytesIn > before.BytesIn && b.of(1).BytesIn > back.BytesIn
-		})
+		}, a, b)
 	}
 	s := a.of(2)
 	if a.heard.losses(2) != 0 || b.heard.losses(1) != 0 || s.FramesIn != 0 || s.FramesOut != 0 || a.heard.count() != 0 {
@@ -48,7 +70,9 @@ func TestSilentPeerIsGivenUp(t *testing.T) {
 		t.Fatalf("answer %+v", answered)
 	}
 	eventually(t, "the stream is up", func() bool { return m.of(2).In })
-	took := advanceUntil(t, manual, "the stream is given up", func() bool { return m.heard.losses(2) == 1 })
+	took := advanceUntil(t, manual, defaultIdleTimeout, "the stream is given up", func() bool {
+		return m.heard.losses(2) == 1
+	})
 	if took < defaultIdleTimeout {
 		t.Errorf("given up after %v", took)
 	}
@@ -89,12 +113,16 @@ func muteListener(t *testing.T) string {
 	return l.Addr().String()
 }
 
+// muteIdle is the idle timeout beside a mute server. The system keeps it as well, by its own clock, which must not get
+// there first.
+const muteIdle = 10 * testDeadline
+
 // besideMute returns a member whose stream to a mute server is up, and its clock.
 func besideMute(t *testing.T) (*member, *clock.Manual) {
 	t.Helper()
 	manual := clock.NewManual(time.Unix(1e6, 0))
 	address := muteListener(t)
-	a := newMember(t, 1, func(o *Options) { o.Clock = manual })
+	a := newMember(t, 1, func(o *Options) { o.Clock, o.IdleTimeout = manual, muteIdle })
 	a.SetPeers(map[uint64]Peer{2: {Addresses: []string{address}}})
 	a.Start(a.heard)
 	eventually(t, "the stream is up", func() bool { return a.of(2).Out })
@@ -122,8 +150,8 @@ func TestWriterStuckOnAFrozenPeerGivesUp(t *testing.T) {
 		defer p.mu.Unlock()
 		return p.outgoing.waiting.Load() != 0
 	})
-	took := advanceUntil(t, manual, "the stream is given up", func() bool { return a.heard.losses(2) == 1 })
-	if took < defaultIdleTimeout {
+	took := advanceUntil(t, manual, muteIdle, "the stream is given up", func() bool { return a.heard.losses(2) == 1 })
+	if took < muteIdle {
 		t.Errorf("given up after %v", took)
 	}
 	a.logs("stream to peer broke", "does not read")
@@ -135,8 +163,8 @@ func TestWriterStuckOnAFrozenPeerGivesUp(t *testing.T) {
 func TestSilentPeerIsDialedAnew(t *testing.T) {
 	a, manual := besideMute(t)
 	callBack(t, a)
-	advanceUntil(t, manual, "both streams are given up", func() bool { return a.heard.losses(2) == 2 })
-	advanceUntil(t, manual, "it is dialed anew", func() bool { return a.heard.ups(2) == 2 })
+	advanceUntil(t, manual, muteIdle, "both streams are given up", func() bool { return a.heard.losses(2) == 2 })
+	advanceUntil(t, manual, muteIdle, "it is dialed anew", func() bool { return a.heard.ups(2) == 2 })
 }
 
 func TestRestartedPeerReplacesItsSilentPredecessor(t *testing.T) {
@@ -152,7 +180,7 @@ func TestRestartedPeerReplacesItsSilentPredecessor(t *testing.T) {
 	if answered, _ := call(t, a, h); answered.code != AlreadyConnected {
 		t.Fatalf("at once: %+v", answered)
 	}
-	manual.Advance(defaultIdleTimeout / 2)
+	manual.Advance(muteIdle / 2)
 	if answered, _ := call(t, a, h); answered.code != Accepted {
 		t.Fatalf("after half the idle timeout: %+v", answered)
 	}
