@@ -3,6 +3,7 @@ package curator_test
 import (
 	_ "embed"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"testing"
@@ -48,6 +49,60 @@ func TestEnsemble(t *testing.T) {
 	}()
 	t.Logf("servers were killed %d times", e.KillInTurn(done))
 	<-done // had KillInTurn ended early
+}
+
+// rollingChecks is the number of checks while servers are restarted.
+const rollingChecks = 4
+
+// readyWithin is how long the program has until all of its clients work. A guess, for a busy machine.
+const readyWithin = 2 * time.Minute
+
+// calm is the time between two restarts.
+const calm = time.Second
+
+// TestRollingRestart stops each of three servers cleanly and starts it again, the leader first and then the leader last,
+// while clients and recipes go on: no session is lost, and no request fails that Curator does not try again.
+func TestRollingRestart(t *testing.T) {
+	target.Require(t, target.Java, target.Maven)
+	e := ensemble.Start(t, ensemble.Options{})
+	ready, stop := filepath.Join(t.TempDir(), "ready"), filepath.Join(t.TempDir(), "stop")
+	client := program(t, "rolling", e.Hosts(), ready, stop)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		run(t, rollingChecks, client)
+	}()
+	defer func() {
+		if err := os.WriteFile(stop, nil, 0o600); err != nil {
+			t.Error(err)
+		}
+		<-done
+	}()
+	if why := ensemble.Await(readyWithin, func() (bool, string) {
+		select {
+		case <-done:
+			return true, ""
+		default:
+			_, err := os.Stat(ready)
+			return err == nil, "the clients are not ready"
+		}
+	}); why != "" {
+		t.Error(why)
+		return
+	}
+	restart := func(s *ensemble.Server) {
+		s.Stop()
+		s.Launch()
+		e.AwaitServing(e.Servers...)
+		<-time.NewTimer(calm).C // let all clients find their new servers
+	}
+	restart(e.AwaitLeader())
+	for _, s := range e.Servers {
+		if s != e.AwaitLeader() {
+			restart(s)
+		}
+	}
+	restart(e.AwaitLeader())
 }
 
 // program is the client program with its arguments.

@@ -16,39 +16,51 @@ import org.apache.curator.retry.RetryNTimes;
 
 /** Recipes on several servers that are killed and started again meanwhile, for so many seconds each. */
 final class Ensemble {
-    private static final int CLIENTS = 4;
+    static final int CLIENTS = 4;
+
+    /** Tells, by when a part has begun, whether it is to go on. */
+    interface Ending {
+        boolean running(long began);
+    }
 
     private static String hosts;
-    private static long seconds;
+    private static int within; // seconds for all clients of a part to end
+    private static Ending ending;
 
     private Ensemble() {}
 
-    static void checks(Map<String, Main.Check> checks, String servers, int runSeconds) {
-        hosts = servers;
-        seconds = runSeconds;
+    static void checks(Map<String, Main.Check> checks, String servers, int seconds) {
+        use(servers, seconds + 3 * Main.WAIT_SECONDS,
+            began -> System.nanoTime() - began < TimeUnit.SECONDS.toNanos(seconds));
         checks.put("ensemble/mutex", Ensemble::mutex);
         checks.put("ensemble/latch", Ensemble::latch);
         checks.put("ensemble/counter", Ensemble::counter);
     }
 
-    /** A client that knows all servers, and tries again for longer than an election takes. */
+    static void use(String servers, int withinSeconds, Ending whenToEnd) {
+        hosts = servers;
+        within = withinSeconds;
+        ending = whenToEnd;
+    }
+
+    /** A client that knows all servers, and tries again for longer than an election takes on a busy machine. */
     private static CuratorFramework client() throws Exception {
-        CuratorFramework client = CuratorFrameworkFactory.builder().connectString(hosts).sessionTimeoutMs(10_000)
-            .connectionTimeoutMs(10_000).retryPolicy(new RetryNTimes(150, 100)).build();
+        CuratorFramework client = CuratorFrameworkFactory.builder().connectString(hosts).sessionTimeoutMs(30_000)
+            .connectionTimeoutMs(10_000).retryPolicy(new RetryNTimes(300, 100)).build();
         client.start();
         Main.check(client.blockUntilConnected(Main.WAIT_SECONDS, TimeUnit.SECONDS), "not connected to " + hosts);
         return client;
     }
 
-    private static boolean running(long began) {
-        return System.nanoTime() - began < TimeUnit.SECONDS.toNanos(seconds);
+    static boolean running(long began) {
+        return ending.running(began);
     }
 
     interface Part {
         void run(CuratorFramework client, long began) throws Exception;
     }
 
-    private static void together(Part part) throws Exception {
+    static void together(Part part) throws Exception {
         ExecutorService executor = Executors.newFixedThreadPool(CLIENTS);
         List<Future<?>> parts = new ArrayList<>();
         long began = System.nanoTime();
@@ -61,13 +73,13 @@ final class Ensemble {
             }));
         }
         for (Future<?> running : parts) {
-            running.get(seconds + 3 * Main.WAIT_SECONDS, TimeUnit.SECONDS);
+            running.get(within, TimeUnit.SECONDS);
         }
         executor.shutdown();
     }
 
     /** Never two inside, and every client gets its turns. */
-    private static void mutex() throws Exception {
+    static void mutex() throws Exception {
         AtomicInteger inside = new AtomicInteger();
         together((client, began) -> {
             InterProcessMutex mutex = new InterProcessMutex(client, "/ensemble/mutex");
@@ -117,7 +129,7 @@ final class Ensemble {
     }
 
     /** Never two leaders at one time, and always one again. */
-    private static void latch() throws Exception {
+    static void latch() throws Exception {
         try (Candidate a = new Candidate("a"); Candidate b = new Candidate("b"); Candidate c = new Candidate("c")) {
             Candidate[] all = {a, b, c};
             long began = System.nanoTime();

@@ -1,17 +1,25 @@
 import java.io.IOException;
 import java.net.Socket;
+import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.retry.RetryNTimes;
 
-/** usage: Main SERVER PROXY CUT, or Main SERVERS SECONDS for the recipes on an ensemble. Prints "PASS name" or "FAIL name: why" for every check; exits with 1 if one failed. */
+/**
+ * usage: Main SERVER PROXY CUT, or Main SERVERS SECONDS for recipes on an ensemble, or Main rolling SERVERS READY STOP
+ * for what goes on while servers are restarted: from when it makes the file READY until there is a file STOP. Prints
+ * "PASS name" or "FAIL name: why" for every check; exits with 1 if one failed.
+ */
 public final class Main {
     static final int WAIT_SECONDS = 20;
 
@@ -28,7 +36,11 @@ public final class Main {
     public static void main(String[] args) throws Exception {
         Map<String, Check> checks = new LinkedHashMap<>();
         int within = 2 * WAIT_SECONDS;
-        if (args.length == 2) {
+        boolean atOnce = args[0].equals("rolling");
+        if (atOnce) {
+            within = Rolling.WITHIN_SECONDS;
+            Rolling.checks(checks, args[1], Path.of(args[2]), Path.of(args[3]));
+        } else if (args.length == 2) {
             int seconds = Integer.parseInt(args[1]);
             within = seconds + 4 * WAIT_SECONDS;
             Ensemble.checks(checks, args[0], seconds);
@@ -43,29 +55,48 @@ public final class Main {
             Caches.checks(checks);
             Nodes.checks(checks);
         }
+        System.exit(run(checks, within, atOnce) == 0 ? 0 : 1);
+    }
+
+    /** Runs the checks, one after the other or at once, and returns how many have failed. */
+    private static int run(Map<String, Check> checks, int withinSeconds, boolean atOnce) throws InterruptedException {
         ExecutorService executor = Executors.newCachedThreadPool(r -> {
             Thread thread = new Thread(r);
             thread.setDaemon(true);
             return thread;
         });
+        Map<String, Future<?>> begun = new LinkedHashMap<>();
         int failed = 0;
         for (Map.Entry<String, Check> check : checks.entrySet()) {
-            long start = System.nanoTime();
+            begun.put(check.getKey(), executor.submit(() -> {
+                check.getValue().run();
+                return null;
+            }));
+            if (!atOnce) {
+                failed += outcomes(begun, withinSeconds);
+                begun.clear();
+            }
+        }
+        return failed + outcomes(begun, withinSeconds);
+    }
+
+    /** Prints how checks that have begun end, and returns how many have failed. */
+    private static int outcomes(Map<String, Future<?>> begun, int withinSeconds) throws InterruptedException {
+        long start = System.nanoTime();
+        int failed = 0;
+        for (Map.Entry<String, Future<?>> check : begun.entrySet()) {
             try {
-                executor.submit(() -> {
-                    check.getValue().run();
-                    return null;
-                }).get(within, TimeUnit.SECONDS);
+                check.getValue().get(withinSeconds, TimeUnit.SECONDS);
                 System.out.println("PASS " + check.getKey() + " "
                     + TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - start) + " ms");
-            } catch (Exception e) {
+            } catch (ExecutionException | TimeoutException e) {
                 failed++;
                 Throwable cause = e.getCause() == null ? e : e.getCause();
                 System.out.println("FAIL " + check.getKey() + ": " + cause.toString().replace('\n', ' '));
                 cause.printStackTrace();
             }
         }
-        System.exit(failed == 0 ? 0 : 1);
+        return failed;
     }
 
     /** A started client of its own in a namespace that is the check's. */
