@@ -1,17 +1,9 @@
 package hostile_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -23,9 +15,10 @@ import (
 func startTLS(t *testing.T) flooded {
 	t.Helper()
 	secure := fmt.Sprint(target.FreePort(t))
+	keyStore, _ := target.SelfSigned(t)
 	s := target.Start(t, target.Options{Config: map[string]string{
 		"secureClientPort": secure, "secureClientPortAddress": "127.0.0.1", "ssl.clientAuth": "none",
-		"ssl.keyStore.location": keyStore(t),
+		"ssl.keyStore.location": keyStore,
 		"serverCnxnFactory":     "org.apache.zookeeper.server.NettyServerCnxnFactory",
 	}})
 	config := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the server's certificate is the test's own
@@ -48,32 +41,6 @@ func startTLS(t *testing.T) flooded {
 			t.Fatal(err)
 		}
 	}
-}
-
-// keyStore writes a key and a certificate that signs itself as PEM.
-func keyStore(t *testing.T) string {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().Add(24 * time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := append(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
-		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate})...)
-	name := filepath.Join(t.TempDir(), "server.pem")
-	if err := os.WriteFile(name, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return name
 }
 
 // clientHello is what a client of TLS begins with.
