@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
-	"testing"
 
 	"zkd/jute"
 	"zkd/storage"
@@ -26,16 +25,15 @@ const healthyRoot = "/healthy"
 // ownACL lets the user of the connection alone do anything.
 var ownACL = []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "auth"}}}
 
-// newHealthy connects a healthy client as the superuser, so that it can take away what the others leave.
-func newHealthy(t *testing.T, r *rig) *healthy {
-	t.Helper()
-	h := &healthy{client: r.connect(t), rig: r, data: map[string]string{},
-		stat: map[string]jute.Version{}}
+// newHealthy makes a client a healthy one. It is the superuser, so that it can take away what the others leave.
+func newHealthy(r *rig, c *client) *healthy {
+	c.t.Helper()
+	h := &healthy{client: c, rig: r, data: map[string]string{}, stat: map[string]jute.Version{}}
 	r.retime(h.client, testDeadline) // the timeouts here are for the others
 	for _, user := range []string{"healthy:secret of the healthy", "super:superpw"} {
 		h.write(encodeRequest(jute.XidAuth, jute.OpAuth, &jute.AuthPacket{Scheme: "digest", Auth: []byte(user)}))
 		if got := h.receive(); got.Err != jute.OK {
-			t.Fatalf("auth: %v", got.Err)
+			c.t.Fatalf("auth: %v", got.Err)
 		}
 	}
 	h.must(jute.OpCreate, &jute.CreateRequest{Path: healthyRoot, ACL: ownACL}, jute.OK)
@@ -59,7 +57,7 @@ func (h *healthy) put(path string) {
 	h.data[path], h.stat[path] = "0", 0
 }
 
-// work goes on until ended is closed: each round writes, reads back, and makes and deletes an ephemeral.
+// work goes on until ended is closed.
 func (h *healthy) work(ended <-chan struct{}) {
 	h.t.Helper()
 	for {
@@ -68,22 +66,28 @@ func (h *healthy) work(ended <-chan struct{}) {
 			return
 		default:
 		}
-		h.rounds++
-		path := fmt.Sprintf("%s/%d", healthyRoot, h.rounds%8)
-		h.must(jute.OpSetData, &jute.SetDataRequest{Path: path, Data: fmt.Append(nil, h.rounds),
-			Version: h.stat[path]}, jute.OK)
-		h.data[path], h.stat[path] = fmt.Sprint(h.rounds), h.stat[path]+1
-		got := h.must(jute.OpGetData, look(path), jute.OK)
-		if data := got.data(h.t); data != h.data[path] {
-			h.t.Fatalf("round %d: %s is %q, want %q", h.rounds, path, data, h.data[path])
-		}
-		own := healthyRoot + "/e"
-		h.must(jute.OpCreate, &jute.CreateRequest{Path: own, ACL: ownACL, Flags: jute.ModeEphemeral}, jute.OK)
-		h.must(jute.OpDelete, &jute.PathVersionRequest{Path: own, Version: 0}, jute.OK)
+		h.round()
 		if h.rounds%500 == 0 {
 			h.sweep()
 		}
 	}
+}
+
+// round writes, reads back, and makes and deletes an ephemeral.
+func (h *healthy) round() {
+	h.t.Helper()
+	h.rounds++
+	path := fmt.Sprintf("%s/%d", healthyRoot, h.rounds%8)
+	h.must(jute.OpSetData, &jute.SetDataRequest{Path: path, Data: fmt.Append(nil, h.rounds),
+		Version: h.stat[path]}, jute.OK)
+	h.data[path], h.stat[path] = fmt.Sprint(h.rounds), h.stat[path]+1
+	got := h.must(jute.OpGetData, look(path), jute.OK)
+	if data := got.data(h.t); data != h.data[path] {
+		h.t.Fatalf("round %d: %s is %q, want %q", h.rounds, path, data, h.data[path])
+	}
+	own := healthyRoot + "/e"
+	h.must(jute.OpCreate, &jute.CreateRequest{Path: own, ACL: ownACL, Flags: jute.ModeEphemeral}, jute.OK)
+	h.must(jute.OpDelete, &jute.PathVersionRequest{Path: own, Version: 0}, jute.OK)
 }
 
 // verify reads everything back.

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"crypto/tls"
+	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"io"
@@ -15,26 +17,41 @@ import (
 
 	"zkd/compat-tests/hostile"
 	"zkd/jute"
+	"zkd/storage"
 )
 
-// hostileMode is a kind of port: how the server listens on it, and how one connects to it.
+// hostileMode is a kind of port: how the server listens on it, and how the attackers and the healthy client connect.
 type hostileMode struct {
-	name   string
-	listen func(t *testing.T, l net.Listener) net.Listener
-	dial   func(addr string) (net.Conn, error)
+	name    string
+	lasts   time.Duration // unless ZKD_HOSTILE_FRAMES says how many frames
+	listen  func(r *rig) (addr string)
+	dial    func(a *attackers, random *rand.Rand) (net.Conn, error)
+	healthy func(t *testing.T, r *rig, addr string) *client
 }
 
 // hostileModes are the ports that are attacked.
 var hostileModes = []hostileMode{
-	{name: "plain", listen: func(_ *testing.T, l net.Listener) net.Listener { return l }, dial: dialQuietly},
+	{name: "plain", lasts: 4 * time.Second, listen: func(r *rig) string { return r.addr },
+		dial:    dialPlain,
+		healthy: func(t *testing.T, r *rig, _ string) *client { return r.connect(t) }},
+	{name: "TLS", lasts: 3 * time.Second, listen: func(r *rig) string { return r.securePort(&Port{Secure: true}) },
+		dial:    dialDamaged,
+		healthy: func(t *testing.T, _ *rig, addr string) *client { return connectTLS(t, addr) }},
+	{name: "unified", lasts: 3 * time.Second, listen: func(r *rig) string { return r.securePort(&Port{Plain: true}) },
+		dial: func(a *attackers, random *rand.Rand) (net.Conn, error) {
+			if random.IntN(2) == 0 {
+				return dialPlain(a, random)
+			}
+			return dialDamaged(a, random)
+		},
+		healthy: func(t *testing.T, _ *rig, addr string) *client { return connectTLS(t, addr) }},
 }
 
 // Settings of the attack.
 const (
-	hostileFor       = 6 * time.Second // unless ZKD_HOSTILE_FRAMES says how many frames
 	hostileAttackers = 3
+	hostileLeast     = 1000     // frames, without which nothing is said
 	hostileBatch     = 100      // frames of one connection
-	hostileLeast     = 1000     // frames, however long they take
 	hostileHeapMax   = 96 << 20 // bytes by which the heap may grow: what the stores keep in memory here
 )
 
@@ -58,16 +75,18 @@ func attack(t *testing.T, mode hostileMode, captures hostile.Captures, seed uint
 	r := newRig(t, func(o *Options) {
 		o.TickTime, o.MinTimeout, o.MaxTimeout = 100*time.Millisecond, 200*time.Millisecond, 3*time.Second
 		o.HandshakeTimeout = testDeadline / 4
+		withX509(t, o)
 	})
-	addr := r.listenAs(t, mode)
-	h := newHealthy(t, r)
+	addr := mode.listen(r)
+	h := newHealthy(r, mode.healthy(t, r, addr))
 	r.settle(1)
 	goroutines, files, heap := runtime.NumGoroutine(), descriptors(t), liveHeap()
 
-	a := &attackers{t: t, mode: mode, addr: addr, captures: captures, server: r.server, h: h, left: hostile.Frames(t)}
-	a.byTime = a.left == 0
-	stop := time.AfterFunc(hostileFor, func() { a.late.Store(a.byTime) })
-	defer stop.Stop()
+	a := &attackers{t: t, mode: mode, addr: addr, captures: captures, server: r.server, h: h, left: hostile.Frames(t),
+		began: time.Now(), certificate: certificate(t, pkix.Name{CommonName: "stranger"})}
+	if a.left == 0 {
+		defer time.AfterFunc(mode.lasts+testDeadline, func() { a.over.Store(true) }).Stop()
+	}
 	var all sync.WaitGroup
 	for i := range uint64(hostileAttackers) {
 		all.Go(func() { a.run(seed + i) })
@@ -83,32 +102,17 @@ func attack(t *testing.T, mode hostileMode, captures hostile.Captures, seed uint
 	if a.taken() < hostileLeast {
 		t.Error("too little was taken to say anything")
 	}
+	r.count(1)
+	h.round() // its writes come after all of theirs, so no session is made any more
 	h.verify()
 	h.sweep()
+	r.expireBut(h.welcome.SessionID)
 	r.settle(1)
 	eventually(t, "all goroutines have ended", func() bool { return runtime.NumGoroutine() <= goroutines })
 	eventually(t, "all descriptors are closed", func() bool { return descriptors(t) <= files })
 	if grown := liveHeap() - heap; grown > hostileHeapMax {
 		t.Errorf("the heap has grown by %d bytes", grown)
 	}
-}
-
-// listenAs has the server listen on another port.
-func (r *rig) listenAs(t *testing.T, mode hostileMode) (addr string) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- r.server.Serve(mode.listen(t, l)) }()
-	t.Cleanup(func() {
-		r.stop()
-		if err := <-served; err != nil {
-			t.Errorf("serve: %v", err)
-		}
-	})
-	return l.Addr().String()
 }
 
 // settle waits until there are n sessions and connections, and nothing of the others.
@@ -119,6 +123,19 @@ func (r *rig) settle(n int) {
 		defer v.Close()
 		return v.SessionCount() == n && r.server.connections.count() == n
 	})
+}
+
+// expireBut ends all sessions but one as if they had been silent for too long, which would take longer than the attack.
+func (r *rig) expireBut(id jute.SessionID) {
+	var ids []jute.SessionID
+	v := r.machine.View()
+	v.Sessions(func(s storage.SessionInfo) {
+		if s.ID != id {
+			ids = append(ids, s.ID)
+		}
+	})
+	v.Close()
+	r.server.expire(ids)
 }
 
 // descriptors counts the open files of this process.
@@ -142,12 +159,17 @@ type attackers struct {
 	captures hostile.Captures
 	server   *Server
 	h        *healthy
-	left     int64 // frames to have the server take, unless byTime
-	byTime   bool
+	left     int64 // frames to have the server take; 0 if time decides
+	began    time.Time
 
-	late, over            atomic.Bool // hostileFor has gone by; no more is sent
+	certificate tls.Certificate // what those with TLS may show: it has no rights
+
+	over                  atomic.Bool
 	connections, answered atomic.Int64
 }
+
+// dialPlain connects without TLS.
+func dialPlain(a *attackers, _ *rand.Rand) (net.Conn, error) { return dialQuietly(a.addr) }
 
 // run attacks until it is over.
 func (a *attackers) run(seed uint64) {
@@ -167,23 +189,30 @@ func (a *attackers) run(seed uint64) {
 			b = requests.Append(b)
 		}
 		b = ends.Append(b)
-		if err := a.send(b); err != nil {
+		if err := a.send(b, random); err != nil {
 			a.t.Errorf("seed %d: %v", seed, err)
 			return
 		}
-		a.connections.Add(1)
-		if a.late.Load() && a.taken() >= hostileLeast || !a.byTime && a.taken() >= a.left {
+		if a.connections.Add(1); a.enough() {
 			a.over.Store(true)
 		}
 	}
+}
+
+// enough says whether the attack has lasted.
+func (a *attackers) enough() bool {
+	if a.left > 0 {
+		return a.taken() >= a.left
+	}
+	return a.taken() >= hostileLeast && time.Since(a.began) >= a.mode.lasts
 }
 
 // taken is how many frames the server has looked at, but for those of the healthy client.
 func (a *attackers) taken() int64 { return a.server.metrics.received.Load() - a.h.sent.Load() }
 
 // send sends bytes on a connection of their own, and takes in what is answered. That the server ends it is right.
-func (a *attackers) send(b []byte) error {
-	nc, err := a.mode.dial(a.addr)
+func (a *attackers) send(b []byte, random *rand.Rand) error {
+	nc, err := a.mode.dial(a, random)
 	if err != nil {
 		return fmt.Errorf("the server takes no connections: %w", err)
 	}
@@ -199,7 +228,7 @@ func (a *attackers) send(b []byte) error {
 	if half, ok := nc.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite() // it may be closed
 	}
-	if err := <-answered; err != nil && !isClosed(err) {
+	if err := <-answered; os.IsTimeout(err) {
 		return fmt.Errorf("the server keeps a connection that sends no more: %w", err)
 	}
 	return nil

@@ -70,7 +70,7 @@ func withX509(t testing.TB, o *Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.Registry, err = auth.New(auth.Options{Extra: []auth.Provider{p}}); err != nil {
+	if o.Registry, err = auth.New(auth.Options{SuperDigest: superDigest, Extra: []auth.Provider{p}}); err != nil {
 		t.Fatal(err)
 	}
 	o.Flags |= storage.FlagX509

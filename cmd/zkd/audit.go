@@ -14,17 +14,19 @@ import (
 type auditLog struct {
 	log     *audit.Log // nil if it is off
 	file    io.Closer  // nil if it goes to the server's log
+	user    string     // who the server is in it
 	started bool       // the start was written, so the stop is, too
 }
 
-// openAudit opens the audit log that c asks for.
-func openAudit(c conf.Audit, logger *slog.Logger) (auditLog, error) {
+// openAudit opens the audit log that c asks for. login is the principal of the server's own login, "" for none.
+func openAudit(c conf.Audit, login string, logger *slog.Logger) (auditLog, error) {
 	if !c.Enabled {
 		return auditLog{}, nil
 	}
+	user := auditUser(login)
 	if c.Path == "" {
 		handler := logger.Handler().WithAttrs([]slog.Attr{slog.String("component", "audit")})
-		return auditLog{log: audit.Open(audit.ToHandler(handler), clock.Real(), logger)}, nil
+		return auditLog{log: audit.Open(audit.ToHandler(handler), clock.Real(), logger), user: user}, nil
 	}
 	file, err := audit.OpenFile(c.Path, clock.Real())
 	if err != nil {
@@ -33,7 +35,7 @@ func openAudit(c conf.Audit, logger *slog.Logger) (auditLog, error) {
 	formats := map[string]audit.Format{conf.AuditText: audit.FormatText, conf.AuditJSON: audit.FormatJSON,
 		conf.AuditZooKeeper: audit.FormatZooKeeper}
 	sink := audit.ToWriter(file, formats[c.Format])
-	return auditLog{log: audit.Open(sink, clock.Real(), logger), file: file}, nil
+	return auditLog{log: audit.Open(sink, clock.Real(), logger), file: file, user: user}, nil
 }
 
 // begin writes that the server has started or, with an error, has failed to
@@ -47,13 +49,13 @@ func (a *auditLog) begin(failure error) {
 		result = audit.Failure
 	}
 	a.started = failure == nil
-	a.log.Write(audit.Event{User: auditUser(), Operation: audit.OpServerStart, Result: result})
+	a.log.Write(audit.Event{User: a.user, Operation: audit.OpServerStart, Result: result})
 }
 
 // stop writes that the server stops.
 func (a *auditLog) stop() {
 	if a.started {
-		a.log.Write(audit.Event{User: auditUser(), Operation: audit.OpServerStop, Result: audit.Invoked})
+		a.log.Write(audit.Event{User: a.user, Operation: audit.OpServerStop, Result: audit.Invoked})
 	}
 }
 
@@ -69,9 +71,12 @@ func (a *auditLog) close() error {
 	return a.file.Close()
 }
 
-// auditUser is who the server is in its audit log: the user of the system that runs it, as
-// org.apache.zookeeper.Login.SYSTEM_USER has it.
-func auditUser() string {
+// auditUser is who the server is in its audit log: the principal of its login or, without one, the user of the system
+// that runs it (org.apache.zookeeper.audit.ZKAuditProvider.getZKUser, org.apache.zookeeper.Login.getUserName).
+func auditUser(login string) string {
+	if login != "" {
+		return login
+	}
 	if u, err := user.Current(); err == nil {
 		return u.Username
 	}

@@ -20,6 +20,7 @@ import (
 type authentication struct {
 	registry *auth.Registry
 	sasl     *sasl.Server  // nil: nobody can log in by SASL
+	login    string        // principal of the server's own login; "": none
 	flags    storage.Flags // of every proposal: which schemes ACLs may have
 }
 
@@ -30,7 +31,7 @@ func newAuthentication(c *conf.Config, logger *slog.Logger) (authentication, err
 	if err != nil {
 		return a, fmt.Errorf("authentication: %w", err)
 	}
-	if a.sasl, err = newSASL(c, logger); err != nil {
+	if a.sasl, a.login, err = newSASL(c, logger); err != nil {
 		return a, fmt.Errorf("SASL: %w", err)
 	}
 	if c.Auth.HasProvider(auth.SchemeSASL) || c.Auth.SASLUsersFile != "" {
@@ -82,72 +83,75 @@ func schemeFlags(r *auth.Registry) (f storage.Flags) {
 	return f
 }
 
-// newSASL returns SASL as clients find it, nil if it is not configured.
-func newSASL(c *conf.Config, logger *slog.Logger) (*sasl.Server, error) {
+// newSASL returns SASL as clients find it, nil if it is not configured, and the server's own principal.
+func newSASL(c *conf.Config, logger *slog.Logger) (server *sasl.Server, principal string, err error) {
 	a := &c.Auth
 	if a.SASLUsersFile == "" && a.JAASFile == "" {
-		return nil, nil
+		return nil, "", nil
 	}
 	kerberos, err := readKerberos(a)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	mechanism, err := newMechanism(a, kerberos, logger)
+	mechanism, principal, err := newMechanism(a, kerberos, logger)
 	if mechanism == nil || err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if a.KerberosRequireConfig && kerberos.DefaultRealm == "" {
-		return nil, fmt.Errorf("requireKerberosConfig is set and %s has no default_realm", a.KerberosConfig)
+		return nil, "", fmt.Errorf("requireKerberosConfig is set and %s has no default_realm", a.KerberosConfig)
 	}
 	names, err := sasl.NewNames(sasl.NameOptions{
 		AuthToLocal: a.KerberosAuthToLocal, DefaultRealm: kerberos.DefaultRealm,
 		RemoveHost: a.KerberosRemoveHost, RemoveRealm: a.KerberosRemoveRealm,
 	})
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	logger.Info("clients log in by SASL", slog.String("mechanism", mechanism.Name()))
 	return sasl.New(sasl.Options{
 		Mechanism: mechanism, Names: names, SuperUsers: a.SuperUsers, AnyUser: a.LetAnySASLUserDo,
 		AllowFailed: a.AllowSASLFailedClients,
-	}), nil
+	}), principal, nil
 }
 
 // newMechanism reads the users, or the keytab. It returns nil if there is no login, which is none for Java either if
-// the file has no section for it.
-func newMechanism(a *conf.Auth, kerberos jaas.Kerberos, logger *slog.Logger) (sasl.Mechanism, error) {
+// the file has no section for it. principal is what the first module of the section has for one, whatever it is
+// (org.apache.zookeeper.Login.getUserName).
+func newMechanism(a *conf.Auth, kerberos jaas.Kerberos, logger *slog.Logger) (
+	mechanism sasl.Mechanism, principal string, err error,
+) {
 	if file := a.SASLUsersFile; file != "" {
 		text, err := os.ReadFile(file) //nolint:gosec // the operator names it
 		if err != nil {
-			return nil, fmt.Errorf("read zkd.sasl.users: %w", err)
+			return nil, "", fmt.Errorf("read zkd.sasl.users: %w", err)
 		}
 		users, err := jaas.ParseUsers(text)
 		if err != nil {
-			return nil, fmt.Errorf("zkd.sasl.users %s: %w", file, err)
+			return nil, "", fmt.Errorf("zkd.sasl.users %s: %w", file, err)
 		}
-		return digestMD5(a, users), nil
+		return digestMD5(a, users), "", nil
 	}
 	// Java takes a URL, and = before it as that no other file counts; here none does anyway.
 	file := strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(a.JAASFile, "="), "file:"), "//")
 	text, err := os.ReadFile(file) //nolint:gosec // the operator names it
 	if err != nil {
-		return nil, fmt.Errorf("read java.security.auth.login.config: %w", err)
+		return nil, "", fmt.Errorf("read java.security.auth.login.config: %w", err)
 	}
 	logins, err := jaas.Parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("java.security.auth.login.config %s: %w", file, err)
+		return nil, "", fmt.Errorf("java.security.auth.login.config %s: %w", file, err)
 	}
 	section, ok := logins.Section(a.JAASSection)
 	if !ok || len(section.Modules) == 0 {
 		logger.Warn("the file of logins has none for this server: clients cannot log in by SASL",
 			slog.String("file", file), slog.String("section", a.JAASSection))
-		return nil, nil
+		return nil, "", nil
 	}
-	mechanism, err := loginMechanism(a, &section, kerberos)
+	mechanism, err = loginMechanism(a, &section, kerberos)
 	if err != nil {
-		return nil, fmt.Errorf("java.security.auth.login.config %s: section %s: %w", file, section.Name, err)
+		return nil, "", fmt.Errorf("java.security.auth.login.config %s: section %s: %w", file, section.Name, err)
 	}
-	return mechanism, nil
+	return mechanism, section.Modules[0].Option("principal"), nil
 }
 
 // loginMechanism is what the modules of a section make of it: a module that gives the server a principal means GSSAPI,

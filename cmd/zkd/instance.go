@@ -134,7 +134,7 @@ func (i *instance) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if i.audit, err = openAudit(i.config.Audit, i.logger); err != nil {
+	if i.audit, err = openAudit(i.config.Audit, authentication.login, i.logger); err != nil {
 		return err
 	}
 	if err := i.openStores(ctx); err != nil {

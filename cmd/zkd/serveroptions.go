@@ -42,7 +42,7 @@ func (i *instance) serverOptions(a authentication) server.Options {
 		SlowFsyncs:        i.figures.slowFsyncs.Load,
 		SlowRequest:       c.Metrics.SlowRequest,
 		LinearizableReads: c.Client.LinearizableReads,
-		Audit:             i.audit.log, AuditUser: auditUser(),
+		Audit:             i.audit.log, AuditUser: i.audit.user,
 	}
 	o.Limits.Handshakes, o.Limits.HandshakesComputing = c.TLS.HandshakesMax, handshakesComputing()
 	if c.Ensemble.Distributed {

@@ -31,27 +31,61 @@ const logback = `<configuration>
 
 // TestAuditLog runs the script and compares the lines of the audit log.
 func TestAuditLog(t *testing.T) {
+	s, file := start(t)
+	r := &run{t: t, addr: s.Addr, names: map[jute.SessionID]string{}}
+	r.script()
+	s.Stop()
+	target.Golden(t, "audit", r.masked(read(t, file)), *update)
+}
+
+// logins is a file of logins in which the server has a principal.
+const logins = `Server { org.apache.zookeeper.server.auth.DigestLoginModule required
+	user_bob="secret" principal="zookeeper/server@EXAMPLE.COM"; };
+`
+
+// TestServerLogin: a server that has a login is in its audit log by the principal of it.
+func TestServerLogin(t *testing.T) {
+	jaas := filepath.Join(t.TempDir(), "jaas.conf")
+	if err := os.WriteFile(jaas, []byte(logins), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, file := start(t, "-Djava.security.auth.login.config="+jaas)
+	r := &run{t: t, addr: s.Addr, names: map[jute.SessionID]string{}, logsIn: true}
+	c := r.open()
+	r.must(c, jute.OpCreate, create("/e", jute.ModeEphemeral))
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.Stop()
+	target.Golden(t, "login", r.masked(read(t, file)), *update)
+}
+
+// start starts a server with an audit log.
+func start(t *testing.T, flags ...string) (s *target.Server, file string) {
+	t.Helper()
 	dir := t.TempDir()
-	file := filepath.Join(dir, "audit.log")
+	file = filepath.Join(dir, "audit.log")
 	settings := filepath.Join(dir, "logback.xml")
 	if err := os.WriteFile(settings, fmt.Appendf(nil, logback, file), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := target.Start(t, target.Options{
+	return target.Start(t, target.Options{
 		Config: map[string]string{
 			"audit.enable": "true", "zkd.audit.file": file, "zkd.audit.format": "zookeeper", "tickTime": "500",
 			"DigestAuthenticationProvider.superDigest": target.DigestOf(target.SuperUser, target.SuperPassword),
 		},
-		JVMFlags: []string{"-Dlogback.configurationFile=" + settings},
-	})
-	r := &run{t: t, addr: s.Addr, names: map[jute.SessionID]string{}}
-	r.script()
-	s.Stop()
+		JVMFlags: append(flags, "-Dlogback.configurationFile="+settings),
+	}), file
+}
+
+// read reads the audit log.
+func read(t *testing.T, file string) string {
+	t.Helper()
 	text, err := os.ReadFile(file) //nolint:gosec // our own file
 	if err != nil {
 		t.Fatal(err)
 	}
-	target.Golden(t, "audit", r.masked(string(text)), *update)
+	return string(text)
 }
 
 // run is one run of the script.
@@ -59,6 +93,8 @@ type run struct {
 	t     *testing.T
 	addr  string
 	names map[jute.SessionID]string // of the sessions, in the order in which they were opened
+
+	logsIn bool // the server does, so that its user is the same everywhere
 }
 
 var (
@@ -71,7 +107,9 @@ var (
 func (r *run) masked(text string) string {
 	text = timeOfLine.ReplaceAllString(text, "TIME ")
 	text = digest.ReplaceAllString(text, "${1}x")
-	text = serverUser.ReplaceAllString(text, "user=SERVER$1")
+	if !r.logsIn {
+		text = serverUser.ReplaceAllString(text, "user=SERVER$1")
+	}
 	for id, name := range r.names { // the order does not matter: no id is part of another's line
 		text = strings.ReplaceAll(text, fmt.Sprintf("session=%#x\t", uint64(id)), "session="+name+"\t")
 	}

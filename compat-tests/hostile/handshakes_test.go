@@ -27,49 +27,60 @@ const (
 	closeWithin = 2 * time.Minute
 )
 
-// port is one that is flooded: how the server is told of it, and how a healthy client connects.
-type port struct {
-	name   string
-	config func(t *testing.T) map[string]string
-	dial   func(t *testing.T, addr string) (net.Conn, error)
+// flooded is a port that is flooded, and how a healthy client connects to it.
+type flooded struct {
+	server *target.Server
+	addr   string
+	begun  [][]byte // what the handshakes begin with, and no more
+	dial   func(addr string) (net.Conn, error)
 }
 
 // ports are those that are flooded.
-var ports = []port{
-	{name: "plain", config: func(*testing.T) map[string]string { return nil },
-		dial: func(_ *testing.T, addr string) (net.Conn, error) { return net.DialTimeout("tcp", addr, closeWithin) }},
+var ports = []struct {
+	name  string
+	start func(t *testing.T) flooded
+}{
+	{"plain", startPlain},
+	{"TLS", startTLS},
+}
+
+// startPlain starts a server without TLS.
+func startPlain(t *testing.T) flooded {
+	t.Helper()
+	s := target.Start(t, target.Options{})
+	hello, mark := jute.BeginFrame(nil)
+	hello = jute.EndFrame((&jute.ConnectRequest{TimeoutMillis: 30000, Passwd: make([]byte, 16)}).Append(hello), mark)
+	return flooded{server: s, addr: s.Addr,
+		begun: [][]byte{nil, hello[:1], hello[:3], hello[:len(hello)/2], []byte("ru"), {0, 0, 0x0f, 0xff}},
+		dial:  func(addr string) (net.Conn, error) { return net.DialTimeout("tcp", addr, closeWithin) }}
 }
 
 // TestUnfinishedHandshakes has 5,000 connections that never finish their handshake: a healthy client connects, works
 // and connects again beside them; in time all of them are closed, and the server has no descriptor of theirs left.
 func TestUnfinishedHandshakes(t *testing.T) {
 	for _, p := range ports {
-		t.Run(p.name, func(t *testing.T) { unfinished(t, p) })
+		t.Run(p.name, func(t *testing.T) { unfinished(t, p.start(t)) })
 	}
 }
 
 // unfinished floods one port.
-func unfinished(t *testing.T, p port) {
-	n := floodMax(t)
-	s := target.Start(t, target.Options{Config: p.config(t)})
+func unfinished(t *testing.T, p flooded) {
+	n, s := floodMax(t), p.server
 	sockets := descriptors(t, s)
-	healthy := connect(t, s, p)
+	healthy := connect(t, p)
 	conns := make([]net.Conn, 0, n)
 	defer func() {
 		for _, nc := range conns {
 			_ = nc.Close() // it may be closed
 		}
 	}()
-	hello, mark := jute.BeginFrame(nil)
-	hello = jute.EndFrame((&jute.ConnectRequest{TimeoutMillis: 30000, Passwd: make([]byte, 16)}).Append(hello), mark)
-	begun := [][]byte{nil, hello[:1], hello[:3], hello[:len(hello)/2], []byte("ru"), {0, 0, 0x0f, 0xff}}
 	for i := range n {
-		nc, err := net.DialTimeout("tcp", s.Addr, closeWithin)
+		nc, err := net.DialTimeout("tcp", p.addr, closeWithin)
 		if err != nil {
 			t.Fatalf("connection %d: %v", i, err)
 		}
 		conns = append(conns, nc)
-		if _, err := nc.Write(begun[i%len(begun)]); err != nil {
+		if _, err := nc.Write(p.begun[i%len(p.begun)]); err != nil {
 			t.Fatalf("connection %d: %v", i, err)
 		}
 		if i%500 == 0 {
@@ -78,7 +89,7 @@ func unfinished(t *testing.T, p port) {
 	}
 	work(t, healthy)
 	for range 3 {
-		newcomer := connect(t, s, p)
+		newcomer := connect(t, p)
 		work(t, newcomer)
 		if err := newcomer.Close(); err != nil {
 			t.Error(err)
@@ -86,7 +97,7 @@ func unfinished(t *testing.T, p port) {
 	}
 	for i, nc := range conns {
 		_ = nc.SetReadDeadline(time.Now().Add(closeWithin)) // an error shows with the read
-		if _, err := nc.Read(make([]byte, 1)); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+		if _, err := io.Copy(io.Discard, nc); err != nil && !errors.Is(err, syscall.ECONNRESET) {
 			t.Fatalf("connection %d is not closed: %v", i, err)
 		}
 	}
@@ -106,10 +117,9 @@ func unfinished(t *testing.T, p port) {
 }
 
 // connect opens a session.
-func connect(t *testing.T, s *target.Server, p port) *wire.Conn {
+func connect(t *testing.T, p flooded) *wire.Conn {
 	t.Helper()
-	c, err := wire.Open(wire.Options{Addr: s.Addr, Timeout: 40 * time.Second,
-		Dial: func(addr string) (net.Conn, error) { return p.dial(t, addr) }})
+	c, err := wire.Open(wire.Options{Addr: p.addr, Timeout: 40 * time.Second, Dial: p.dial})
 	if err != nil {
 		t.Fatal(err)
 	}

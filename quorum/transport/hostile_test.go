@@ -95,6 +95,10 @@ func attack(t *testing.T, mode hostileMode) {
 	a.Start(a.heard)
 	b.Start(b.heard)
 	a.linked(b)
+	// What has come has a stream whose goroutines run all: now they can be counted.
+	a.Send(2, 7, number(1))
+	b.Send(1, 7, number(1))
+	eventually(t, "a frame comes each way", func() bool { return heard.Load() == 1 && b.heard.count() == 1 })
 	files := openFiles(t)
 	goroutines := runtime.NumGoroutine()
 
@@ -124,9 +128,10 @@ func attack(t *testing.T, mode hostileMode) {
 	eventually(t, "all descriptors are closed", func() bool { return openFiles(t) <= files })
 }
 
-// talk has b send numbered frames until ended is closed, each when the one before has come.
+// talk has b send numbered frames until ended is closed, each when the one before has come. It returns how many have.
 func talk(t *testing.T, b *member, heard *atomic.Int64, ended <-chan struct{}) (n int64) {
 	t.Helper()
+	n = heard.Load()
 	for {
 		select {
 		case <-ended:

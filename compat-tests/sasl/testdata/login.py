@@ -36,7 +36,8 @@ def call(name, body):
 def login(address, title, options):
     print(f"## Kazoo, login {title}")
     retry = KazooRetry(max_tries=0)
-    client = KazooClient(address, timeout=20, sasl_options=options, connection_retry=retry, command_retry=retry)
+    client = KazooClient(address, timeout=20, sasl_options=options, connection_retry=retry, command_retry=retry,
+                         **tls)
     owner = [ACL(Permissions.ALL, Id("auth", ""))]
     path = f"/kazoo-{title}"
     if call("start", lambda: client.start(timeout=20)) and call("create", lambda: client.create(path, b"", acl=owner)):
@@ -47,6 +48,9 @@ def login(address, title, options):
 
 
 mechanism, *addresses = sys.argv[1:]
+tls = {}
+if addresses[0].startswith("ca="):
+    tls = dict(use_ssl=True, ca=addresses.pop(0)[len("ca="):], verify_certs=True)
 for address in addresses:
     print("# server", "as it is" if address == addresses[0] else "that demands SASL")
     if mechanism == "GSSAPI":

@@ -1,0 +1,63 @@
+package hostile_test
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"zkd/compat-tests/target"
+)
+
+// startTLS starts a server with a port for TLS, where handshakes begin with nothing, a part of a ClientHello, or a
+// whole one, for which the server computes its answer.
+func startTLS(t *testing.T) flooded {
+	t.Helper()
+	secure := fmt.Sprint(target.FreePort(t))
+	keyStore, _ := target.SelfSigned(t)
+	s := target.Start(t, target.Options{Config: map[string]string{
+		"secureClientPort": secure, "secureClientPortAddress": "127.0.0.1", "ssl.clientAuth": "none",
+		"ssl.keyStore.location": keyStore,
+		"serverCnxnFactory":     "org.apache.zookeeper.server.NettyServerCnxnFactory",
+	}})
+	config := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the server's certificate is the test's own
+	hello := clientHello(t, config)
+	p := flooded{server: s, addr: net.JoinHostPort("127.0.0.1", secure),
+		begun: [][]byte{nil, hello[:len(hello)/2], hello, hello[:1]},
+		dial: func(addr string) (net.Conn, error) {
+			return tls.DialWithDialer(&net.Dialer{Timeout: closeWithin}, "tcp", addr, config)
+		}}
+	for deadline := time.Now().Add(closeWithin); ; { // ZooKeeper opens it after the other
+		nc, err := p.dial(p.addr)
+		if err == nil {
+			_ = nc.Close() // nothing was said
+			return p
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the port for TLS: %v", err)
+		}
+		if _, err := s.FourLetterWord("ruok"); err != nil { // takes a moment, too
+			t.Fatal(err)
+		}
+	}
+}
+
+// clientHello is what a client of TLS begins with.
+func clientHello(t *testing.T, config *tls.Config) []byte {
+	t.Helper()
+	here, there := net.Pipe()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = tls.Client(here, config).Handshake() // nobody answers
+	}()
+	b := make([]byte, 4<<10)
+	n, err := there.Read(b)
+	if err != nil || n < 100 {
+		t.Fatalf("a ClientHello of %d bytes, %v", n, err)
+	}
+	_ = there.Close() // ends the handshake
+	<-ended
+	return b[:n]
+}
