@@ -20,7 +20,7 @@ import (
 func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"zkd": main}) }
 
 // scriptDeadline bounds every wait of a script.
-const scriptDeadline = 30 * time.Second
+const scriptDeadline = 2 * time.Minute
 
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
