@@ -30,8 +30,8 @@ func small(name string) Options {
 	return o
 }
 
-// tries is how often a load is run before what it shows counts, each time for twice as long: a machine that stands still
-// for a moment spoils a short one.
+// tries is how often a load is run before what it shows counts, each time for twice as long: a machine that stands
+// still for a moment spoils a short one.
 const tries = 7
 
 // again makes tries until one shows what is wanted; longer is by how much this one is to be longer than the first.

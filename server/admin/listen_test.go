@@ -25,7 +25,7 @@ import (
 func TestMain(m *testing.M) { leak.VerifyTestMain(m) }
 
 // testWithin bounds every wait of a test.
-const testWithin = 30 * time.Second
+const testWithin = time.Minute
 
 // selfSigned is a certificate for the loopback.
 func selfSigned(t *testing.T) tls.Certificate {
