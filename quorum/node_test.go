@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"zkd/compat-tests/leak"
 	"zkd/jute"
 	"zkd/storage"
 )
@@ -18,7 +19,7 @@ import (
 func TestMain(m *testing.M) {
 	// Pebble leaves this goroutine behind when its Open fails, or Close after a failed write.
 	const granter = "github.com/cockroachdb/pebble/v2.(*ConcurrencyLimitScheduler).periodicGranter"
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(granter))
+	leak.VerifyTestMain(m, goleak.IgnoreAnyFunction(granter))
 }
 
 func TestSingleMemberServesAndSurvivesRestart(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/goleak"
 
+	"zkd/compat-tests/leak"
 	"zkd/quorum"
 	"zkd/quorum/clock"
 	"zkd/server/auth"
@@ -24,7 +25,7 @@ import (
 func TestMain(m *testing.M) {
 	// Pebble leaves this goroutine behind when its Close comes after a failed write.
 	const granter = "github.com/cockroachdb/pebble/v2.(*ConcurrencyLimitScheduler).periodicGranter"
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(granter))
+	leak.VerifyTestMain(m, goleak.IgnoreAnyFunction(granter))
 }
 
 // testDeadline bounds every wait of a test.

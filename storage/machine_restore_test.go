@@ -314,7 +314,7 @@ func gatedHarness(t *testing.T) (*harness, *tableGate) {
 // retired.
 func (h *harness) restoreOver(dir string, gate *tableGate) {
 	h.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	<-gate.stuck
 	old := h.m.store
 	gate.old.Store(&old.fault)

@@ -240,7 +240,7 @@ func TestDiskFailureIsFinal(t *testing.T) {
 		discard{}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	flushed := make(chan error, 1)
 	go func() { flushed <- m.Flush(ctx) }()

@@ -149,9 +149,18 @@ func TestStartFails(t *testing.T) {
 
 // TestStartGivesUp ends a server that never serves when the context ends.
 func TestStartGivesUp(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	_, err := Start(ctx, Command{Name: "silent", Argv: []string{"sh", "-c", "exec sleep 60"}}, t.TempDir())
+	begun := filepath.Join(t.TempDir(), "begun")
+	go func() {
+		for ctx.Err() == nil {
+			if _, err := os.Stat(begun); err == nil {
+				cancel()
+			}
+		}
+	}()
+	_, err := Start(ctx, Command{Name: "silent", Argv: []string{"sh", "-c", "touch " + begun + "; exec sleep 600"}},
+		t.TempDir())
 	if !errors.Is(err, ErrNeverServed) {
 		t.Errorf("error %v, want ErrNeverServed", err)
 	}

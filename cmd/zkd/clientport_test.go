@@ -76,8 +76,12 @@ func TestTheClientPortMovesWhenItIsFree(t *testing.T) {
 		}
 	}
 	_, port, _ := strings.Cut(wanted, ":")
-	if shown := word(wanted, "conf"); !strings.Contains(shown, "clientPort="+port+"\n") {
-		t.Errorf("conf does not show port %s: %q", port, shown)
+	for shown := word(wanted, "conf"); !strings.Contains(shown, "clientPort="+port+"\n"); shown = word(wanted, "conf") {
+		select {
+		case <-again.C:
+		case <-end.C:
+			t.Fatalf("conf does not show port %s: %q", port, shown)
+		}
 	}
 	stop()
 	if err := <-ended; err != nil {

@@ -24,7 +24,7 @@ const (
 	killWriters = 4
 	killWindow  = 100  // requests that a writer has under way
 	killAcksMax = 4000 // acknowledged writes of a round before the kill
-	killTimeout = 30 * time.Second
+	killTimeout = 2 * time.Minute
 )
 
 // TestKillUnderWriteLoadLosesNothing kills the process while it writes and starts it again: every write that was

@@ -20,7 +20,7 @@ import (
 func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"zkd": main}) }
 
 // scriptDeadline bounds every wait of a script.
-const scriptDeadline = 30 * time.Second
+const scriptDeadline = 2 * time.Minute
 
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -33,7 +33,7 @@ func TestScripts(t *testing.T) {
 			// What a real ZooKeeper has written, for import.
 			return os.CopyFS(filepath.Join(env.WorkDir, "zookeeper"), os.DirFS("../../storage/testdata/zookeeper/3.9"))
 		},
-		Deadline: time.Now().Add(4 * scriptDeadline),
+		Deadline: time.Now().Add(7 * scriptDeadline),
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"status": scriptStatus, "start": scriptStart, "stop": scriptStop, "ask": scriptAsk,
 		},

@@ -6,6 +6,8 @@ import (
 	"net"
 	"strings"
 	"testing"
+
+	"zkd/compat-tests/target"
 )
 
 // What Apache ZooKeeper 3.9.5 answers as a member of an ensemble, recorded; of mntr the lines that are read.
@@ -68,7 +70,7 @@ func fakeServer(t *testing.T, port int, answers map[string]string) {
 // TestStatusReadsWhatZooKeeperSays asks three servers with recorded answers: one whose mntr is not on the whitelist,
 // one that has no leader.
 func TestStatusReadsWhatZooKeeperSays(t *testing.T) {
-	ports := freePorts(t, 3)
+	ports := target.FreePorts(t, 3)
 	first, second, third := ports[0], ports[1], ports[2]
 	fakeServer(t, first, map[string]string{
 		"srvr": fmt.Sprintf(recordedSrvr, "0x10000000a", "leader"), "mntr": fmt.Sprintf(recordedMntr, "leader"),

@@ -86,12 +86,14 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// awaitObserver waits until the leader hears the observer.
+// awaitObserver waits until the leader hears the observer and the followers.
 func awaitObserver(t *testing.T, port int) {
 	t.Helper()
 	why := ensemble.Await(answerWithin, func() (bool, string) {
 		_, _, body := get(t, port, "observers")
-		return strings.Contains(body, `"synced_observers" : 1,`), body
+		_, _, monitor := get(t, port, "monitor")
+		return strings.Contains(body, `"synced_observers" : 1,`) &&
+			strings.Contains(monitor, `"synced_followers" : 2,`), body + monitor
 	})
 	if why != "" {
 		t.Fatalf("the leader does not hear the observer: %s", why)
@@ -165,7 +167,7 @@ func transcript(t *testing.T, port int) string {
 var exact = []string{
 	"tick_time", "max_client_cnxns", "min_session_timeout", "max_session_timeout", "client_port_listen_backlog",
 	"session_timeout", "interest_ops", "node_count", "num_connections", "num_paths", "num_total_watches", "tracemask",
-	"synced_observers", "digest_version", "fsync_threshold_exceed_count", "auth_failed_count", "znode_count",
+	"synced_observers", "digest_version", "auth_failed_count", "znode_count",
 	"quorum_size", "synced_followers", "learners", "synced_non_voting_followers", "pending_syncs",
 }
 

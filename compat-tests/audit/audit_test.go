@@ -72,6 +72,7 @@ func start(t *testing.T, flags ...string) (s *target.Server, file string) {
 	return target.Start(t, target.Options{
 		Config: map[string]string{
 			"audit.enable": "true", "zkd.audit.file": file, "zkd.audit.format": "zookeeper", "tickTime": "500",
+			"maxSessionTimeout":                        "60000",
 			"DigestAuthenticationProvider.superDigest": target.DigestOf(target.SuperUser, target.SuperPassword),
 		},
 		JVMFlags: append(flags, "-Dlogback.configurationFile="+settings),
@@ -126,10 +127,16 @@ func (r *run) masked(text string) string {
 	return strings.Join(lines, "")
 }
 
-// open opens a session.
+// open opens a session that does not expire.
 func (r *run) open() *wire.Conn {
 	r.t.Helper()
-	c, err := wire.Open(wire.Options{Addr: r.addr, Timeout: 4 * time.Second})
+	return r.openFor(time.Minute)
+}
+
+// openFor opens a session.
+func (r *run) openFor(timeout time.Duration) *wire.Conn {
+	r.t.Helper()
+	c, err := wire.Open(wire.Options{Addr: r.addr, Timeout: timeout})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -334,7 +341,7 @@ func (r *run) ends(witness *wire.Conn) {
 	if err := c.Close(); err != nil {
 		r.t.Fatal(err)
 	}
-	quiet := r.open()
+	quiet := r.openFor(4 * time.Second)
 	r.must(quiet, jute.OpCreate, create("/quiet", jute.ModeEphemeral))
 	quiet.Cut()
 	deadline := time.NewTimer(time.Minute)

@@ -16,10 +16,10 @@ import (
 )
 
 // answerWithin bounds the wait for the answers to one burst. A guess: 1,000 times what they take.
-const answerWithin = 10 * time.Second
+const answerWithin = time.Minute
 
 // closeWithin bounds the wait for a server to close a connection after an error that closes it. A guess.
-const closeWithin = time.Second
+const closeWithin = 10 * time.Second
 
 // step is one burst of a script and what came back, a line of text for each frame.
 type step struct {

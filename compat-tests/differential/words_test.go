@@ -75,6 +75,8 @@ func normalWord(word, answer string, sessions map[jute.SessionID]string) []strin
 			}
 		}
 	default:
+		// A connection of an earlier script may not have ended yet.
+		lines = slices.DeleteFunc(lines, func(l string) bool { return strings.HasSuffix(l, "sessionId: 0xN") })
 		for i := range lines {
 			lines[i] = number.ReplaceAllString(lines[i], "N")
 		}

@@ -212,7 +212,7 @@ func TestEphemeralLies(t *testing.T) {
 		"another's":             {func(e *Ephemeral) { e.Session = 8 }, look(15*second, true), "belongs to"},
 		"there after the close": {func(e *Ephemeral) { e.Closed = 21 * second }, look(22*second, true), "was closed"},
 		"there after expiry": {func(e *Ephemeral) { e.Expired, e.Ending = 25*second, 20*second },
-			look(31*second, true), "had expired"},
+			look(25*second+int64(toldSlack)+1, true), "had expired"},
 		"there long after it was left": {func(e *Ephemeral) { e.Ending = 20 * second },
 			look(20*second+int64(timeout+expirySlack)+1, true), "was left"},
 		"expired too early": {func(e *Ephemeral) { e.Expired = 23 * second }, nil, "expired by"},

@@ -6,7 +6,7 @@ import "time"
 // gives each its full time-out anew, after an election; the faults of a round follow each other within it.
 const (
 	expirySlack = 30 * time.Second
-	toldSlack   = 5 * time.Second // between the word that a session is gone and the end of its ephemerals
+	toldSlack   = 15 * time.Second // between the word that a session is gone and the end of its ephemerals
 )
 
 // CheckEphemerals holds what was seen of ephemeral znodes against the lives of their sessions: there from the

@@ -35,10 +35,10 @@ const (
 // Bounds of the waits on a server. Guesses: ZooKeeper starts in 1 to 2 s on two idle cores, ten times that when they
 // are busy.
 const (
-	startWithin = 60 * time.Second
-	stopWithin  = 15 * time.Second
+	startWithin = 3 * time.Minute
+	stopWithin  = time.Minute
 	pollEvery   = 20 * time.Millisecond
-	dialWithin  = 2 * time.Second
+	dialWithin  = 10 * time.Second
 )
 
 // SuperUser and SuperPassword are the credentials of the digest scheme's superuser in the standard settings.
@@ -205,7 +205,7 @@ func (s *Server) LogTail(lines int) string {
 // FourLetterWord sends word and returns all of the answer.
 func (s *Server) FourLetterWord(word string) (string, error) { return FourLetterWord(s.Addr, word) }
 
-// FourLetterWord sends word to a client port and returns all of the answer, within two seconds.
+// FourLetterWord sends word to a client port and returns all of the answer, within ten seconds.
 func FourLetterWord(addr, word string) (string, error) {
 	conn, err := net.DialTimeout("tcp", addr, dialWithin)
 	if err != nil {

@@ -27,7 +27,7 @@ var update = flag.Bool("update", false, "record the transcripts anew from the re
 func TestMain(m *testing.M) { os.Exit(target.Main(m, "tls")) }
 
 // within bounds one connection. A guess: a handshake takes some milliseconds, many times that on a busy machine.
-const within = 20 * time.Second
+const within = time.Minute
 
 // secured starts a server with TLS and returns the address of its port for TLS alone.
 func secured(t *testing.T, config map[string]string) (s *target.Server, addr string) {

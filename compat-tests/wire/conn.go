@@ -15,7 +15,7 @@ import (
 
 // Bounds of a Conn. The time is for a server that starts up on a busy machine.
 const (
-	callWithin = 30 * time.Second
+	callWithin = time.Minute
 	frameMax   = 64 << 20
 )
 

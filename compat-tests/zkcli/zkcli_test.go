@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "record the transcripts anew from the re
 func TestMain(m *testing.M) { os.Exit(target.Main(m, "zkcli")) }
 
 // stepWithin bounds one command. A guess: the first one waits for the JVM to start.
-const stepWithin = 30 * time.Second
+const stepWithin = 2 * time.Minute
 
 // marker is a command that asks no server and prints markerLine: it shows that the command before is done.
 const (

@@ -241,7 +241,7 @@ func shake(t testing.TB, server, client *tls.Config) (errServer, errClient error
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	served := make(chan error, 1)
 	go func() {
 		raw, err := listener.Accept()

@@ -14,14 +14,14 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"go.uber.org/goleak"
 
+	"zkd/compat-tests/leak"
 	"zkd/quorum/clock"
 
 	"zkd/storage/crashfs"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.VerifyTestMain(m) }
 
 // testChunk is what a message of a rig's sender has at most.
 const testChunk = 1 << 12

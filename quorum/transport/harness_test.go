@@ -11,12 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"zkd/compat-tests/leak"
 	"zkd/quorum/clock"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.VerifyTestMain(m) }
 
 // testDeadline bounds every wait of a test.
 const testDeadline = time.Minute

@@ -16,17 +16,16 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"zkd/compat-tests/leak"
 	"zkd/quorum/clock"
 	"zkd/server/stats"
 	"zkd/server/stats/catalog"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.VerifyTestMain(m) }
 
 // testWithin bounds every wait of a test.
-const testWithin = 30 * time.Second
+const testWithin = time.Minute
 
 // selfSigned is a certificate for the loopback.
 func selfSigned(t *testing.T) tls.Certificate {

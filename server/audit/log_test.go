@@ -13,14 +13,13 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"zkd/compat-tests/leak"
 	"zkd/jute"
 	"zkd/quorum/clock"
 	"zkd/server/audit"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.VerifyTestMain(m) }
 
 // noon is when everything happens.
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 7e6, time.Local)
