@@ -140,7 +140,7 @@ func TestStatusOverTLS(t *testing.T) {
 		{[]string{"--server", servers, trust}, "without --tls", nil},
 		{[]string{"--server", servers, "--tls", "--cert-file=" + end.TrustStore.Location}, "its key", nil},
 	} {
-		out, err := zkd(t, append([]string{"status"}, tc.args...)...)
+		out, err := zkd(t, append([]string{"status", "--timeout", "20s"}, tc.args...)...)
 		if (err == nil) != (tc.fails == "") || err != nil && !strings.Contains(err.Error(), tc.fails) {
 			t.Errorf("%q: %v, want %q", tc.args, err, tc.fails)
 		}

@@ -20,6 +20,7 @@ import (
 // Settings of the attack.
 const (
 	hostileFor       = 3 * time.Second // unless ZKD_HOSTILE_FRAMES says how many frames
+	hostileLeast     = 1000            // frames, without which nothing is said
 	hostileAttackers = 3               // fewer than may shake hands at once, so that the peers may come back
 	hostileBatch     = 20              // frames of one connection
 	hostilePeer      = 3               // whom they pretend to be: a member that is not there
@@ -101,9 +102,9 @@ func attack(t *testing.T, mode hostileMode) {
 	files := openFiles(t)
 	goroutines := runtime.NumGoroutine()
 
-	h := &hostilePeers{t: t, mode: mode, addr: a.address, left: hostile.Frames(t)}
+	h := &hostilePeers{t: t, mode: mode, addr: a.address, left: hostile.Frames(t), began: time.Now()}
 	if h.left == 0 {
-		defer time.AfterFunc(hostileFor, func() { h.over.Store(true) }).Stop()
+		defer time.AfterFunc(hostileFor+testDeadline, func() { h.over.Store(true) }).Stop()
 	}
 	ended := make(chan struct{})
 	var all sync.WaitGroup
@@ -120,7 +121,7 @@ func attack(t *testing.T, mode hostileMode) {
 	if a.heard.losses(2) != 0 || b.heard.losses(1) != 0 {
 		t.Error("the healthy streams were lost")
 	}
-	if mode.passes != (strange.Load() > 0) || rounds == 0 || h.frames.Load() < 100 {
+	if mode.passes != (strange.Load() > 0) || rounds == 0 || h.frames.Load() < hostileLeast {
 		t.Error("too little was sent to say anything, or what must not be handed on is")
 	}
 	eventually(t, "all goroutines have ended", func() bool { return runtime.NumGoroutine() <= goroutines })
@@ -165,6 +166,8 @@ type hostilePeers struct {
 	addr string
 	left int64 // frames to send; 0 if time decides
 
+	began time.Time
+
 	over                atomic.Bool
 	frames, connections atomic.Int64
 }
@@ -207,10 +210,18 @@ func (h *hostilePeers) run(seed uint64) {
 			return
 		}
 		h.connections.Add(1)
-		if h.frames.Add(hostileBatch) >= h.left && h.left > 0 {
+		if h.enough(h.frames.Add(hostileBatch)) {
 			h.over.Store(true)
 		}
 	}
+}
+
+// enough says whether the attack has lasted, with so many frames.
+func (h *hostilePeers) enough(frames int64) bool {
+	if h.left > 0 {
+		return frames >= h.left
+	}
+	return frames >= hostileLeast && time.Since(h.began) >= hostileFor
 }
 
 // send sends bytes on a connection of their own, and waits until the other side has ended it.
