@@ -77,7 +77,8 @@ func (a asker) fourLetters(ctx context.Context, address, word string) (string, e
 	case strings.HasPrefix(answer, "This ZooKeeper instance is not currently serving requests"):
 		return "", errNotServing
 	case answer == "":
-		return "", errors.New("it closed the connection without an answer: not a server for clients, or full, or one that wants --tls")
+		return "", errors.New("it closed the connection without an answer: not a server for clients, or full, " +
+			"or one that wants --tls")
 	}
 	return answer, nil
 }

@@ -90,8 +90,7 @@ func (f *tlsFlags) asker(c *conf.Config) (asker, error) {
 	if f.certFile != "" {
 		own, err := tls.LoadX509KeyPair(f.certFile, f.certFile)
 		if err != nil {
-			return asker{}, fmt.Errorf("--cert-file %s, which must hold a certificate and its key in PEM: %w", f.certFile,
-				err)
+			return asker{}, fmt.Errorf("--cert-file %s must hold a certificate and its key in PEM: %w", f.certFile, err)
 		}
 		config.Certificates = []tls.Certificate{own}
 	}
