@@ -44,6 +44,7 @@ type Conn struct {
 
 	passwd []byte    // of the session
 	zxid   jute.Zxid // the latest that Do has seen
+	over   DialFunc  // makes the connection; nil: TCP
 
 	nc   net.Conn
 	in   []byte // buffer of what was read
@@ -58,19 +59,30 @@ func Dial(ctx context.Context, addr string, timeout time.Duration) (*Conn, error
 	return dial(ctx, addr, &Conn{Timeout: timeout, passwd: make([]byte, 16)})
 }
 
+// DialFunc makes a connection, as net.Dialer.DialContext does.
+type DialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// DialOver is Dial over another kind of connection, such as tls.Dialer.DialContext makes.
+func DialOver(ctx context.Context, over DialFunc, addr string, timeout time.Duration) (*Conn, error) {
+	return dial(ctx, addr, &Conn{Timeout: timeout, passwd: make([]byte, 16), over: over})
+}
+
 // Reattach connects to addr with the session of old, which is cut. It fails with ErrExpired, wrapped, if the session
 // is gone.
 func Reattach(ctx context.Context, addr string, old *Conn) (*Conn, error) {
 	old.Cut()
-	return dial(ctx, addr, &Conn{Session: old.Session, Timeout: old.Timeout, passwd: old.passwd, zxid: old.zxid})
+	return dial(ctx, addr, &Conn{Session: old.Session, Timeout: old.Timeout, passwd: old.passwd, zxid: old.zxid,
+		over: old.over})
 }
 
 // dial connects c, which has what the handshake asks for.
 func dial(ctx context.Context, addr string, c *Conn) (*Conn, error) {
-	var d net.Dialer
+	if c.over == nil {
+		c.over = new(net.Dialer).DialContext
+	}
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
-	nc, err := d.DialContext(ctx, "tcp", addr)
+	nc, err := c.over(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", addr, err)
 	}

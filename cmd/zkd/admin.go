@@ -117,7 +117,7 @@ func (i *instance) openAdmin(ctx context.Context, page http.Handler) error {
 	return err
 }
 
-// operatorTLS reads the stores of a port for operators.
+// operatorTLS reads the stores of a port for operators, now and when they change.
 func (i *instance) operatorTLS(end *conf.TLSEnd, prefix string, needCertificate bool) (*tls.Config, error) {
 	end.ClientAuth, end.ClientHostnameVerification = "none", false
 	if needCertificate {
@@ -131,6 +131,7 @@ func (i *instance) operatorTLS(end *conf.TLSEnd, prefix string, needCertificate 
 	for _, w := range set.Warnings() {
 		i.logger.Warn("TLS with operators is not all that the configuration says", slog.String("warning", w))
 	}
+	i.reload(set, "operators")
 	return set.Server(), nil
 }
 

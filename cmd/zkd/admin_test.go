@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -8,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"log/slog"
 	"math/big"
 	"net"
@@ -84,6 +86,56 @@ func TestOperatorTLS(t *testing.T) {
 	if _, err := i.operatorTLS(&conf.TLSEnd{Protocol: "TLSv1.3"}, "ssl.quorum.", false); err == nil {
 		t.Error("no stores, and no error")
 	}
+}
+
+// TestOperatorTLSReload: a port for operators shows a certificate that was replaced while it is served.
+func TestOperatorTLSReload(t *testing.T) {
+	end, first, _ := pemStores(t)
+	i := &instance{logger: slog.New(slog.DiscardHandler)}
+	config, err := i.operatorTLS(&end, "ssl.quorum.", false)
+	if err != nil || len(i.stores) != 1 {
+		t.Fatalf("%v, and %d stores are looked after", err, len(i.stores))
+	}
+	other, second, _ := pemStores(t)
+	for _, step := range []struct {
+		what     string
+		keyStore func() ([]byte, error)
+		want     tls.Certificate
+	}{
+		{"as it was opened", nil, first},
+		{"broken", func() ([]byte, error) { return []byte("no store"), nil }, first},
+		{"another", func() ([]byte, error) { return os.ReadFile(other.KeyStore.Location) }, second},
+	} {
+		if step.keyStore != nil {
+			content, err := step.keyStore()
+			if err == nil {
+				err = os.WriteFile(end.KeyStore.Location, content, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		i.stores[0].look()
+		if got := shownBy(t, config); !bytes.Equal(got.Raw, step.want.Certificate[0]) {
+			t.Errorf("%s: the port shows certificate %v", step.what, got.SerialNumber)
+		}
+	}
+}
+
+// shownBy is the certificate that a server shows.
+func shownBy(t *testing.T, config *tls.Config) *x509.Certificate {
+	t.Helper()
+	near, far := net.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- tls.Server(far, config).Handshake() }()
+	client := tls.Client(near, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // it is looked at by the test
+	errClient := client.Handshake()
+	_ = near.Close() // it was only for the handshake
+	if err := errors.Join(errClient, <-ended); err != nil {
+		t.Fatal(err)
+	}
+	_ = far.Close() // likewise
+	return client.ConnectionState().PeerCertificates[0]
 }
 
 func TestShownAddr(t *testing.T) {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -218,13 +217,9 @@ func (f *backupFlags) request(ctx context.Context) (*http.Request, error) {
 func (f *backupFlags) client() (*http.Client, error) {
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableCompression: true}
 	if f.caFile != "" {
-		text, err := os.ReadFile(f.caFile)
+		pool, err := trustedFile(f.caFile)
 		if err != nil {
 			return nil, err
-		}
-		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("%s holds no certificate in PEM", f.caFile)
 		}
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}

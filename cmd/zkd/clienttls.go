@@ -111,6 +111,13 @@ type reloader struct {
 	failed string // the last error, which is logged once
 }
 
+// reload has stores read again when they change; whose says of which, for messages. Without TLS there are none.
+func (i *instance) reload(set *keystore.Set, whose string) {
+	if set != nil {
+		i.stores = append(i.stores, &reloader{set: set, whose: whose, logger: i.logger})
+	}
+}
+
 // look reads the stores again if they have changed.
 func (r *reloader) look() {
 	if r.set == nil {

@@ -47,6 +47,7 @@ type instance struct {
 	admin     *admin.Server // nil if there is none
 	node      *quorum.Node
 	ports     *clientPorts
+	stores    []*reloader      // of the ports that are served with TLS; complete once all is open
 	client    *movable         // nil if there is only the port with TLS
 	secure    *movable         // nil if there is none with TLS alone
 	moves     chan string      // where the port for clients is to be; the last counts
@@ -73,7 +74,9 @@ func serve(ctx context.Context, config *conf.Config, logger *slog.Logger) error 
 		defer done()
 		// Not before: a heap that grows from nothing would be collected all the time.
 		go tuneCollector(tuning, clock.Real())
-		go i.reloader().run(tuning)
+		for _, r := range i.stores {
+			go r.run(tuning)
+		}
 		logger.Info("serving", slog.String("client", i.client.address()), slog.String("secure", i.secure.address()),
 			slog.String("data", config.Storage.DataDir), slog.String("zxid", hexText(i.machine.LastZxid())))
 		i.manager.tell(notifyReady)
@@ -143,6 +146,7 @@ func (i *instance) open(ctx context.Context) error {
 	if i.ports, err = newClientPorts(i.config, authentication.registry, i.logger); err != nil {
 		return err
 	}
+	i.reload(i.ports.stores, "clients")
 	i.server = server.New(i.serverOptions(authentication))
 	if i.node, err = i.startNode(ctx); err != nil {
 		return err
@@ -156,11 +160,6 @@ func (i *instance) open(ctx context.Context) error {
 	}
 	// The port opens last: who can connect is served.
 	return i.openClientPorts(ctx)
-}
-
-// reloader reads the stores for clients again.
-func (i *instance) reloader() *reloader {
-	return &reloader{set: i.ports.stores, whose: "clients", logger: i.logger}
 }
 
 // startNode starts the raft node: alone, or as a member of an ensemble.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"slices"
@@ -30,7 +31,10 @@ type statusFlags struct {
 	timeout  time.Duration
 	watch    bool
 	interval time.Duration
+	tls      tlsFlags
 	output   outputFlag
+
+	asker asker // how servers are asked; of tls
 }
 
 // newStatusCommand returns the command that shows an ensemble.
@@ -47,9 +51,13 @@ zoo.cfg.
 Works with zkd and with Apache ZooKeeper. What a server shows depends on 4lw.commands.whitelist: srvr is on by
 default; term and watches are in mntr. The command says which word is missing.
 
+With --tls the others are asked on the port of the one that was asked first; name those with other ports by --server. A
+zoo.cfg that has secureClientPort alone is enough: its key and trust stores are used.
+
 Exit status: 0 every server serves, and one of them leads or stands alone; 1 not so; 2 the command line is wrong.`,
 		Example: `  zkd status
   zkd status --server zk1:2181,zk2:2181
+  zkd status --server zk1:2281 --tls --ca-file ca.pem
   zkd status /etc/zookeeper/zoo.cfg --watch`,
 		Args: usage(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -68,6 +76,7 @@ Exit status: 0 every server serves, and one of them leads or stands alone; 1 not
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 3*time.Second, "how long a server may take to answer")
 	cmd.Flags().BoolVar(&f.watch, "watch", false, "show it again and again, until interrupted; on a terminal only")
 	cmd.Flags().DurationVar(&f.interval, "interval", 2*time.Second, "with --watch: how often")
+	f.tls.addTo(cmd)
 	f.output.addTo(cmd)
 	return cmd
 }
@@ -78,8 +87,13 @@ func (f *statusFlags) seeds(args []string) ([]place, error) {
 	case len(args) == 1 && len(f.servers) > 0:
 		return nil, errors.New("give either a zoo.cfg or --server")
 	case len(args) == 1:
-		return placesOfFile(args[0])
-	case len(f.servers) == 0:
+		return f.placesOfFile(args[0])
+	}
+	var err error
+	if f.asker, err = f.tls.asker(nil); err != nil {
+		return nil, err
+	}
+	if len(f.servers) == 0 {
 		return []place{{address: "127.0.0.1:2181"}}, nil
 	}
 	var places []place
@@ -93,18 +107,29 @@ func (f *statusFlags) seeds(args []string) ([]place, error) {
 }
 
 // placesOfFile reads where the servers are from a zoo.cfg.
-func placesOfFile(path string) ([]place, error) {
+func (f *statusFlags) placesOfFile(path string) ([]place, error) {
 	c, err := conf.Load(conf.Sources{Path: path, ReadFile: os.ReadFile})
 	if err != nil {
 		return nil, err
 	}
+	if f.asker, err = f.tls.asker(c); err != nil {
+		return nil, err
+	}
+	own, secure := c.Client.Addr, f.asker.secure() && c.Client.SecureAddr != ""
+	if secure {
+		own = c.Client.SecureAddr
+	}
 	if len(c.Ensemble.Members) == 0 {
-		return []place{{address: reachable(c.Client.Addr, "127.0.0.1")}}, nil
+		return []place{{address: reachable(own, "127.0.0.1")}}, nil
 	}
 	var places []place
 	for i := range c.Ensemble.Members {
 		m := &c.Ensemble.Members[i]
-		client := cmp.Or(m.ClientAddr, c.Client.Addr)
+		client := cmp.Or(m.ClientAddr, own)
+		if secure { // lines of servers name the other port
+			_, port, _ := net.SplitHostPort(own) // conf has joined it
+			client = port
+		}
 		places = append(places, place{id: m.ID, address: reachable(client, m.Addresses[0].Host)})
 	}
 	return places, nil
@@ -156,6 +181,9 @@ func (f *statusFlags) look(ctx context.Context, seeds []place) *ensembleStatus {
 	for _, seed := range seeds { // first, since its session is a write
 		if named := f.discover(ctx, seed.address); len(named) > 0 {
 			places = merge(named, seed)
+			if f.asker.secure() {
+				places = withSeeds(places, seeds)
+			}
 			break
 		}
 	}
@@ -170,6 +198,16 @@ func (f *statusFlags) look(ctx context.Context, seeds []place) *ensembleStatus {
 	slices.SortStableFunc(s.Servers, func(a, b serverStatus) int { return cmp.Compare(a.ID, b.ID) })
 	s.compare()
 	return s
+}
+
+// withSeeds adds those of the seeds that are not there.
+func withSeeds(places, seeds []place) []place {
+	for _, seed := range seeds {
+		if !slices.ContainsFunc(places, func(p place) bool { return p.address == seed.address }) {
+			places = append(places, seed)
+		}
+	}
+	return places
 }
 
 // merge adds the seed to the servers that it has named, under the address by which it was reached, if they do not name
@@ -199,7 +237,7 @@ func (f *statusFlags) ask(ctx context.Context, places []place, found map[string]
 		all.Go(func() {
 			asking, cancel := context.WithTimeout(ctx, f.timeout)
 			defer cancel()
-			s := askServer(asking, p.address)
+			s := f.asker.askServer(asking, p.address)
 			mu.Lock()
 			defer mu.Unlock()
 			found[p.address] = s

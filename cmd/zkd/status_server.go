@@ -52,8 +52,8 @@ var errNotListed = errors.New("not on the whitelist")
 var errNotServing = errors.New("up, but not serving: no leader, or not a member")
 
 // fourLetters asks a server for a four-letter word.
-func fourLetters(ctx context.Context, address, word string) (string, error) {
-	c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+func (a asker) fourLetters(ctx context.Context, address, word string) (string, error) {
+	c, err := a.dial(ctx, "tcp", address)
 	if err != nil {
 		return "", err
 	}
@@ -77,15 +77,16 @@ func fourLetters(ctx context.Context, address, word string) (string, error) {
 	case strings.HasPrefix(answer, "This ZooKeeper instance is not currently serving requests"):
 		return "", errNotServing
 	case answer == "":
-		return "", errors.New("it closed the connection without an answer: not a server for clients, or full")
+		return "", errors.New("it closed the connection without an answer: not a server for clients, or full, " +
+			"or one that wants --tls")
 	}
 	return answer, nil
 }
 
 // askServer asks one server.
-func askServer(ctx context.Context, address string) serverStatus {
+func (a asker) askServer(ctx context.Context, address string) serverStatus {
 	s := serverStatus{Address: address}
-	text, err := fourLetters(ctx, address, "srvr")
+	text, err := a.fourLetters(ctx, address, "srvr")
 	switch {
 	case errors.Is(err, errNotListed):
 		s.Missing = append(s.Missing, "srvr")
@@ -95,7 +96,7 @@ func askServer(ctx context.Context, address string) serverStatus {
 	default:
 		s.readSrvr(text)
 	}
-	text, err = fourLetters(ctx, address, "mntr")
+	text, err = a.fourLetters(ctx, address, "mntr")
 	switch {
 	case errors.Is(err, errNotListed):
 		s.Missing = append(s.Missing, "mntr")
@@ -184,23 +185,24 @@ func parsed(text string) *int64 {
 func (f *statusFlags) discover(ctx context.Context, address string) []place {
 	ctx, cancel := context.WithTimeout(ctx, 2*f.timeout)
 	defer cancel()
-	text, err := readConfig(ctx, address, f.timeout)
+	secure := f.asker.secure()
+	text, err := f.asker.readConfig(ctx, address, f.timeout)
 	if err == nil {
-		if places := placesOf(text, address); len(places) > 0 {
+		if places := placesOf(text, address, secure); len(places) > 0 {
 			return places
 		}
 	}
-	if text, err = fourLetters(ctx, address, "conf"); err == nil {
-		return placesOf(text, address)
+	if text, err = f.asker.fourLetters(ctx, address, "conf"); err == nil {
+		return placesOf(text, address, secure)
 	}
 	return nil
 }
 
 // readConfig reads /zookeeper/config through a session that it ends.
-func readConfig(ctx context.Context, address string, timeout time.Duration) (string, error) {
+func (a asker) readConfig(ctx context.Context, address string, timeout time.Duration) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	c, err := client.Dial(ctx, address, 10*time.Second)
+	c, err := client.DialOver(ctx, a.dial, address, 10*time.Second)
 	if err != nil {
 		return "", err
 	}
@@ -225,8 +227,9 @@ func readConfig(ctx context.Context, address string, timeout time.Duration) (str
 
 // placesOf reads where the clients of the servers are from the lines server.N= of a configuration
 // (org.apache.zookeeper.server.quorum.QuorumPeer.QuorumServer). A server whose line does not say it is taken to have
-// them on the port of the one that was asked, unless another server is there.
-func placesOf(text, asked string) []place {
+// them on the port of the one that was asked, unless another server is there; so are all if that was asked with TLS, as
+// no line says where they have it.
+func placesOf(text, asked string, secure bool) []place {
 	var places []place
 	_, port, _ := net.SplitHostPort(asked) // it was reached there
 	for line := range strings.Lines(text) {
@@ -237,7 +240,7 @@ func placesOf(text, asked string) []place {
 		if !ok || err != nil {
 			continue
 		}
-		if !hasClients {
+		if hasClients = hasClients && !secure; !hasClients {
 			clients = port
 		}
 		address := reachable(clients, peerHost(peer))

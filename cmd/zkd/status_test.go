@@ -1,9 +1,12 @@
 package main
 
 import (
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -39,12 +42,15 @@ version=0
 `
 )
 
-// fakeServer answers four-letter words on a port, and closes every other connection.
-func fakeServer(t *testing.T, port int, answers map[string]string) {
+// fakeServer answers four-letter words on a port, and closes every other connection. config is nil without TLS.
+func fakeServer(t *testing.T, port int, config *tls.Config, answers map[string]string) {
 	t.Helper()
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if config != nil {
+		l = tls.NewListener(l, config)
 	}
 	ended := make(chan struct{})
 	t.Cleanup(func() {
@@ -72,14 +78,14 @@ func fakeServer(t *testing.T, port int, answers map[string]string) {
 func TestStatusReadsWhatZooKeeperSays(t *testing.T) {
 	ports := target.FreePorts(t, 3)
 	first, second, third := ports[0], ports[1], ports[2]
-	fakeServer(t, first, map[string]string{
+	fakeServer(t, first, nil, map[string]string{
 		"srvr": fmt.Sprintf(recordedSrvr, "0x10000000a", "leader"), "mntr": fmt.Sprintf(recordedMntr, "leader"),
 		"conf": fmt.Sprintf(configLines, first, first, second, third),
 	})
-	fakeServer(t, second, map[string]string{
+	fakeServer(t, second, nil, map[string]string{
 		"srvr": fmt.Sprintf(recordedSrvr, "0x100000008", "follower"), "mntr": fmt.Sprintf(notListed, "mntr"),
 	})
-	fakeServer(t, third, map[string]string{"srvr": notServing, "mntr": notServing})
+	fakeServer(t, third, nil, map[string]string{"srvr": notServing, "mntr": notServing})
 	out, err := zkd(t, "status", "--server", fmt.Sprintf("127.0.0.1:%d", first))
 	if err == nil || err.Error() != "1 of 3 servers do not serve" {
 		t.Errorf("%v", err)
@@ -98,6 +104,57 @@ func TestStatusReadsWhatZooKeeperSays(t *testing.T) {
 	}
 }
 
+// TestStatusOverTLS asks two servers that want TLS and a certificate: as the flags say, and as a zoo.cfg says.
+func TestStatusOverTLS(t *testing.T) {
+	ports := target.FreePorts(t, 2)
+	end, own, roots := pemStores(t)
+	wants := &tls.Config{Certificates: []tls.Certificate{own}, ClientCAs: roots,
+		ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS12}
+	for _, port := range ports {
+		fakeServer(t, port, wants, map[string]string{
+			"srvr": fmt.Sprintf(recordedSrvr, "0x1", "standalone"), "mntr": fmt.Sprintf(recordedMntr, "standalone"),
+			// The line names the port without TLS, on another host than the seed.
+			"conf": "server.1=127.0.0.1:1:2:participant;127.0.0.1:3\n",
+		})
+	}
+	file := filepath.Join(t.TempDir(), "zoo.cfg")
+	text := fmt.Sprintf("dataDir=/nowhere\nsecureClientPort=%d\nsecureClientPortAddress=127.0.0.1\n"+
+		"ssl.keyStore.location=%s\nssl.trustStore.location=%s\n", ports[0], end.KeyStore.Location,
+		end.TrustStore.Location)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	row := func(id string, port int) string {
+		return fmt.Sprintf("%s 127.0.0.1:%d standalone - 0x1 0 1 7 16/270.0/817 3.9.5\n", id, port)
+	}
+	servers := fmt.Sprintf("127.0.0.1:%d,127.0.0.1:%d", ports[0], ports[1])
+	trust, cert := "--ca-file="+end.TrustStore.Location, "--cert-file="+end.KeyStore.Location
+	for _, tc := range []struct {
+		args     []string
+		fails    string // what the error holds; "": there is none
+		contains []string
+	}{
+		{[]string{file}, "", []string{row("1", ports[0])}},
+		{[]string{"--server", servers, "--tls", trust, cert}, "2 servers say that they lead",
+			[]string{row("1", ports[0]), row("-", ports[1])}},
+		{[]string{"--server", servers, "--tls", trust}, "none leads", []string{"certificate required"}},
+		{[]string{"--server", servers, "--tls", cert}, "none leads", []string{"unknown authority"}},
+		{[]string{"--server", servers, trust}, "without --tls", nil},
+		{[]string{"--server", servers, "--tls", "--cert-file=" + end.TrustStore.Location}, "its key", nil},
+	} {
+		out, err := zkd(t, append([]string{"status", "--timeout", "20s"}, tc.args...)...)
+		if (err == nil) != (tc.fails == "") || err != nil && !strings.Contains(err.Error(), tc.fails) {
+			t.Errorf("%q: %v, want %q", tc.args, err, tc.fails)
+		}
+		plain := strings.Join(strings.Fields(out), " ") + "\n"
+		for _, want := range tc.contains {
+			if !strings.Contains(plain, strings.TrimSpace(want)) {
+				t.Errorf("%q: want %q in\n%s", tc.args, want, out)
+			}
+		}
+	}
+}
+
 // TestPlacesOf reads configurations of every form.
 func TestPlacesOf(t *testing.T) {
 	for text, want := range map[string]string{ // any order: independent cases
@@ -108,7 +165,7 @@ func TestPlacesOf(t *testing.T) {
 		"server.x=a:1:2;2181\nserver=4\n\nclientPort=2181": "",
 	} {
 		var got []string
-		for _, p := range placesOf(text, "asked:99") {
+		for _, p := range placesOf(text, "asked:99", false) {
 			got = append(got, fmt.Sprintf("%d %s", p.id, p.address))
 		}
 		if strings.Join(got, ", ") != want {

@@ -48,7 +48,8 @@ func logins(a *authority) []identity {
 		{name: "sasl: the name in a certificate", grant: bob, who: a.certificate(&pkix.Name{CommonName: "bob"})},
 		{name: "sasl: nobody", grant: bob, who: nobody},
 		{name: "sasl: super", grant: bob, who: login(nobody, "root")},
-		{name: "auth: the owner's login", grant: id("auth", ""), owner: login(nobody, "bob"), who: login(nobody, "bob")},
+		{name: "auth: the owner's login", grant: id("auth", ""), owner: login(nobody, "bob"),
+			who: login(nobody, "bob")},
 		{name: "auth: another login", grant: id("auth", ""), owner: login(nobody, "bob"), who: login(nobody, "eve")},
 	}
 }
