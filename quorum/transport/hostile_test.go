@@ -77,7 +77,13 @@ func clientHello(t *testing.T, config *tls.Config) []byte {
 func attack(t *testing.T, mode hostileMode) {
 	seed := hostile.Seed(t)
 	t.Logf("ZKD_HOSTILE_SEED=%d", seed)
-	a, b := newMember(t, 1, mode.set), newMember(t, 2, mode.set)
+	patient := func(o *Options) { // with a machine that stands still for seconds
+		o.DialTimeout, o.IdleTimeout = testDeadline, testDeadline
+		if mode.set != nil {
+			mode.set(o)
+		}
+	}
+	a, b := newMember(t, 1, patient), newMember(t, 2, patient)
 	var heard, strange atomic.Int64
 	a.heard.receive = func(from uint64, _ uint8, body []byte) {
 		switch {

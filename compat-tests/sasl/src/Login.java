@@ -1,4 +1,5 @@
 import java.util.Collections;
+import java.util.EnumSet;
 import java.util.List;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
@@ -72,10 +73,15 @@ public final class Login {
         Watcher watcher = (WatchedEvent event) -> states.add(event.getState());
         try (ZooKeeper zk = new ZooKeeper(address, SESSION_MS, watcher, config(section))) {
             Watcher.Event.KeeperState state;
+            EnumSet<Watcher.Event.KeeperState> settled = EnumSet.of( // before it, Netty may lose the connection first
+                    Watcher.Event.KeeperState.AuthFailed, Watcher.Event.KeeperState.SaslAuthenticated);
+            EnumSet<Watcher.Event.KeeperState> shown = EnumSet.of(Watcher.Event.KeeperState.Disconnected);
             do { // a client without a login is told no more than that it is connected
                 state = states.poll(WAIT_SECONDS, TimeUnit.SECONDS);
-                System.out.println("state " + state);
-            } while (section != null && state == Watcher.Event.KeeperState.SyncConnected);
+                if (state == null || shown.add(state)) {
+                    System.out.println("state " + state);
+                }
+            } while (section != null && state != null && !settled.contains(state));
             if (state == Watcher.Event.KeeperState.AuthFailed || section == null && enforced) {
                 call("exists", () -> zk.exists("/", false) != null); // the connection ends with it
             } else {
