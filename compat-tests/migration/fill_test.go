@@ -22,14 +22,15 @@ func must(t *testing.T, err error) {
 }
 
 // fill makes one of each kind of thing that a server keeps, on behalf of conn, whose session then owns ephemerals.
-// extended says that the server has TTL znodes.
+// extended says that the server has TTL znodes, and addresses with a mask in ACLs, as those from 3.5 on have.
 func fill(t *testing.T, conn *zk.Conn, extended bool) {
 	t.Helper()
 	open := zk.WorldACL(zk.PermAll)
 	create := func(path string, data []byte, flags int32, acl []zk.ACL) {
 		t.Helper()
-		_, err := conn.Create(path, data, flags, acl)
-		must(t, err)
+		if _, err := conn.Create(path, data, flags, acl); err != nil {
+			t.Fatalf("create %s: %v", path, err)
+		}
 	}
 	must(t, conn.AddAuth("digest", []byte("bob:secret")))
 	create("/app", []byte("application"), 0, open)
@@ -38,8 +39,12 @@ func fill(t *testing.T, conn *zk.Conn, extended bool) {
 	create("/app/ünïcode-名前", []byte("名前"), 0, open)
 	create("/app/auth", []byte("1"), 0, zk.AuthACL(zk.PermAll))
 	create("/app/digest", []byte("2"), 0, zk.DigestACL(zk.PermRead|zk.PermAdmin, "eve", "pw"))
+	address := "10.0.0.0"
+	if extended {
+		address += "/8"
+	}
 	create("/app/ip", nil, 0, []zk.ACL{
-		{Perms: zk.PermRead, Scheme: "ip", ID: "10.0.0.0/8"}, {Perms: zk.PermAll, Scheme: "world", ID: "anyone"},
+		{Perms: zk.PermRead, Scheme: "ip", ID: address}, {Perms: zk.PermAll, Scheme: "world", ID: "anyone"},
 	})
 	for i := range 5 {
 		name, err := conn.Create("/app/seq-", nil, zk.FlagSequence, open)

@@ -81,27 +81,32 @@ func tear(t *testing.T, dataDir string) {
 func TestMoveIn(t *testing.T) {
 	for _, c := range []struct {
 		name, version string
-		digest        bool // the version writes one
+		digest        bool  // the version writes one
+		containers    int64 // 0 if the version has neither them nor TTLs
 		flags         []string
 	}{
-		{"3.9", target.ServerVersion, true, []string{"-Dzookeeper.snapshot.compression.method=gz"}},
-		{"3.8", target.ServerVersion38, true, []string{"-Dzookeeper.snapshot.compression.method=snappy"}},
-		{"3.5", serverVersion35, false, nil},
+		{"3.9", target.ServerVersion, true, 1, []string{"-Dzookeeper.snapshot.compression.method=gz"}},
+		{"3.8", target.ServerVersion38, true, 1, []string{"-Dzookeeper.snapshot.compression.method=snappy"}},
+		{"3.5", serverVersion35, false, 1, nil},
+		{"3.4", serverVersion34, false, 0, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel() // it mostly waits for servers to start
 			server := old(t, c.version, c.flags...)
 			conn := connect(t, 40*time.Second, server.Addr)
 			load(t, server.Addr, 2000, 1)
-			fill(t, conn, true)
+			fill(t, conn, c.containers > 0)
 			session := conn.SessionID()
 			before := walk(t, server.Addr)
+			if c.version == serverVersion34 {
+				before = withConfig(t, before)
+			}
 			server.Kill9()
 			tear(t, filepath.Join(server.Dir, "data"))
 
 			found := importInto(t, server.ConfigPath())
-			if found.Verified != c.digest || found.Znodes != int64(len(before)) || found.Containers != 1 ||
-				found.TTLs != 2 || found.Quotas != 1 || found.Transactions == 0 || found.Snapshot == "" {
+			if found.Verified != c.digest || found.Znodes != int64(len(before)) || found.Containers != c.containers ||
+				found.TTLs != 2*c.containers || found.Quotas != 1 || found.Transactions == 0 || found.Snapshot == "" {
 				t.Errorf("zkd import found %+v; there are %d znodes", found, len(before))
 			}
 			if !strings.Contains(strings.Join(found.Notices, "\n"), "torn") {
@@ -118,6 +123,20 @@ func TestMoveIn(t *testing.T) {
 			keepsSession(t, conn, session)
 		})
 	}
+}
+
+// withConfig returns the walk over a server that has no /zookeeper/config, as 3.9 would show its data: the znode is one
+// child more of /zookeeper, and was never created.
+func withConfig(t *testing.T, lines []string) []string {
+	t.Helper()
+	const parent, without, with = `"/zookeeper" 0 0 0 0 0 0 `, "-1 0 0 0 1 ", "-2 0 0 0 2 "
+	n := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, parent+without) })
+	if n < 0 {
+		t.Fatalf("no znode begins with %s%s", parent, without)
+	}
+	lines = slices.Clone(lines)
+	lines[n] = strings.Replace(lines[n], without, with, 1)
+	return slices.Insert(lines, n+1, `"/zookeeper/config" 0 0 0 0 0 0 0 -1 0 0 0 1:world:anyone 00000000`)
 }
 
 // keepsSession returns once the client is connected again, which must be with its session.
@@ -143,8 +162,11 @@ func keepsSession(t *testing.T, conn *zk.Conn, session int64) {
 	}
 }
 
-// serverVersion35 is the last of the line before digests.
-const serverVersion35 = "3.5.10"
+// The last of the line before digests, and the last of the one before containers and TTLs.
+const (
+	serverVersion35 = "3.5.10"
+	serverVersion34 = "3.4.14"
+)
 
 // useAll writes to what was imported: a quota counts on, sequences go on, an ephemeral is the session's.
 func useAll(t *testing.T, conn *zk.Conn) {
