@@ -6,17 +6,18 @@ case "${1:-}" in
 abort-*) exit 0 ;;
 esac
 
-# The user: by systemd where it is, which reads sysusers.d, else by hand.
-if command -v systemd-sysusers >/dev/null 2>&1; then
-	systemd-sysusers zkd.conf
-elif ! getent passwd zkd >/dev/null 2>&1; then
-	getent group zkd >/dev/null 2>&1 || groupadd --system zkd
-	useradd --system --gid zkd --home-dir /var/lib/zkd --no-create-home --shell /usr/sbin/nologin zkd
+# The user: by systemd where it is and can, which reads sysusers.d, else by hand.
+if ! command -v systemd-sysusers >/dev/null 2>&1 || ! systemd-sysusers zkd.conf; then
+	if ! getent passwd zkd >/dev/null 2>&1; then
+		getent group zkd >/dev/null 2>&1 || groupadd --system zkd
+		useradd --system --gid zkd --home-dir /var/lib/zkd --no-create-home --shell /usr/sbin/nologin zkd
+	fi
 fi
 
-# The folder for the data; what is in it is left as it is.
+# The folder for the data; what is in it is left as it is. systemd-tmpfiles fails without /proc, as in an image that is
+# being built.
 if command -v systemd-tmpfiles >/dev/null 2>&1; then
-	systemd-tmpfiles --create zkd.conf
+	systemd-tmpfiles --create zkd.conf 2>/dev/null || true
 fi
 if [ ! -d /var/lib/zkd ]; then
 	mkdir -m 0750 /var/lib/zkd
