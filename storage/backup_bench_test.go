@@ -24,6 +24,8 @@ func BenchmarkBackup(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.Run("write", func(b *testing.B) {
+		b.SetBytes(int64(backup.Len()))
+		b.ReportAllocs()
 		for b.Loop() {
 			o := BackupOptions{Scratch: filepath.Join(dir, "s")}
 			if _, err := m.Backup(context.Background(), o, io.Discard); err != nil {
@@ -34,6 +36,8 @@ func BenchmarkBackup(b *testing.B) {
 		b.ReportMetric(float64(backup.Len())/benchBackupZnodes, "B/znode")
 	})
 	b.Run("restore", func(b *testing.B) {
+		b.SetBytes(int64(backup.Len()))
+		b.ReportAllocs()
 		for b.Loop() {
 			r, err := OpenBackup(bytes.NewReader(backup.Bytes()))
 			if err != nil {

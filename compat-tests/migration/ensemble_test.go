@@ -1,7 +1,10 @@
 package migration_test
 
 import (
+	"context"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,4 +81,44 @@ func awaitVotes(t *testing.T, e *ensemble.Ensemble, leader *ensemble.Server) {
 func ownConfig(t *testing.T, before, after []string) {
 	t.Helper()
 	sameWalk(t, "ensemble", withoutConfig(before), withoutConfig(after))
+}
+
+// TestSecondFounding: where an ensemble runs, imported data founds no other one. The server that holds it does not
+// start, and says what to do; its data stays.
+func TestSecondFounding(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		founder bool // the ensemble that runs was founded on imported data, too; else by empty servers
+	}{
+		{"two servers have imported", true}, {"the empty servers were first", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel() // it mostly waits for servers to start
+			e := ensemble.Prepare(t, ensemble.Options{Kind: target.Zkd, Servers: 3})
+			running, late := e.Servers[:2], e.Servers[2]
+			from := filepath.Join(goldenDir, "3.9")
+			if c.founder {
+				importInto(t, running[0].ConfigPath(), "--from", from)
+			}
+			importInto(t, late.ConfigPath(), "--from", from)
+			for _, s := range running {
+				s.Launch()
+			}
+			e.AwaitServing(running...)
+
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			//nolint:gosec // the command is ours
+			said, err := exec.CommandContext(ctx, target.ZkdBinary(t), "serve", late.ConfigPath()).CombinedOutput()
+			out := string(said)
+			const refusal = "data was imported into this server"
+			if err == nil || !strings.Contains(out, refusal) || !strings.Contains(out, "empty their dataDir") {
+				t.Errorf("the second founder ends with %v, and says:\n%s", err, out)
+			}
+			sum, err := run(t, "inspect", "summary", late.DataDir())
+			if err != nil || !strings.Contains(sum, "0x3ad") {
+				t.Errorf("what it has imported: %v\n%s", err, sum)
+			}
+		})
+	}
 }

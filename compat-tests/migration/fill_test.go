@@ -169,5 +169,6 @@ func old(t *testing.T, version string, flags ...string) *target.Server {
 		"-Dznode.container.checkIntervalMs=3600000")
 	return target.Start(t, target.Options{
 		Kind: target.Zookeeper, Version: version, JVMFlags: flags,
+		Config: map[string]string{"maxSessionTimeout": "120000"}, // for machines on which a move takes long
 	})
 }

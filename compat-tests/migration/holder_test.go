@@ -2,6 +2,7 @@ package migration_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -15,14 +16,40 @@ import (
 	"zkd/compat-tests/target"
 )
 
-// TestJavaClientKeepsItsSession replaces the server under a Java client three times: ZooKeeper by zkd, zkd by zkd, zkd
-// by ZooKeeper. The client has one session, password and ephemeral all the while, and its watch.
+// TestJavaClientKeepsItsSession moves the server under the Java client.
 func TestJavaClientKeepsItsSession(t *testing.T) {
 	t.Parallel() // it mostly waits for servers to start
 	server := old(t, target.ServerVersion)
 	client := target.Classpath(t, target.ServerPOM, "zookeeper.version="+target.ServerVersion)
 	argv := append(append([]string{"java"}, target.JVMOptions(t)...), "-cp", target.JavaClasses(t, "src", client),
 		"-Dcompat.loglevel=ERROR", "compat.Holder", server.Addr)
+	moveUnder(t, server, argv)
+}
+
+// kazooVersion is what pip installs.
+const kazooVersion = "kazoo==2.11.0"
+
+// TestKazooKeepsItsSession moves the server under Kazoo.
+func TestKazooKeepsItsSession(t *testing.T) {
+	target.Require(t, target.Python)
+	t.Parallel() // it mostly waits for servers to start
+	python := target.Cached(t, "python-kazoo", []string{kazooVersion}, func(ctx context.Context, dir string) error {
+		if err := target.Execute(ctx, "", "python3", "-m", "venv", dir); err != nil {
+			return err
+		}
+		return target.Execute(ctx, "", filepath.Join(dir, "bin", "pip"), "install", "-q", kazooVersion)
+	})
+	server := old(t, target.ServerVersion)
+	moveUnder(t, server, []string{filepath.Join(python, "bin", "python"), filepath.Join("testdata", "holder.py"),
+		server.Addr})
+}
+
+// moveUnder replaces the server under a client three times: ZooKeeper by zkd, zkd by zkd, zkd by ZooKeeper. The client
+// has one session, password and ephemeral all the while, and its watch. argv runs the client, which says what it has
+// for each line it reads.
+func moveUnder(t *testing.T, server *target.Server, argv []string) {
+	t.Helper()
+	target.ZkdBinary(t)                       // now: the session lives only so long without a server
 	cmd := exec.Command(argv[0], argv[1:]...) //nolint:gosec // the command is ours
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -31,7 +58,7 @@ func TestJavaClientKeepsItsSession(t *testing.T) {
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, cmd.Start())
-	guard := time.AfterFunc(4*time.Minute, func() { _ = cmd.Process.Kill() }) // the reads below end then
+	guard := time.AfterFunc(8*time.Minute, func() { _ = cmd.Process.Kill() }) // the reads below end then
 	defer guard.Stop()
 	lines := bufio.NewScanner(out)
 	next := func() string {
