@@ -29,19 +29,25 @@ func TestGolden(t *testing.T) {
 		{"3.9", target.ServerVersion, []string{"-Dzookeeper.snapshot.compression.method=gz"}},
 		{"3.8", target.ServerVersion38, []string{"-Dzookeeper.snapshot.compression.method=snappy"}},
 		{"3.5", serverVersion35, nil},
+		{"3.4", serverVersion34, nil},
 	} {
-		server := old(t, c.version, c.flags...)
-		holder := connect(t, 30*time.Second, server.Addr)
-		load(t, server.Addr, 900, 3)
-		fill(t, holder, true)
-		lines := walk(t, server.Addr)
-		server.Kill9()
-		tear(t, filepath.Join(server.Dir, "data"))
-		to := filepath.Join(goldenDir, c.name)
-		must(t, os.RemoveAll(to))
-		must(t, os.MkdirAll(filepath.Join(to, "version-2"), 0o750))
-		must(t, os.WriteFile(filepath.Join(to, "walk.txt"), []byte(strings.Join(lines, "\n")+"\n"), 0o600))
-		keepNewest(t, filepath.Join(server.Dir, "data", "version-2"), filepath.Join(to, "version-2"))
+		t.Run(c.name, func(t *testing.T) {
+			server := old(t, c.version, c.flags...)
+			holder := connect(t, 30*time.Second, server.Addr)
+			load(t, server.Addr, 900, 3)
+			fill(t, holder, c.version != serverVersion34)
+			lines := walk(t, server.Addr)
+			if c.version == serverVersion34 {
+				lines = withConfig(t, lines)
+			}
+			server.Kill9()
+			tear(t, filepath.Join(server.Dir, "data"))
+			to := filepath.Join(goldenDir, c.name)
+			must(t, os.RemoveAll(to))
+			must(t, os.MkdirAll(filepath.Join(to, "version-2"), 0o750))
+			must(t, os.WriteFile(filepath.Join(to, "walk.txt"), []byte(strings.Join(lines, "\n")+"\n"), 0o600))
+			keepNewest(t, filepath.Join(server.Dir, "data", "version-2"), filepath.Join(to, "version-2"))
+		})
 	}
 }
 
