@@ -125,8 +125,8 @@ func TestMoveIn(t *testing.T) {
 	}
 }
 
-// withConfig returns the walk over a server that has no /zookeeper/config, as 3.9 would show its data: the znode is one
-// child more of /zookeeper, and was never created.
+// withConfig returns the walk over a server of 3.4, which has no /zookeeper/config, as zkd shows its data: the znode is
+// one child more of /zookeeper, and was never created. A server of 3.9 adds it to such data in an ensemble alone.
 func withConfig(t *testing.T, lines []string) []string {
 	t.Helper()
 	const parent, without, with = `"/zookeeper" 0 0 0 0 0 0 `, "-1 0 0 0 1 ", "-2 0 0 0 2 "
