@@ -3,6 +3,8 @@
 #
 #   docker build --build-arg VERSION=… --build-arg REVISION=$(git rev-parse HEAD) \
 #     --build-arg SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) -t zkd .
+#
+# buildah and podman build it too; of an older one (1.28) --build-arg TARGETARCH=amd64 is wanted besides.
 
 FROM --platform=$BUILDPLATFORM golang:1.26 AS build
 WORKDIR /src
