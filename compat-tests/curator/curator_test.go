@@ -60,8 +60,8 @@ const readyWithin = 2 * time.Minute
 // calm is the time between two restarts.
 const calm = time.Second
 
-// TestRollingRestart stops each of three servers cleanly and starts it again, the leader first and then the leader last,
-// while clients and recipes go on: no session is lost, and no request fails that Curator does not try again.
+// TestRollingRestart stops each of three servers cleanly and starts it again, the leader first and then the leader
+// last, while clients and recipes go on: no session is lost, and no request fails that Curator does not try again.
 func TestRollingRestart(t *testing.T) {
 	target.Require(t, target.Java, target.Maven)
 	e := ensemble.Start(t, ensemble.Options{})
