@@ -158,7 +158,8 @@ func (l *loop) caughtUp() map[uint64]bool {
 	last := l.lastIndex()
 	found := map[uint64]bool{}
 	l.raw.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
-		found[id] = id == l.id || pr.State == tracker.StateReplicate && pr.Match+caughtUpEntries >= last && l.reaches(id)
+		follows := pr.State == tracker.StateReplicate && pr.Match+caughtUpEntries >= last
+		found[id] = id == l.id || follows && l.reaches(id)
 	})
 	return found
 }
