@@ -52,7 +52,7 @@ kill: ## 200 rounds of kill -9 under write load
 model: ## a million random operations on storage and on its oracle
 	ZKD_MODEL_OPS=1000000 go test -timeout 60m -run Oracle ./storage
 
-sim: ## simulate whole ensembles under 2,000 seeds; ZKD_SIM_FIRST_SEED begins elsewhere
+sim: ## simulate whole ensembles under 2,000 seeds; ZKD_SIM_FIRST_SEED begins elsewhere, ZKD_SIM_SMALL=1 has one voter at times
 	ZKD_SIM_SEEDS=$${ZKD_SIM_SEEDS:-2000} go test -timeout 90m -run TestSeeds ./quorum/sim
 
 migration: ## import a million znodes that the real server has written

@@ -48,7 +48,7 @@ func openGroup(o *Options, applied uint64) (*logView, membership, error) {
 			return nil, membership{}, fmt.Errorf("begin the raft log: %w", err)
 		}
 	}
-	hard, err := loadHardState(log, applied, !member.empty())
+	hard, err := loadHardState(log, applied, &member)
 	if err != nil {
 		return nil, membership{}, err
 	}
@@ -137,9 +137,11 @@ func storeMembership(log *storage.RaftLog, m *membership) error {
 }
 
 // loadHardState reads raft's state and checks that log and state fit together. What is applied is committed, even if
-// the commit index, which is written with the next append only, was not on disk yet. A log without a beginning may have
-// none.
-func loadHardState(log *storage.RaftLog, applied uint64, begun bool) (*raftpb.HardState, error) {
+// the commit index, which is written with the next append only, was not on disk yet; so is the entry that has made the
+// membership what it is, to which the state must come before a checkpoint can be made. A log without a beginning may
+// have none.
+func loadHardState(log *storage.RaftLog, applied uint64, m *membership) (*raftpb.HardState, error) {
+	begun := !m.empty()
 	if begun {
 		applied = max(applied, bootstrapIndex)
 	}
@@ -163,7 +165,7 @@ func loadHardState(log *storage.RaftLog, applied uint64, begun bool) (*raftpb.Ha
 	if err != nil {
 		return nil, err
 	}
-	commit := min(max(hard.GetCommit(), applied), last)
+	commit := min(max(hard.GetCommit(), applied, m.index), last)
 	hard.Commit = &commit
 	return hard, nil
 }

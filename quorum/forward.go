@@ -104,11 +104,11 @@ func (l *loop) refused(from uint64, r refusal) {
 
 // tickForward looks whether what was gathered or forwarded has waited for too long.
 func (l *loop) tickForward() {
-	if l.member.soleVoter(l.id) {
-		return
-	}
 	f := &l.forwarder
 	if l.soft.Lead == raft.None {
+		if l.member.soleVoter(l.id) {
+			return // it waits for nobody
+		}
 		if f.alone++; f.alone == leaderlessTimeouts*l.options.ElectionTicks {
 			l.giveUp(ErrNoLeader)
 		}

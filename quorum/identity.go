@@ -24,6 +24,9 @@ func openIdentity(o *Options) error {
 	if err != nil || !m.soleVoter(o.ID) || len(m.ids()) > 1 {
 		return err
 	}
+	if m.index > bootstrapIndex { // an ensemble has shrunk to it, of which the state may know nothing before a replay
+		return nil
+	}
 	return fmt.Errorf("the data is of a server that stood alone, and the configuration names %d servers, which could "+
 		"found an ensemble without it: leave the server line of this server alone, with standaloneEnabled=false and "+
 		"reconfigEnabled=true, start it, and add the others by reconfig", len(o.Members))

@@ -16,10 +16,10 @@ import (
 )
 
 // mayPropose tells whether what was gathered can go on its way: if there is a leader. The leader itself waits until its
-// last append is on disk: the next batch gathers meanwhile.
+// last append is on disk: the next batch gathers meanwhile. Of one that was removed raft takes nothing any more.
 func (l *loop) mayPropose() bool {
 	if l.soft.RaftState == raft.StateLeader {
-		return l.syncing == 0 && l.transfer.to == 0
+		return l.syncing == 0 && l.transfer.to == 0 && !l.removed
 	}
 	return l.soft.Lead != raft.None && l.transport != nil
 }

@@ -25,9 +25,12 @@ type readIndex struct {
 // can be lost.
 const readIndexTicks = 10
 
-// askReadIndex asks for one read index for all barriers that have gathered. A leader asks only when an entry of its own
-// term is committed: a single member is answered by raft even before, with a commit index that may be older than what
-// was acknowledged.
+// mayAsk tells whether this leader may let raft answer questions. raft asks nobody if there is only one voter, without
+// looking whether it is this member, and whether an entry of its own term is committed: the commit index may be older
+// than what was acknowledged. So a leader that votes no more, which hands over, leaves all questions to the next.
+func (l *loop) mayAsk() bool { return l.termReached && l.member.votes(l.id) }
+
+// askReadIndex asks for one read index for all barriers that have gathered.
 func (l *loop) askReadIndex() {
 	r := &l.reads
 	r.gathered = l.gather.takeBarriers(r.gathered)
@@ -35,7 +38,7 @@ func (l *loop) askReadIndex() {
 	if len(r.asked) > 0 && !again || len(r.asked)+len(r.gathered) == 0 {
 		return
 	}
-	if l.soft.Lead == raft.None || l.soft.RaftState == raft.StateLeader && !l.termReached {
+	if l.soft.Lead == raft.None || l.soft.RaftState == raft.StateLeader && !l.mayAsk() {
 		return
 	}
 	r.asked = append(r.asked, r.gathered...)
@@ -58,20 +61,24 @@ func (l *loop) answerReadIndex(states []raft.ReadState) {
 	}
 }
 
-// postpone keeps another member's question if this leader cannot answer it yet: raft would answer at once if this is
-// the only voter.
+// postpone keeps another member's question if this leader cannot answer it yet. One that it cannot answer any more is
+// asked again.
 func (l *loop) postpone(m *raftpb.Message) bool {
-	if m.GetType() != raftpb.MsgReadIndex || l.soft.RaftState != raft.StateLeader || l.termReached {
+	if m.GetType() != raftpb.MsgReadIndex || l.soft.RaftState != raft.StateLeader || l.mayAsk() {
 		return false
 	}
-	l.reads.postponed = append(l.reads.postponed, m)
+	if !l.termReached {
+		l.reads.postponed = append(l.reads.postponed, m)
+	}
 	return true
 }
 
 // stepPostponed lets raft have the questions that could not be answered before.
 func (l *loop) stepPostponed() {
 	for _, m := range l.reads.postponed {
-		l.stepRaft(m)
+		if l.mayAsk() {
+			l.stepRaft(m)
+		}
 	}
 	l.reads.postponed = nil
 }

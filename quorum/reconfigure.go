@@ -152,12 +152,14 @@ func (l *loop) reaches(id uint64) bool {
 	return id == l.id || ok && l.ticks-at <= uint64(l.options.ElectionTicks)
 }
 
-// caughtUp returns the members that can be reached and have about all of the log, this one included.
+// caughtUp returns the members that can be reached and have about all of the log, this one included. One that has none
+// of it yet, or of which that is not known, has not caught up, however short the log is.
 func (l *loop) caughtUp() map[uint64]bool {
 	last := l.lastIndex()
 	found := map[uint64]bool{}
 	l.raw.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
-		found[id] = id == l.id || pr.State != tracker.StateSnapshot && pr.Match+caughtUpEntries >= last && l.reaches(id)
+		follows := pr.State == tracker.StateReplicate && pr.Match+caughtUpEntries >= last
+		found[id] = id == l.id || follows && l.reaches(id)
 	})
 	return found
 }

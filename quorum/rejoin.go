@@ -22,7 +22,9 @@ import (
 // it. If one does, the member stays mute, and the leader removes it from the group and adds it again, from when on it
 // is a member like any new one: all that its earlier self has acknowledged is with a majority that holds the removal,
 // too. So it takes part when it is told that the very incarnation it is was taken in again, whatever others still know.
-// A group of two has no quorum for that and needs none: the other voter has everything that was ever committed.
+// A group of two has no quorum for that and needs none: the other voter has everything that was ever committed, and
+// says so. It does not while its log holds a change of membership that it has not made: there may be a third voter by
+// then.
 //
 // A member with an empty log that is no voter by what it was told at its start, because it joins, or was an observer
 // once, may have been given a vote since. It cannot tell whether it is new. So it listens to nobody who has not said
@@ -33,6 +35,7 @@ const (
 	incarnationKey = "incarnation" // version byte 1, 8 bytes big-endian
 	peersKey       = "peers"       // version byte 1, then id and incarnation of each, 8 bytes big-endian each
 	outcastsKey    = "outcasts"    // version byte 1, then id, 1 for a learner, and incarnation of each, likewise
+	admittedKey    = "admitted"    // version byte 1: this member, which had nothing, was taken in
 )
 
 // hello is what members tell each other when they are connected, and when what it says has changed.
@@ -83,7 +86,7 @@ type rejoin struct {
 	known       map[uint64]uint64  // the others', as on disk
 	met         map[uint64]uint64  // the others', as they said last
 	heard       map[uint64]uint64  // what the others know of this one
-	empty       bool               // this member is a voter of a group of three or more, with a log without entries
+	empty       bool               // this member is a voter of a group of several, with a log without entries
 	fresh       bool               // this member has no vote that it knows of, and its log is without entries
 	owed        map[uint64]bool    // who could not be sent a hello; true: an answer is wanted
 	mute        map[uint64]bool    // the others that said that they keep out because of what others know of them
@@ -103,7 +106,10 @@ func openRejoin(log *storage.RaftLog, random *rand.Rand, m *membership, id uint6
 		owed: map[uint64]bool{}, mute: map[uint64]bool{}, out: map[uint64]outcast{},
 		admitted: map[uint64]uint64{}}
 	if log.LastIndex() <= bootstrapIndex {
-		r.empty, r.fresh = len(m.voters()) > 2 && m.votes(id), !m.votes(id)
+		r.empty, r.fresh = len(m.voters()) > 1 && m.votes(id), !m.votes(id)
+	}
+	if _, ok := log.Meta(admittedKey); ok {
+		r.empty, r.fresh = false, false
 	}
 	if blob, ok := log.Meta(peersKey); ok {
 		if len(blob) == 0 || blob[0] != stateVersion || len(blob)%16 != 1 {
@@ -223,7 +229,7 @@ func (l *loop) greet(peer uint64) { l.sendHello(peer, true) }
 func (l *loop) sendHello(peer uint64, answer bool) {
 	r := &l.rejoin
 	h := hello{incarnation: r.incarnation, known: r.known[peer], answer: answer, mute: l.anotherKnown()}
-	h.admitted = h.known != 0 && h.known == r.admitted[peer]
+	h.admitted = h.known != 0 && (h.known == r.admitted[peer] || l.otherOfTwo(peer))
 	if !l.transport.Send(peer, frameHello, h.append) {
 		l.rejoin.owed[peer] = l.rejoin.owed[peer] || answer
 		return
@@ -236,10 +242,11 @@ func (l *loop) greeted(from uint64, h hello) {
 	r := &l.rejoin
 	before, told := l.muted(), l.anotherKnown()
 	r.met[from], r.heard[from], r.mute[from] = h.incarnation, h.known, h.mute
-	if h.admitted && h.known == r.incarnation {
+	if h.admitted && h.known == r.incarnation && (r.empty || r.fresh) {
 		r.empty, r.fresh = false, false
+		l.store(admittedKey, []byte{stateVersion}) // who has taken it in may not be able to say so again
 	}
-	if l.member.votes(from) && len(l.member.voters()) <= 2 && r.known[from] != 0 && r.known[from] != h.incarnation {
+	if r.known[from] != 0 && r.known[from] != h.incarnation && l.ofTwo(from) {
 		r.known[from] = 0 // the other voter of two: it has forgotten nothing that is not here
 	}
 	if r.known[from] == 0 && l.member.has(from) {
@@ -272,7 +279,13 @@ func (l *loop) screen(m *raftpb.Message) bool {
 		l.removed = false
 		l.publishState()
 	}
-	if l.unheard(m.GetFrom()) || l.muted() {
+	asksVote := kind == raftpb.MsgPreVote || kind == raftpb.MsgVote
+	if l.unheard(m.GetFrom()) || l.forgetful() {
+		return true
+	}
+	// Who was removed may have been added again since: then the others may need its vote to get a leader, without whom
+	// it does not hear of that. If not, nobody counts it.
+	if l.muted() && !asksVote {
 		return true
 	}
 	if kind == raftpb.MsgHeartbeat && l.beyondLog(m) {
@@ -280,12 +293,16 @@ func (l *loop) screen(m *raftpb.Message) bool {
 			slog.Uint64("leader", m.GetFrom()), slog.Uint64("index", m.GetCommit()))
 		return true
 	}
-	if (kind == raftpb.MsgPreVote || kind == raftpb.MsgVote) && !l.member.has(m.GetFrom()) && !l.member.empty() {
+	if asksVote && !l.member.has(m.GetFrom()) && !l.member.empty() {
 		l.tellRemoved(m.GetFrom())
 	}
-	// Nobody else can lead a group of one. Who tries belongs to another one, whose log would be taken for a part of
-	// this one's: of servers that have founded theirs while this one's was founded.
-	return l.member.soleVoter(l.id) && !l.member.has(m.GetFrom())
+	if asksVote && l.votedFor(m) {
+		return true
+	}
+	// Nobody else can come to lead a group of one. Who tries belongs to another one, whose log would be taken for a
+	// part of this one's: of servers that have founded theirs while this one's was founded. The leader that has left
+	// this member alone has still to hand over.
+	return l.member.soleVoter(l.id) && !l.member.has(m.GetFrom()) && m.GetFrom() != l.soft.Lead
 }
 
 // beyondLog tells whether a heartbeat commits what this member does not have: raft would panic. It cannot be, but of a

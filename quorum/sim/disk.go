@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"io"
 	"math/rand/v2"
 	"strings"
@@ -103,12 +104,16 @@ func copyTree(from *disk, source string, to *disk, target string, limit int) (co
 			return copied, errCutOff
 		}
 	}
-	dir, err := to.OpenDir(target)
+	return copied, to.syncDir(target)
+}
+
+// syncDir makes the names in a directory durable.
+func (d *disk) syncDir(name string) error {
+	dir, err := d.OpenDir(name)
 	if err != nil {
-		return copied, err
+		return err
 	}
-	defer dir.Close()
-	return copied, dir.Sync()
+	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // copyFile copies and syncs one file.

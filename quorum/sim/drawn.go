@@ -36,6 +36,10 @@ const (
 	drawnLossAndChange    // a run that loses a disk and changes its members
 	drawnRetired          // a server that was removed stops
 	drawnFive             // a run with five participants
+	drawnSmall            // a run that begins with one or two
+	drawnOneVoter         // a change of the membership that leaves one
+	drawnTwoVoters        // one that leaves or makes two
+	drawnGrown            // one by which one or two become three or more
 	drawnObserver         // a run with observers
 	drawnObserverRead     // a read that an observer has answered
 	drawnEphemeral        // made
@@ -58,6 +62,7 @@ var drawnNames = [drawnCount]string{
 	"break a connection", "drop a frame", "duplicate a frame", "overtake a frame", "full queue", "slow disk",
 	"slow apply", "pause", "clock", "cut off ships", "move the leader", "lose a disk", "reconfig", "reconfig done",
 	"reconfig refused", "change without reconfig", "loss and change in one run", "retire", "five participants",
+	"one or two participants", "one voter", "two voters", "three voters of fewer",
 	"observers", "read of an observer", "ephemeral", "ephemeral gone with its session", "watch",
 	"watch fires when set again", "watch of the configuration", "linear operation", "ordered write", "compared read",
 	"compared state", "compared snapshot", "compared entry",

@@ -40,13 +40,13 @@ func (w *world) drawFaults(p *profile) []fault {
 		return p.reserves > 0 && !p.reconfigs && f.kind == drawnLostDisk ||
 			p.reserves == 0 && !p.reconfigs && f.kind == drawnReconfig
 	})
-	if p.reconfigs && w.chance(15) { // members come, go and forget, one after the other
+	if p.reconfigs && w.chance(15) || p.votersMin == 1 && w.chance(50) { // members come, go and forget, one by one
 		p.faultGap /= 4
 		return slices.DeleteFunc(all, func(f fault) bool {
 			return !slices.Contains([]drawn{drawnReconfig, drawnLostDisk, drawnCrash, drawnMovedLeader}, f.kind)
 		})
 	}
-	if w.chance(40) {
+	if w.chance(40) || p.votersMin == 1 {
 		return all
 	}
 	keep := 1 + w.rng.IntN(4)
@@ -115,7 +115,7 @@ func (w *world) drawCut() powerCut {
 	switch n := w.rng.IntN(10); {
 	case n < 4:
 		return noCut
-	case n < 6:
+	case n < 6 || w.cfg.Whole:
 		return cleanCut
 	default:
 		return tornCut

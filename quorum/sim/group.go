@@ -64,7 +64,7 @@ func (g *group) is(s *quorum.Status) bool {
 
 // committed is told of the result of every proposal.
 func (g *group) committed(w *world, r *storage.Result) {
-	before := g.ids()
+	before, voters := g.ids(), len(g.voters)
 	switch {
 	case r.Op == jute.OpReconfig && r.Code != jute.OK:
 		w.count(drawnReconfigRefused)
@@ -88,12 +88,26 @@ func (g *group) committed(w *world, r *storage.Result) {
 		g.apply(c)
 		w.count(drawnChange)
 	}
+	w.countVoters(voters)
 	w.report.Changes++
 	w.trace.textf(w.now, "membership: voters %v, learners %v", g.voters, g.learners)
 	for _, id := range before {
 		if !g.has(id) {
 			w.members[id-1].leave()
 		}
+	}
+}
+
+// countVoters notes how many voters a change of the membership has left, where there were so many before.
+func (w *world) countVoters(before int) {
+	switch after := len(w.group.voters); {
+	case after == before:
+	case after == 1:
+		w.count(drawnOneVoter)
+	case after == 2:
+		w.count(drawnTwoVoters)
+	case before < 3:
+		w.count(drawnGrown)
 	}
 }
 
@@ -180,7 +194,10 @@ func (w *world) majority(voters []uint64, without *member) bool {
 // somebody know who it was, its file names the members, and it is not needed for a majority.
 func (w *world) mayLose(m *member) bool {
 	g := w.group
-	if !m.up || !m.sound() || !g.has(m.id) || len(g.open(w)) > 0 || len(g.changes) > 0 || !w.majority(g.voters, m) {
+	if !m.up || !m.sound() || !g.has(m.id) || len(g.open(w)) > 0 || len(g.changes) > 0 {
+		return false
+	}
+	if !w.majority(g.voters, m) && !w.mayLoseOfTwo(m) {
 		return false
 	}
 	for _, id := range g.ids() {
@@ -193,6 +210,25 @@ func (w *world) mayLose(m *member) bool {
 		}
 	}
 	return true
+}
+
+// mayLoseOfTwo tells whether a member may lose its disk that is one of two voters: the other one has all that was ever
+// committed, and believes it. He must not have a change of the membership in his log that he has not made, nor lead and
+// begin one alone.
+func (w *world) mayLoseOfTwo(m *member) bool {
+	voters := w.group.voters
+	if len(voters) != 2 || !slices.Contains(voters, m.id) || !w.majority(voters, nil) {
+		return false
+	}
+	other := w.members[voters[0]-1]
+	if other == m {
+		other = w.members[voters[1]-1]
+	}
+	if !other.up || other.state.Role == quorum.RoleLeader {
+		return false
+	}
+	s := other.stepper.Node().Status()
+	return s.LastIndex == s.Applied && slices.Equal(s.Voters, voters)
 }
 
 // settled tells whether these are the voters by the log, but for those that are to be taken in again.
@@ -210,8 +246,12 @@ func (w *world) settled(voters []uint64) bool {
 	return true
 }
 
-// mayRetire tells whether a member that was removed may stop for good: no other one still needs its vote.
+// mayRetire tells whether a member that was removed may stop for good: who votes by the configuration does so by now,
+// and no other one still needs its vote.
 func (w *world) mayRetire(m *member) bool {
+	if leader := w.leader(); leader == nil || !w.settled(leader.membership()) {
+		return false
+	}
 	for _, r := range w.group.open(w) {
 		if slices.Contains(r.joins, m.id) {
 			return false

@@ -10,6 +10,7 @@ import (
 // profile is the kind of a run: how many members, how long, which faults.
 type profile struct {
 	participants, observers, reserves, clients int
+	votersMin                                  int // that changes of the membership leave
 
 	chaos      time.Duration
 	ops        int
@@ -41,7 +42,7 @@ type profile struct {
 // drawProfile draws the kind of a run.
 func drawProfile(w *world) profile {
 	p := profile{
-		participants: 3, reserves: w.rng.IntN(4), reconfigs: w.chance(75), clients: 2 + w.rng.IntN(4),
+		participants: 3, votersMin: 3, reserves: w.rng.IntN(4), reconfigs: w.chance(75), clients: 2 + w.rng.IntN(4),
 		chaos: w.between(2*time.Second, 6*time.Second), ops: 100 + w.rng.IntN(300), dataMax: 1 + w.rng.IntN(200),
 		thinkMax:   w.between(5*time.Millisecond, 60*time.Millisecond),
 		timeoutMin: w.between(300*time.Millisecond, 4*time.Second),
@@ -69,8 +70,11 @@ func drawProfile(w *world) profile {
 		p.skewMax = 10 * time.Second
 	}
 	p.wild = w.chance(20)
+	if small := w.chance(20); small || w.cfg.Small { // one server grows to an ensemble, and shrinks back
+		p.participants, p.votersMin, p.reserves = 1+w.rng.IntN(3), 1, 2+w.rng.IntN(3)
+	}
 	if w.cfg.Participants > 0 {
-		p.participants, p.observers = w.cfg.Participants, w.cfg.Observers
+		p.participants, p.observers, p.votersMin = w.cfg.Participants, w.cfg.Observers, 3
 	}
 	if w.cfg.Chaos > 0 {
 		p.chaos = w.cfg.Chaos
@@ -80,6 +84,9 @@ func drawProfile(w *world) profile {
 	}
 	if p.participants >= 5 {
 		w.count(drawnFive)
+	}
+	if p.participants < 3 {
+		w.count(drawnSmall)
 	}
 	if p.observers > 0 {
 		w.count(drawnObserver)

@@ -78,12 +78,15 @@ func (w *world) reconfigure() {
 	}
 	next := slices.Clone(w.group.config.Servers)
 	for range 1 + w.rng.IntN(2) {
-		next = w.drawServers(next)
+		drawn := w.drawServers(slices.Clone(next))
+		if slices.ContainsFunc(drawn, func(s ensemble.Server) bool { return !s.Observer }) {
+			next = drawn
+		}
 	}
 	slices.SortFunc(next, func(a, b ensemble.Server) int { return int(a.ID) - int(b.ID) })
 	after := group{}
 	after.configure(ensemble.Config{Servers: next})
-	if len(after.voters) < 3 || !w.mayBecome(after.voters) {
+	if len(after.voters) < w.profile.votersMin || !w.mayBecome(after.voters) {
 		return
 	}
 	var joins []uint64
@@ -189,7 +192,7 @@ func (w *world) changeDirectly() {
 		c.joins = draw(w, g.learners)
 	case n < 8 && spare != nil:
 		c.joins, c.leaves = spare.id, draw(w, g.voters)
-	case len(g.voters) > 3:
+	case len(g.voters) > w.profile.votersMin:
 		c.leaves = draw(w, g.voters)
 	case len(g.learners) > 0:
 		c.leaves = draw(w, g.learners)
@@ -258,9 +261,11 @@ func (w *world) wipe() {
 	if !w.mayLose(m) {
 		return
 	}
-	m.joining = w.chance(50)
-	m.listed = nil
 	status := m.stepper.Node().Status()
+	// One of two voters that says it joins, as operators are told not to, waits to be taken in by those who wait for
+	// it.
+	m.joining = w.chance(50) && !(len(status.Voters) == 2 && slices.Contains(status.Voters, m.id))
+	m.listed = nil
 	for _, id := range status.Voters {
 		m.listed = append(m.listed, quorum.Member{ID: id})
 	}

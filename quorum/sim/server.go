@@ -313,6 +313,9 @@ func (k *conn) propose(o *op) {
 	give := node.Propose
 	if o.kind == jute.OpReconfig {
 		p.Flags, give = storage.FlagSkipACL, node.Reconfigure
+		if w.profile.votersMin == 1 {
+			p.Flags |= storage.FlagSingleVoter
+		}
 	}
 	if err := give(&p, &writeWaiter{o: o, k: k}); err != nil {
 		k.underway--

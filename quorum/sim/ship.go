@@ -74,6 +74,9 @@ func (s shipper) Ship(_ context.Context, to uint64, header []byte, dir string) e
 		w.trace.textf(w.now, "checkpoint from %d to %d ends after %d bytes: %v", m.id, to, copied, err)
 		return err
 	}
+	if err := target.disk.syncDir(target.disk.PathDir(staged)); err != nil {
+		return err
+	}
 	target.receiving = true
 	var answer error
 	answered := false

@@ -14,8 +14,10 @@ import (
 // Config says what a run is. Everything but Seed may be zero: it is then drawn from the seed.
 type Config struct {
 	Seed         uint64
-	Participants int           // 3 or 5
+	Participants int           // 3 or 5; such a group never has fewer
 	Observers    int           // with Participants only
+	Small        bool          // one to three voters begin, and there may be one at a time
+	Whole        bool          // no write is torn: which are depends on how far Pebble's goroutines are
 	Chaos        time.Duration // simulated time with faults
 	Ops          int           // operations of clients until the faults stop, about
 	Plant        Plant
@@ -194,7 +196,8 @@ func (w *world) result() (Report, error) {
 	if w.failure == nil {
 		return r, nil
 	}
-	return r, fmt.Errorf("seed %d, after %v: %w\n%s", w.cfg.Seed, w.now, w.failure, w.describe())
+	return r, fmt.Errorf("seed %d (small: %v), after %v: %w\n%s", w.cfg.Seed, w.cfg.Small, w.now, w.failure,
+		w.describe())
 }
 
 // describe is the state of all members, a line each.

@@ -1,0 +1,193 @@
+package quorum
+
+import (
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+
+	"zkd/quorum/clock"
+	"zkd/storage"
+)
+
+// newSoleVoter returns the loop of a member that has the only vote, and a leader.
+func newSoleVoter(lead uint64) *loop {
+	o := &Options{ElectionTicks: 10, MaxEntryBytes: 1 << 10, MaxOutstandingBytes: 1 << 10, Clock: clock.Real()}
+	l := &loop{
+		id: 1, options: o, logger: discard, gather: newGatherer(1, o, make(chan struct{}, 1)),
+		member: membership{conf: &raftpb.ConfState{Voters: []uint64{1}}},
+		soft:   raft.SoftState{Lead: lead, RaftState: raft.StateFollower},
+	}
+	if lead == l.id {
+		l.soft.RaftState = raft.StateLeader
+	}
+	return l
+}
+
+// TestASoleVoterTakesWritesAgain has a member come to be the only one with a vote between a snapshot, which has it take
+// no writes until the next tick, and that tick.
+func TestASoleVoterTakesWritesAgain(t *testing.T) {
+	l := newSoleVoter(1)
+	l.gather.suspend(ErrLeadershipLost)
+	if err := l.gather.add(&storage.Proposal{}, nil); err == nil {
+		t.Fatal("a write is taken before the tick")
+	}
+	l.tickForward()
+	if err := l.gather.add(&storage.Proposal{}, nil); err != nil {
+		t.Errorf("a write is refused after the tick: %v", err)
+	}
+}
+
+// TestASoleVoterListensToItsLeaderAlone lets the leader that was removed hand over, and no stranger come to lead.
+func TestASoleVoterListensToItsLeaderAlone(t *testing.T) {
+	l := newSoleVoter(2)
+	for from, screened := range map[uint64]bool{2: false, 3: true} {
+		m := &raftpb.Message{Type: raftpb.MsgTimeoutNow.Enum(), From: &from}
+		if got := l.screen(m); got != screened {
+			t.Errorf("a message of member %d is kept from raft: %v", from, got)
+		}
+	}
+}
+
+// TestARemovedLeaderProposesNothing keeps writes for the next leader: raft takes none of them.
+func TestARemovedLeaderProposesNothing(t *testing.T) {
+	l := newSoleVoter(1)
+	if !l.mayPropose() {
+		t.Error("a leader proposes nothing")
+	}
+	l.setMember(membership{index: 1, conf: &raftpb.ConfState{Voters: []uint64{2}}})
+	if l.mayPropose() {
+		t.Error("a leader that was removed proposes")
+	}
+}
+
+// TestALeaderWithoutAVoteAnswersNoQuestion: with one voter raft answers at once, whoever that voter is.
+func TestALeaderWithoutAVoteAnswersNoQuestion(t *testing.T) {
+	l := newSoleVoter(1)
+	l.termReached = true
+	question := &raftpb.Message{Type: raftpb.MsgReadIndex.Enum()}
+	if l.postpone(question) {
+		t.Error("a leader with a vote does not answer")
+	}
+	l.setMember(membership{index: 1, conf: &raftpb.ConfState{Voters: []uint64{2}, Learners: []uint64{1}}})
+	if !l.postpone(question) {
+		t.Error("a leader without a vote answers another member")
+	}
+	if err := l.gather.addBarrier(nil); err != nil {
+		t.Fatal(err)
+	}
+	l.askReadIndex() // would ask raft, which is not there
+	if len(l.reads.gathered) != 1 || len(l.reads.asked) != 0 {
+		t.Error("a leader without a vote answers its own question")
+	}
+}
+
+// TestWhoWasRemovedMayVote: it may have been added again, and not have heard of that.
+func TestWhoWasRemovedMayVote(t *testing.T) {
+	l := newcomer(t, 1, false, Member{ID: 1}, Member{ID: 2})
+	l.greeted(2, hello{incarnation: 12})
+	l.removed = true
+	if l.screen(askVote(2, 1)) {
+		t.Error("its vote cannot be had")
+	}
+	from, term := uint64(2), uint64(7)
+	if !l.screen(&raftpb.Message{Type: raftpb.MsgTimeoutNow.Enum(), From: &from, Term: &term}) {
+		t.Error("it would campaign")
+	}
+}
+
+// TestAVoteIsGivenOnce: who asks for it again has forgotten that it has got it, and what it has done with it.
+func TestAVoteIsGivenOnce(t *testing.T) {
+	l := newcomer(t, 1, false, Member{ID: 1}, Member{ID: 2})
+	l.greeted(2, hello{incarnation: 12})
+	if l.screen(askVote(2, 1)) {
+		t.Fatal("no vote can be had")
+	}
+	ask := askVote(2, 1)
+	index, term := uint64(9), uint64(6)
+	ask.Index, ask.LogTerm = &index, &term
+	l.stepRaft(ask)
+	if hard := l.raw.BasicStatus().HardState; hard.GetVote() != 2 || hard.GetTerm() != 7 {
+		t.Fatalf("the vote is %v", &hard)
+	}
+	if !l.screen(askVote(2, 1)) {
+		t.Error("the vote can be had again")
+	}
+	later := askVote(2, 1)
+	*later.Term++
+	if l.screen(later) {
+		t.Error("that of a later term cannot be had")
+	}
+}
+
+// TestOneOfTwoKnowsOfAThird: the other one of two voters is believed whatever it has forgotten, but not while a change
+// of the membership is in the log.
+func TestOneOfTwoKnowsOfAThird(t *testing.T) {
+	for name, entries := range map[string][]storage.LogEntry{
+		"": nil, "a change": {changeEntry(t, 2, raftpb.EntryConfChangeV2, 3)},
+	} {
+		log := openLog(t, vfs.NewMem(), "log")
+		o := testOptions(log, &fakeMachine{})
+		o.Members, o.Transport = []Member{{ID: 1}, {ID: 2}}, silence{}
+		if _, _, err := openGroup(&o, 0); err != nil {
+			t.Fatal(err)
+		}
+		if len(entries) > 0 {
+			if err := log.Append(entries, appendHardState(nil, bootstrapTerm, 0, 1), true); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, err := NewStepper(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.node.loop.otherOfTwo(2); got != (name == "") {
+			t.Errorf("with %q in the log member 2 is believed: %v", name, got)
+		}
+		s.End()
+		if err := log.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestAnEnsembleOfOneStartsWithItsOldLines: it has shrunk to one, the state does not know yet that it was founded, and
+// the file of the configuration does not follow.
+func TestAnEnsembleOfOneStartsWithItsOldLines(t *testing.T) {
+	for index, refused := range map[uint64]bool{bootstrapIndex: true, bootstrapIndex + 1: false} {
+		log := openLog(t, vfs.NewMem(), "log")
+		m := membership{index: index, conf: &raftpb.ConfState{Voters: []uint64{1}}}
+		if err := storeMembership(log, &m); err != nil {
+			t.Fatal(err)
+		}
+		o := testOptions(log, &fakeMachine{})
+		o.Members = []Member{{ID: 1}, {ID: 2}}
+		if err := openIdentity(&o); (err != nil) != refused {
+			t.Errorf("membership as of entry %d: %v", index, err)
+		}
+		if err := log.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestTheEntryOfTheMembershipIsCommitted: it was applied, or it would not be on disk.
+func TestTheEntryOfTheMembershipIsCommitted(t *testing.T) {
+	log := openLog(t, vfs.NewMem(), "log")
+	defer log.Close()
+	if _, _, err := openGroup(&Options{ID: 1, Log: log}, 0); err != nil {
+		t.Fatal(err)
+	}
+	entries := []storage.LogEntry{
+		changeEntry(t, 2, raftpb.EntryConfChangeV2, 2), changeEntry(t, 3, raftpb.EntryConfChangeV2, 3),
+	}
+	if err := log.Append(entries, appendHardState(nil, bootstrapTerm, 0, 1), true); err != nil {
+		t.Fatal(err)
+	}
+	m := membership{index: 2, conf: &raftpb.ConfState{Voters: []uint64{1}, Learners: []uint64{2}}}
+	hard, err := loadHardState(log, 0, &m)
+	if err != nil || hard.GetCommit() != 2 {
+		t.Errorf("committed up to %d, %v; want 2", hard.GetCommit(), err)
+	}
+}
