@@ -27,6 +27,9 @@ func (t *txn) prepare() error {
 			return fmt.Errorf("write the ensemble's record: %w", err)
 		}
 	}
+	if err := t.writeUpload(); err != nil {
+		return err
+	}
 	t.scratch = t.pos.append(t.scratch[:0])
 	if err := t.batch.Set(keyApplied, t.scratch, nil); err != nil {
 		return fmt.Errorf("write the applied index: %w", err)
@@ -151,6 +154,7 @@ func (t *txn) publish(sink Sink) error {
 		m.mu.ensemble = t.ensemble
 		m.ensemble.Store(t.ensemble)
 	}
+	m.mu.upload = t.upload
 	m.mu.pos = t.pos
 	m.zxid.Store(int64(t.pos.zxid))
 	m.applied.Store(t.pos.index)
