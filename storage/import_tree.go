@@ -134,6 +134,9 @@ func (im *importer) keep(data []byte) []byte {
 	if data == nil {
 		return nil
 	}
+	if len(data) == 0 { // of an arena that is empty, too, this would be nil: null
+		return []byte{}
+	}
 	im.bytes += len(data)
 	b := im.t.arena.alloc(len(data))
 	copy(b, data)

@@ -202,7 +202,7 @@ func TestRestoreSurvivesACrash(t *testing.T) {
 			}
 		}
 		fs.OnSync = func(name string) bool {
-			if armed && (r.IntN(8) == 0 || !strings.Contains(name, "state")) {
+			if armed && (r.IntN(16) == 0 || !strings.Contains(name, "state")) {
 				crash()
 			}
 			return true
@@ -225,7 +225,8 @@ func TestRestoreSurvivesACrash(t *testing.T) {
 		if diff := cmp.Diff(want, storeContent(t, m)); diff != "" {
 			t.Fatalf("%v: want -, after a crash +\n%s", stateDirs(fs), diff)
 		}
-		if err := m.Close(); err != nil {
+		// What was replaced is for DataDir.DiscardInstall.
+		if err := errors.Join(m.Close(), fs.RemoveAll("state"+replacedSuffix)); err != nil {
 			t.Fatal(err)
 		}
 		if dirs := stateDirs(fs); len(dirs) != 1 {

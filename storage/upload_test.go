@@ -22,6 +22,9 @@ func TestUploadDamageIsRefused(t *testing.T) {
 	content := h.snapshotOf(zkdata.WriteOptions{})
 	h.apply(createProposal("/before", nil, 0))
 	before := treeContent(t, h.m)
+	// Without the last zxid, and without the digest, it is what servers before 3.9 and 3.6 write: the sender's to know.
+	const last, digest = 8 + 8 + 5, 8 + 4 + 8 + 8 + 5
+	whole := map[int]bool{len(content) - last: true, len(content) - last - digest: true}
 	refused := func(what string, content []byte) {
 		out := h.upload(content)
 		if !strings.Contains(out, "DataInconsistency") && !strings.Contains(out, "dataInconsistency") {
@@ -35,7 +38,9 @@ func TestUploadDamageIsRefused(t *testing.T) {
 			damaged[i] = 1
 		}
 		refused(fmt.Sprint("byte ", i), damaged)
-		refused(fmt.Sprint("end ", i), content[:i])
+		if !whole[i] {
+			refused(fmt.Sprint("end ", i), content[:i])
+		}
 	}
 	refused("more behind it", append(append([]byte(nil), content...), 0))
 	refused("nothing", nil)
