@@ -21,8 +21,10 @@ type txn struct {
 	// upload is the upload as it will be, uploadWrites what becomes of its pieces.
 	upload       *upload
 	uploadWrites []uploadWrite
-	alone        bool // the proposal is the only one of its entry
-	successor    bool // the entry has built a state that takes the place of this one
+	// restored is the zxid with which a restore has replaced the state.
+	restored  jute.Zxid
+	alone     bool // the proposal is the only one of its entry
+	successor bool // the entry has built a state that takes the place of this one
 
 	changes  map[string]*change // every znode that the entry has looked at, by path
 	order    []*change          // the same, as they were first looked at
@@ -122,6 +124,7 @@ func (t *txn) begin(index, term uint64) {
 	t.pos = t.m.mu.pos // written by this goroutine only
 	t.pos.index, t.pos.term = index, term
 	t.ensemble, t.upload = t.m.mu.ensemble, t.m.mu.upload
+	t.restored = t.m.mu.restored
 	t.err = nil
 }
 

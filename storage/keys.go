@@ -23,6 +23,7 @@ var (
 	keyEnsemble = []byte{kindMeta, 'e'}
 	keyFormat   = []byte{kindMeta, 'f'}
 	keyApplied  = []byte{kindMeta, 's'}
+	keyRestored = []byte{kindMeta, 'r'}
 	keyUpload   = []byte{kindMeta, 'u'}
 )
 

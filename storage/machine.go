@@ -83,6 +83,7 @@ type Machine struct {
 		sessions map[jute.SessionID]*SessionInfo // the infos are immutable
 		quotas   map[string]struct{}             // paths that have a quota
 		upload   *upload                         // nil if none is under way
+		restored jute.Zxid                       // with which a restore has replaced the state last; 0: never
 	}
 	zxid     atomic.Int64
 	applied  atomic.Uint64
@@ -126,6 +127,9 @@ func (m *Machine) load() (err error) {
 		return err
 	}
 	if m.mu.upload, err = m.store.upload(); err != nil {
+		return err
+	}
+	if m.mu.restored, err = m.store.restored(); err != nil {
 		return err
 	}
 	m.ensemble.Store(m.mu.ensemble)

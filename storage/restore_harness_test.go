@@ -15,7 +15,9 @@ import (
 )
 
 // restoreProposal is one of the proposals of a restore.
-func restoreProposal(op jute.Op, txn RestoreTxn) *Proposal { return &Proposal{Op: op, Body: txn.Append(nil)} }
+func restoreProposal(op jute.Op, txn RestoreTxn) *Proposal {
+	return &Proposal{Op: op, Body: txn.Append(nil)}
+}
 
 // uploadOf returns the proposals that bring content in pieces of a size, and the one that makes it the state.
 func uploadOf(id uint64, content []byte, piece int) (upload []*Proposal, commit *Proposal) {

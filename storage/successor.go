@@ -1,9 +1,11 @@
 package storage
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"zkd/jute"
@@ -78,7 +80,7 @@ func (b *successor) build() (zxid jute.Zxid, refused, err error) {
 	}
 	// One more than the present one at least: two states of one zxid could not be told apart.
 	zxid = max(b.t.pos.zxid+1, b.newest)
-	b.im.t.pos.zxid = zxid
+	b.im.t.pos.zxid, b.im.t.restored = zxid, zxid
 	b.keepConfig()
 	if _, err := b.im.finish(); errors.Is(err, errTree) {
 		return 0, err, nil
@@ -164,6 +166,22 @@ func (b *successor) keepConfig() {
 		n.setData(b.im.keep(data))
 	})
 	c.dataChanged = true
+}
+
+// restored returns the zxid with which a restore has replaced the state last, 0 if none has.
+func (s *stateStore) restored() (jute.Zxid, error) {
+	value, closer, err := s.db.Get(keyRestored)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read the last restore of state store %s: %w", s.dir, err)
+	}
+	defer closer.Close()
+	if len(value) != 8 {
+		return 0, fmt.Errorf("%w %s: zxid of a restore %x", errDamaged, s.dir, value)
+	}
+	return jute.Zxid(binary.BigEndian.Uint64(value)), nil
 }
 
 // succeed puts the state that the entry has built into the place of the present one, and tells the sink. From the
