@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -78,10 +79,9 @@ func TestRestoreGolden(t *testing.T) {
 		out := h.upload(content)
 		checkStore(t, h.m)
 		checkCounters(t, h.m)
-		if strings.Contains(out, "ok") != (len(storeContent(t, h.m)) > len(before)) {
+		if !strings.Contains(out, "ok") || len(storeContent(t, h.m)) < len(before)+100 {
 			t.Errorf("%s: %s", version, out)
 		}
-		t.Logf("%s: %s", version, out)
 	}
 }
 
@@ -174,8 +174,41 @@ func TestRestoreIsFenced(t *testing.T) {
 	}
 }
 
-// TestRestoreSurvivesACrash crashes at each rename and sync of a restore, and again at those of the start after it:
-// then the state is the one before or the one after, and with the log it is the one after.
+// crasher leaves clones of a file system behind, as crashes at some of its renames and syncs would.
+type crasher struct {
+	fs *crashfs.FS
+
+	mu   sync.Mutex // the store's goroutines sync, too
+	rand *rand.Rand
+	most int // how many more are left
+	left []*crashfs.FS
+}
+
+// newCrasher returns one that crashes fs so many times at most.
+func newCrasher(fs *crashfs.FS, most int, seed uint64) *crasher {
+	c := &crasher{fs: fs, most: most, rand: rand.New(rand.NewPCG(seed, 1))}
+	fs.OnRename = func(to string) { c.maybe(strings.HasPrefix(to, "state") && !strings.Contains(to, "/")) }
+	fs.OnSync = func(name string) bool {
+		c.maybe(!strings.Contains(name, "state"))
+		return true
+	}
+	return c
+}
+
+// maybe crashes, always or one time in ten.
+func (c *crasher) maybe(always bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !always && c.rand.IntN(10) > 0 || c.most == 0 {
+		return
+	}
+	c.most--
+	cfg := vfs.CrashCloneCfg{UnsyncedDataPercent: 50 * c.rand.IntN(3), RNG: c.rand}
+	c.left = append(c.left, c.fs.CrashClone(cfg))
+}
+
+// TestRestoreSurvivesACrash crashes at each rename of a state and at some syncs during a restore, and again at those of
+// the start after it: then the state is the one before or the one after, and with the log it is the one after.
 func TestRestoreSurvivesACrash(t *testing.T) {
 	h := newHarness(t, MachineOptions{})
 	h.apply(sessionProposal(1), createProposal("/a", make([]byte, 1000), 0), createProposal("/after", nil, 0))
@@ -185,43 +218,30 @@ func TestRestoreSurvivesACrash(t *testing.T) {
 	h.apply(upload...)
 	h.apply(commit)
 	want := storeContent(t, h.m)
-	r := rand.New(rand.NewPCG(1, 1))
 	seen := map[string]int{}
 
-	var open func(fs *crashfs.FS, depth int)
-	open = func(fs *crashfs.FS, depth int) {
-		var left []*crashfs.FS
-		crash := func() {
-			left = append(left, fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50 * r.IntN(3), RNG: r}))
-		}
+	var open func(fs *crashfs.FS, crashing ...int) // so many times at most, at this start and those that follow
+	open = func(fs *crashfs.FS, crashing ...int) {
 		seen[strings.Join(stateDirs(fs), " ")]++
-		armed := depth > 0
-		fs.OnRename = func(string) {
-			if armed {
-				crash()
-			}
-		}
-		fs.OnSync = func(name string) bool {
-			if armed && (r.IntN(16) == 0 || !strings.Contains(name, "state")) {
-				crash()
-			}
-			return true
+		var c *crasher
+		if len(crashing) > 0 && len(stateDirs(fs)) != 1 {
+			c = newCrasher(fs, crashing[0], uint64(len(seen)))
 		}
 		m, err := OpenMachine(MachineOptions{Dir: "state", FS: fs})
 		if err != nil {
 			t.Fatalf("%v: %v", stateDirs(fs), err)
 		}
 		for i := m.AppliedIndex(); i < uint64(len(h.log)); i++ {
-			if i == 2 {
+			if i == 3 && c == nil && len(crashing) > 0 {
 				if err := m.Flush(context.Background()); err != nil {
 					t.Fatal(err)
 				}
+				c = newCrasher(fs, crashing[0], uint64(len(seen)))
 			}
 			if err := m.Apply(i+1, 1, h.log[i], discard{}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		armed = false
 		if diff := cmp.Diff(want, storeContent(t, m)); diff != "" {
 			t.Fatalf("%v: want -, after a crash +\n%s", stateDirs(fs), diff)
 		}
@@ -232,16 +252,19 @@ func TestRestoreSurvivesACrash(t *testing.T) {
 		if dirs := stateDirs(fs); len(dirs) != 1 {
 			t.Errorf("left behind: %v", dirs)
 		}
-		for _, fs := range left {
-			open(fs, depth-1)
+		if c != nil {
+			for _, fs := range c.left {
+				open(fs, crashing[1:]...)
+			}
 		}
 	}
-	open(crashfs.New(), 2)
+	open(crashfs.New(), 20, 4)
 	for _, dirs := range []string{"state state.restored", "state.restored state.replaced", "state state.restoring"} {
 		if seen[dirs] == 0 {
 			t.Errorf("no crash left %s: %v", dirs, seen)
 		}
 	}
+	t.Log(seen)
 }
 
 // TestRestoreIsDeterministic applies the same log to machines of other options, one of them with a checkpoint of
