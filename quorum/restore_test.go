@@ -22,7 +22,8 @@ func TestTheEndOfAnUploadIsAlone(t *testing.T) {
 	g, _ := testGatherer(1<<20, 1<<20)
 	want := []int{2, 1, 1, 2}
 	for i, op := range []jute.Op{
-		jute.OpError, jute.OpError, storage.OpRestoreCommit, storage.OpRestoreCommit, jute.OpError, storage.OpRestoreChunk,
+		jute.OpError, jute.OpError, storage.OpRestoreCommit, storage.OpRestoreCommit, jute.OpError,
+		storage.OpRestoreChunk,
 	} {
 		if err := g.add(&storage.Proposal{Op: op, Xid: jute.Xid(i)}, newWaiter(t)); err != nil {
 			t.Fatal(err)

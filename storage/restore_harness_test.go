@@ -113,9 +113,9 @@ func (f *fences) see(what string) {
 // stateDirs returns the directories of states that there are.
 func stateDirs(fs vfs.FS) []string {
 	var found []string
-	for _, name := range []string{"state", "state" + restoringSuffix, "state" + restoredSuffix, "state" + replacedSuffix} {
-		if _, err := fs.Stat(name); err == nil {
-			found = append(found, name)
+	for _, suffix := range []string{"", restoringSuffix, restoredSuffix, replacedSuffix} {
+		if _, err := fs.Stat("state" + suffix); err == nil {
+			found = append(found, "state"+suffix)
 		}
 	}
 	return found

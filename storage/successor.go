@@ -142,9 +142,9 @@ func (b *successor) verify(s *zkdata.Snapshot) error {
 		return nil
 	}
 	if d.Zxid >= end && d.Version == zkdata.DigestVersion && d.Sum != b.im.digest {
-		return fmt.Errorf("%w: in the snapshot it is %#x, and its znodes make %#x: it was taken while there were writes, "+
-			"which are only in the logs behind it; take one of a server that has none, or of zkd", ErrDigest, d.Sum,
-			b.im.digest)
+		return fmt.Errorf("%w: in the snapshot it is %#x, and its znodes make %#x: it was taken while there were "+
+			"writes, which are only in the logs behind it; take one of a server that has none, or of zkd", ErrDigest,
+			d.Sum, b.im.digest)
 	}
 	b.newest = max(b.newest, d.Zxid)
 	return nil

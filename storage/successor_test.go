@@ -29,8 +29,8 @@ func TestRestoreIsAnImport(t *testing.T) {
 			o.step()
 		}
 		s := o.snapshot(0)
-		options := zkdata.WriteOptions{Compression: []zkdata.Compression{zkdata.Plain, zkdata.Gzip, zkdata.Snappy}[seed%3],
-			OmitLastZxid: seed%4 == 0}
+		compressions := []zkdata.Compression{zkdata.Plain, zkdata.Gzip, zkdata.Snappy}
+		options := zkdata.WriteOptions{Compression: compressions[seed%3], OmitLastZxid: seed%4 == 0}
 		fs := vfs.NewMem()
 		if _, err := zkdata.WriteDir(fs, "/old", s, options); err != nil {
 			t.Fatal(err)

@@ -145,8 +145,8 @@ func (r *uploadReader) close() {
 	r.piece = nil
 }
 
-// verify reads all of it, and tells what is wrong with its checksum and with the snapshot's own: the common damage costs
-// no more than that. What the znodes come to is for later. err is the store's.
+// verify reads all of it, and tells what is wrong with its checksum and with the snapshot's own: the common damage
+// costs no more than that. What the znodes come to is for later. err is the store's.
 func (r *uploadReader) verify(sum uint64) (refused, err error) {
 	h := xxhash.New()
 	if _, err := io.Copy(h, r); err != nil {
@@ -154,7 +154,8 @@ func (r *uploadReader) verify(sum uint64) (refused, err error) {
 	}
 	r.rewind()
 	if h.Sum64() != sum {
-		return fmt.Errorf("%w: the checksum of the upload is %#x, and its sender's %#x", ErrDamaged, h.Sum64(), sum), nil
+		return fmt.Errorf("%w: the checksum of the upload is %#x, and its sender's %#x", ErrDamaged, h.Sum64(),
+			sum), nil
 	}
 	s, err := zkdata.ReadUpload(r)
 	for more := err == nil; more && err == nil; {

@@ -88,7 +88,8 @@ func TestRestorer(t *testing.T) {
 			"nothing has changed: it smells", errRefused},
 		{"a piece is refused", scriptedNode{refuse: chunk}, bytes.NewReader(content), []jute.Op{begin, chunk, abort},
 			"at byte 0", errRefused},
-		{"no leader at first", scriptedNode{turnaway: begin}, bytes.NewReader(content), []jute.Op{begin}, "", errNoLeader},
+		{"no leader at first", scriptedNode{turnaway: begin}, bytes.NewReader(content), []jute.Op{begin}, "",
+			errNoLeader},
 		{"no leader then", scriptedNode{drop: chunk}, bytes.NewReader(content), []jute.Op{begin, chunk, abort}, "",
 			errNoLeader},
 		{"no leader any more", scriptedNode{refuse: chunk, turnaway: abort}, bytes.NewReader(content),
@@ -98,7 +99,8 @@ func TestRestorer(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.node.t = t
-			r := &restorer{node: &c.node, clock: clock.Real(), draw: func() uint64 { return 5 }, busy: make(chan struct{}, 1)}
+			r := &restorer{node: &c.node, clock: clock.Real(), draw: func() uint64 { return 5 },
+				busy: make(chan struct{}, 1)}
 			zxid, err := r.Restore(t.Context(), c.body)
 			if c.is == nil && (err != nil || zxid != 9) || c.is != nil && !errors.Is(err, c.is) {
 				t.Errorf("%d, %v", zxid, err)

@@ -13,9 +13,9 @@ import (
 	"zkd/compat-tests/target"
 )
 
-// TestRestoreCommand sends a snapshot that a real server gives by its admin command to a zkd that runs, and one of zkd's
-// back to the real server: both have the same tree each time. A client of zkd's keeps no session that the snapshot does
-// not have, and hears by its watch that the tree is another one.
+// TestRestoreCommand sends a snapshot that a real server gives by its admin command to a zkd that runs, and one of
+// zkd's back to the real server: both have the same tree each time. A client of zkd's keeps no session that the
+// snapshot does not have, and hears by its watch that the tree is another one.
 func TestRestoreCommand(t *testing.T) {
 	start := func(kind target.Kind) (s *target.Server, url string) {
 		port := strconv.Itoa(target.FreePort(t))

@@ -202,7 +202,8 @@ func (s *Server) restore(w http.ResponseWriter, r *http.Request, c *command) {
 	zxid, err := s.opts.Restorer.Restore(context.WithoutCancel(r.Context()), &patientBody{body: r.Body, w: w, server: s})
 	if err != nil {
 		s.counts.restoreErrors.Inc()
-		s.opts.Logger.Error("a snapshot could not be restored", slog.String("peer", r.RemoteAddr), slog.Any("err", err))
+		s.opts.Logger.Error("a snapshot could not be restored", slog.String("peer", r.RemoteAddr),
+			slog.Any("err", err))
 		s.refuse(w, r, http.StatusInternalServerError, c.names[0], err.Error())
 		return
 	}
@@ -226,9 +227,16 @@ type patientBody struct {
 
 // Read implements io.Reader.
 func (p *patientBody) Read(b []byte) (int, error) {
-	if idle := p.server.opts.IdleTimeout; idle > 0 {
-		// Who cannot have a deadline is a test's recorder, whose body is there.
-		_ = http.NewResponseController(p.w).SetReadDeadline(p.server.opts.Clock.Now().Add(idle))
+	idle := p.server.opts.IdleTimeout
+	if idle <= 0 {
+		return p.body.Read(b)
 	}
-	return p.body.Read(b)
+	// Who cannot have a deadline is a test's recorder, whose body is there.
+	control := http.NewResponseController(p.w)
+	_ = control.SetReadDeadline(p.server.opts.Clock.Now().Add(idle))
+	n, err := p.body.Read(b)
+	if err != nil { // the answer may take longer
+		_ = control.SetReadDeadline(time.Time{})
+	}
+	return n, err
 }
