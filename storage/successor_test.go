@@ -178,13 +178,14 @@ func TestRestoreIsFenced(t *testing.T) {
 type crasher struct {
 	fs *crashfs.FS
 
-	mu   sync.Mutex // the store's goroutines sync, too
-	rand *rand.Rand
-	most int // how many more are left
-	left []*crashfs.FS
+	mu    sync.Mutex // the store's goroutines sync, too; guards what follows
+	armed bool
+	rand  *rand.Rand
+	most  int // how many more are left by chance
+	left  []*crashfs.FS
 }
 
-// newCrasher returns one that crashes fs so many times at most.
+// newCrasher returns one that crashes fs, which nobody uses yet, once it is armed: by chance so many times at most.
 func newCrasher(fs *crashfs.FS, most int, seed uint64) *crasher {
 	c := &crasher{fs: fs, most: most, rand: rand.New(rand.NewPCG(seed, 1))}
 	fs.OnRename = func(to string) { c.maybe(strings.HasPrefix(to, "state") && !strings.Contains(to, "/")) }
@@ -195,14 +196,23 @@ func newCrasher(fs *crashfs.FS, most int, seed uint64) *crasher {
 	return c
 }
 
-// maybe crashes, always or one time in ten.
+// arm lets the crashes begin.
+func (c *crasher) arm() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.armed = true
+}
+
+// maybe crashes, always or by chance.
 func (c *crasher) maybe(always bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !always && c.rand.IntN(10) > 0 || c.most == 0 {
+	if !c.armed || !always && (c.most == 0 || c.rand.IntN(10) > 0) {
 		return
 	}
-	c.most--
+	if !always {
+		c.most--
+	}
 	cfg := vfs.CrashCloneCfg{UnsyncedDataPercent: 50 * c.rand.IntN(3), RNG: c.rand}
 	c.left = append(c.left, c.fs.CrashClone(cfg))
 }
@@ -223,20 +233,23 @@ func TestRestoreSurvivesACrash(t *testing.T) {
 	var open func(fs *crashfs.FS, crashing ...int) // so many times at most, at this start and those that follow
 	open = func(fs *crashfs.FS, crashing ...int) {
 		seen[strings.Join(stateDirs(fs), " ")]++
-		var c *crasher
-		if len(crashing) > 0 && len(stateDirs(fs)) != 1 {
+		c := &crasher{}
+		if len(crashing) > 0 {
 			c = newCrasher(fs, crashing[0], uint64(len(seen)))
+		}
+		if len(stateDirs(fs)) != 1 {
+			c.arm()
 		}
 		m, err := OpenMachine(MachineOptions{Dir: "state", FS: fs})
 		if err != nil {
 			t.Fatalf("%v: %v", stateDirs(fs), err)
 		}
 		for i := m.AppliedIndex(); i < uint64(len(h.log)); i++ {
-			if i == 3 && c == nil && len(crashing) > 0 {
+			if i == 3 {
 				if err := m.Flush(context.Background()); err != nil {
 					t.Fatal(err)
 				}
-				c = newCrasher(fs, crashing[0], uint64(len(seen)))
+				c.arm()
 			}
 			if err := m.Apply(i+1, 1, h.log[i], discard{}); err != nil {
 				t.Fatal(err)
@@ -252,19 +265,16 @@ func TestRestoreSurvivesACrash(t *testing.T) {
 		if dirs := stateDirs(fs); len(dirs) != 1 {
 			t.Errorf("left behind: %v", dirs)
 		}
-		if c != nil {
-			for _, fs := range c.left {
-				open(fs, crashing[1:]...)
-			}
+		for _, fs := range c.left {
+			open(fs, crashing[1:]...)
 		}
 	}
-	open(crashfs.New(), 20, 4)
+	open(crashfs.New(), 16, 2)
 	for _, dirs := range []string{"state state.restored", "state.restored state.replaced", "state state.restoring"} {
 		if seen[dirs] == 0 {
 			t.Errorf("no crash left %s: %v", dirs, seen)
 		}
 	}
-	t.Log(seen)
 }
 
 // TestRestoreIsDeterministic applies the same log to machines of other options, one of them with a checkpoint of

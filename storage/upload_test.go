@@ -14,8 +14,8 @@ import (
 	"zkd/storage/zkdata"
 )
 
-// TestUploadDamageIsRefused sends a snapshot with each byte changed, each end cut off, and more behind it: nothing
-// changes, and nothing is left of the upload.
+// TestUploadDamageIsRefused sends a snapshot with bytes changed and the end cut off, in all its parts, and with more
+// behind it: nothing changes, and nothing is left of the upload. The tests of zkdata go through all bytes.
 func TestUploadDamageIsRefused(t *testing.T) {
 	h := newHarness(t, MachineOptions{})
 	h.apply(sessionProposal(1), createProposal("/a", []byte("data"), 0))
@@ -31,12 +31,9 @@ func TestUploadDamageIsRefused(t *testing.T) {
 			t.Fatalf("%s: %s", what, out)
 		}
 	}
-	for i := range content {
+	for i := 0; i < len(content); i += 5 {
 		damaged := append([]byte(nil), content...)
 		damaged[i] ^= byte(1 + i%255)
-		if i >= 8 && i < 16 { // the id of a database, which nobody reads; the checksum sees it
-			damaged[i] = 1
-		}
 		refused(fmt.Sprint("byte ", i), damaged)
 		if !whole[i] {
 			refused(fmt.Sprint("end ", i), content[:i])
