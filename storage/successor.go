@@ -206,11 +206,11 @@ func (m *Machine) succeed(sink Sink) error {
 	if err != nil {
 		return err
 	}
-	if err := removeReplaced(fs, dir); err != nil {
-		return m.store.fault.trip(fmt.Errorf("restore a snapshot: %w", err))
-	}
 	if fenced {
 		fence.Replaced()
+	}
+	if err := removeReplaced(fs, dir); err != nil {
+		return m.store.fault.trip(fmt.Errorf("restore a snapshot: %w", err))
 	}
 	return nil
 }

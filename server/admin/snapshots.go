@@ -199,7 +199,8 @@ func (s *Server) restore(w http.ResponseWriter, r *http.Request, c *command) {
 		return
 	}
 	begun := s.opts.Clock.Now()
-	zxid, err := s.opts.Restorer.Restore(context.WithoutCancel(r.Context()), &patientBody{body: r.Body, w: w, server: s})
+	body := &patientBody{body: r.Body, w: w, server: s}
+	zxid, err := s.opts.Restorer.Restore(context.WithoutCancel(r.Context()), body)
 	if err != nil {
 		s.counts.restoreErrors.Inc()
 		s.opts.Logger.Error("a snapshot could not be restored", slog.String("peer", r.RemoteAddr),
