@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -236,7 +237,7 @@ func (p *patientBody) Read(b []byte) (int, error) {
 	control := http.NewResponseController(p.w)
 	_ = control.SetReadDeadline(p.server.opts.Clock.Now().Add(idle))
 	n, err := p.body.Read(b)
-	if err != nil { // the answer may take longer
+	if errors.Is(err, io.EOF) { // the answer may take longer
 		_ = control.SetReadDeadline(time.Time{})
 	}
 	return n, err
