@@ -71,7 +71,7 @@ type applier struct {
 	commits latency        // from the first proposal of a batch until it is applied
 }
 
-var _ storage.Sink = (*applier)(nil)
+var _ storage.Fence = (*applier)(nil)
 
 // apply does all works in order. An error is final.
 func (a *applier) apply(works []applyWork) error {
@@ -190,6 +190,21 @@ func (a *applier) Result(origin, _ uint64, n int, r *storage.Result) {
 	if w := a.batch.waiters[n]; w != nil {
 		a.batch.waiters[n] = nil
 		w.Applied(r)
+	}
+}
+
+// Replacing says that a restore is about to replace the state. For whoever reads it, that is as if a snapshot were
+// installed. The machine calls it during Apply.
+func (a *applier) Replacing() {
+	if a.renewing != nil {
+		a.renewing()
+	}
+}
+
+// Replaced says that it has.
+func (a *applier) Replaced() {
+	if a.renewed != nil {
+		a.renewed()
 	}
 }
 

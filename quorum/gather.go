@@ -92,7 +92,8 @@ func proposalBytes(p *storage.Proposal) int {
 	return n
 }
 
-// add encodes p into the open batch. It blocks while too much is outstanding.
+// add encodes p into the open batch, or, if it must be alone in its entry, into one of its own. It blocks while too
+// much is outstanding.
 func (g *gatherer) add(p *storage.Proposal, w Waiter) error {
 	size := proposalBytes(p)
 	g.mu.Lock()
@@ -100,13 +101,17 @@ func (g *gatherer) add(p *storage.Proposal, w Waiter) error {
 		g.mu.Unlock()
 		return err
 	}
+	alone := p.Op == storage.OpRestoreCommit
 	b := g.mu.open
-	if b != nil && len(b.data)+size > g.maxEntry {
+	if b != nil && (alone || len(b.data)+size > g.maxEntry) {
 		g.sealLocked()
 		b = nil
 	}
 	if b == nil {
 		b = g.openLocked()
+	}
+	if alone {
+		g.sealLocked()
 	}
 	g.fillLocked(b, p, w, size)
 	return nil

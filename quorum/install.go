@@ -91,9 +91,7 @@ func (a *appender) endInstall(in *install) error {
 
 // restore puts the state of an install in its place. Entries before it were applied, or never will be.
 func (a *applier) restore(in *install) error {
-	if a.renewing != nil {
-		a.renewing()
-	}
+	a.Replacing()
 	if err := a.machine.Restore(in.dir); err != nil {
 		return fmt.Errorf("install a snapshot: %w", err)
 	}
@@ -102,9 +100,7 @@ func (a *applier) restore(in *install) error {
 			applied)
 	}
 	a.member = in.member
-	if a.renewed != nil {
-		a.renewed()
-	}
+	a.Replaced()
 	a.restored(in)
 	return nil
 }

@@ -117,8 +117,9 @@ type Options struct {
 	// OnReport is told what other members gave to Report while this one leads, on any goroutine. body is valid during
 	// the call. What it blocks is one member's frames.
 	OnReport func(from uint64, body []byte)
-	// OnRestoring is told on the apply goroutine that a snapshot is about to replace the state: whoever must not see
-	// the new one without what led to it, is to be gone when it returns. It must not block.
+	// OnRestoring is told on the apply goroutine that a snapshot is about to replace the state, another member's or one
+	// that an operator restores (during Start too, when the log is replayed): whoever must not see the new one without
+	// what led to it, is to be gone when it returns. It must not block.
 	OnRestoring func()
 	// OnRestored is told on the apply goroutine that a snapshot has replaced the state, before anything is applied on
 	// top of it: what was derived from the entries is stale. It must not block.

@@ -54,6 +54,18 @@ func (a *availability) phase() phase { return phase(a.word.Load() & (1<<phaseBit
 func (a *availability) begin(p phase) uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	return a.beginLocked(p)
+}
+
+// beginAgain begins an epoch of the same phase.
+func (a *availability) beginAgain() uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.beginLocked(a.phase())
+}
+
+// beginLocked writes the word of the next epoch.
+func (a *availability) beginLocked(p phase) uint64 {
 	word := (a.word.Load()>>phaseBits+1)<<phaseBits | uint64(p)
 	a.word.Store(word)
 	return word
@@ -88,13 +100,13 @@ func (s *Server) SetState(state quorum.State) {
 func (s *Server) Restoring() {
 	s.opts.Logger.Info("a snapshot replaces the state: connections are closed, for clients to come back")
 	s.available.restoring.Store(true)
-	s.beginEpoch(s.available.phase())
+	s.beginEpochAgain()
 }
 
 // Restored says that it has: clients come back and set their watches again, which tells them what they have missed. The
 // tracker takes the sessions anew. It is called on the apply goroutine and does not wait.
 func (s *Server) Restored() {
-	s.beginEpoch(s.available.phase())
+	s.beginEpochAgain()
 	s.available.restoring.Store(false)
 	s.listeners.Lock() // so that Shutdown, which comes before the machine is closed, waits for it
 	defer s.listeners.Unlock()
@@ -119,8 +131,13 @@ func (c *conn) enter() phase {
 }
 
 // beginEpoch changes the phase, and closes the connections that began before.
-func (s *Server) beginEpoch(p phase) {
-	word := s.available.begin(p)
+func (s *Server) beginEpoch(p phase) { s.closeBefore(s.available.begin(p)) }
+
+// beginEpochAgain closes the connections that began before, and leaves the phase as it is.
+func (s *Server) beginEpochAgain() { s.closeBefore(s.available.beginAgain()) }
+
+// closeBefore closes the connections that began before the epoch of word.
+func (s *Server) closeBefore(word uint64) {
 	for _, c := range s.connections.all() {
 		if epoch := c.epoch.Load(); epoch != 0 && epoch>>phaseBits < word>>phaseBits {
 			c.out.close()

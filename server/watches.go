@@ -71,6 +71,9 @@ func (c *conn) setWatches(r *request) error {
 		return errWatches
 	}
 	v := c.server.opts.Machine.View()
+	if p.RelativeZxid < v.RestoredZxid() { // it has seen another tree: no zxid in this one tells what is new to it
+		p.RelativeZxid = -1
+	}
 	missed := *takeBuffer()
 	for list, paths := range [...][]string{
 		watch.SetData: p.Data, watch.SetExist: p.Exist, watch.SetChild: p.Child,

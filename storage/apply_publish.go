@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"strings"
 
@@ -25,6 +26,15 @@ func (t *txn) prepare() error {
 		t.scratch = t.ensemble.append(t.scratch[:0])
 		if err := t.batch.Set(keyEnsemble, t.scratch, nil); err != nil {
 			return fmt.Errorf("write the ensemble's record: %w", err)
+		}
+	}
+	if err := t.writeUpload(); err != nil {
+		return err
+	}
+	if t.restored != t.m.mu.restored {
+		t.scratch = binary.BigEndian.AppendUint64(t.scratch[:0], uint64(t.restored))
+		if err := t.batch.Set(keyRestored, t.scratch, nil); err != nil {
+			return fmt.Errorf("write the zxid of a restore: %w", err)
 		}
 	}
 	t.scratch = t.pos.append(t.scratch[:0])
@@ -151,6 +161,7 @@ func (t *txn) publish(sink Sink) error {
 		m.mu.ensemble = t.ensemble
 		m.ensemble.Store(t.ensemble)
 	}
+	m.mu.upload, m.mu.restored = t.upload, t.restored
 	m.mu.pos = t.pos
 	m.zxid.Store(int64(t.pos.zxid))
 	m.applied.Store(t.pos.index)

@@ -18,6 +18,13 @@ type txn struct {
 	pos position // as it will be
 	// ensemble is the ensemble's record as it will be.
 	ensemble *ensembleRecord
+	// upload is the upload as it will be, uploadWrites what becomes of its pieces.
+	upload       *upload
+	uploadWrites []uploadWrite
+	// restored is the zxid with which a restore has replaced the state.
+	restored  jute.Zxid
+	alone     bool // the proposal is the only one of its entry
+	successor bool // the entry has built a state that takes the place of this one
 
 	changes  map[string]*change // every znode that the entry has looked at, by path
 	order    []*change          // the same, as they were first looked at
@@ -116,7 +123,8 @@ func (t *txn) close() error {
 func (t *txn) begin(index, term uint64) {
 	t.pos = t.m.mu.pos // written by this goroutine only
 	t.pos.index, t.pos.term = index, term
-	t.ensemble = t.m.mu.ensemble
+	t.ensemble, t.upload = t.m.mu.ensemble, t.m.mu.upload
+	t.restored = t.m.mu.restored
 	t.err = nil
 }
 
@@ -136,10 +144,12 @@ func (t *txn) end() {
 	clear(t.ops)
 	clear(t.journal)
 	clear(t.sessions)
+	clear(t.uploadWrites)
 	t.order, t.slabUsed, t.ephemerals = t.order[:0], 0, t.ephemerals[:0]
 	t.results, t.spans, t.events, t.ops = t.results[:0], t.spans[:0], t.events[:0], t.ops[:0]
 	t.journal, t.newOrder = t.journal[:0], t.newOrder[:0]
-	t.quotaTouch, t.epoch, t.journalling = false, 0, false
+	t.uploadWrites = t.uploadWrites[:0]
+	t.quotaTouch, t.epoch, t.journalling, t.successor = false, 0, false, false
 	t.arena.reset()
 }
 
@@ -153,6 +163,7 @@ func (t *txn) evaluateEntry(data []byte) error {
 	t.origin, t.batchNo = reader.Origin, reader.Batch
 	for before := len(reader.rest); reader.Next(&t.p); before = len(reader.rest) {
 		t.bytes = before - len(reader.rest)
+		t.alone = len(t.results) == 0 && len(reader.rest) == 0
 		t.evaluate()
 		if t.err != nil {
 			return t.err
@@ -164,7 +175,7 @@ func (t *txn) evaluateEntry(data []byte) error {
 // evaluate evaluates the proposal t.p and keeps its result.
 func (t *txn) evaluate() {
 	p := &t.p
-	if p.Op != OpReattachSession && p.Op != OpFoundEnsemble {
+	if takesZxid(p.Op) {
 		t.pos.zxid++
 	}
 	t.results = append(t.results, Result{Op: p.Op, Session: p.Session, Xid: p.Xid, Zxid: t.pos.zxid,
@@ -180,8 +191,21 @@ func (t *txn) evaluate() {
 	t.spans = append(t.spans, s)
 }
 
+// takesZxid tells whether a proposal takes a zxid, whatever comes of it.
+func takesZxid(op jute.Op) bool {
+	switch op {
+	case OpReattachSession, OpFoundEnsemble, OpRestoreBegin, OpRestoreChunk, OpRestoreCommit, OpRestoreAbort:
+		return false
+	}
+	return true
+}
+
 // handlers has what evaluates a proposal, by opcode; lowestOp is the first one's.
 var handlers = [...]func(*txn, *Result){
+	OpRestoreAbort - lowestOp:         (*txn).restoreAbort,
+	OpRestoreCommit - lowestOp:        (*txn).restoreCommit,
+	OpRestoreChunk - lowestOp:         (*txn).restoreChunk,
+	OpRestoreBegin - lowestOp:         (*txn).restoreBegin,
 	OpFoundEnsemble - lowestOp:        (*txn).foundEnsemble,
 	OpReattachSession - lowestOp:      (*txn).reattachSession,
 	jute.OpCloseSession - lowestOp:    (*txn).closeSession,
@@ -200,7 +224,7 @@ var handlers = [...]func(*txn, *Result){
 }
 
 // lowestOp is the lowest opcode of a proposal.
-const lowestOp = OpFoundEnsemble
+const lowestOp = OpRestoreAbort
 
 // proposalHandler returns what evaluates op, or nil.
 func proposalHandler(op jute.Op) func(*txn, *Result) {

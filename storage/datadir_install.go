@@ -26,6 +26,10 @@ func (d *DataDir) StagingDir() string { return d.StateDir() + stagedSuffix }
 // state that was staged is the state. It is called at a start, before OpenMachine, if the raft log says that an
 // install is under way; otherwise DiscardInstall is. It may itself be interrupted and called again.
 func (d *DataDir) FinishInstall() error {
+	// A restore that the crash has interrupted, too, came before: the log is applied in order.
+	if err := discardRestore(d.opts.FS, d.StateDir()); err != nil {
+		return dataDirFailure(d.opts.Dir, err)
+	}
 	if err := swapState(d.opts.FS, d.StagingDir(), d.StateDir()); err != nil {
 		if errors.Is(err, ErrDamaged) {
 			return dataDirRefusal(d.opts.Dir, err.Error(), "restore it from a backup")

@@ -32,6 +32,10 @@
 // Machine.Backup writes a state for another place and time, in a format of its own (docs/formats/backup.md), and
 // RestoreBackup makes a new server's data directory of it. Inspect looks at a data directory without a change.
 //
+// A snapshot of Apache ZooKeeper's that an operator restores comes through the log in pieces, which the state keeps
+// beside the tree until the entry that ends them. That entry builds the state that follows in a store of its own, and
+// puts it into the place of the present one when it is whole and durable (docs/decisions/0016).
+//
 // Sub-packages: acl decides who may do what, ensemble what a configuration is and what a reconfig makes of it,
 // invariants stops a process that has contradicted itself.
 package storage

@@ -26,6 +26,8 @@ type importer struct {
 	m *Machine
 	t *txn
 
+	index, term uint64 // of the entry that the state counts as the effect of
+
 	digest  uint64 // of the tree as the open batch has it
 	seen    map[string]bool
 	missing int // znodes whose ACL has not come yet
@@ -45,9 +47,12 @@ var missingACL = []jute.ACL{{ID: jute.ID{Scheme: "zkd", ID: "missing"}}}
 func isMissing(list []jute.ACL) bool { return len(list) == 1 && list[0] == missingACL[0] }
 
 // newImporter returns an importer into m, whose state is that of an empty server.
-func newImporter(m *Machine) *importer {
-	im := &importer{m: m, t: &m.txn, digest: m.mu.pos.digest, seen: map[string]bool{}}
-	im.t.begin(ImportedIndex, ImportedTerm)
+func newImporter(m *Machine) *importer { return newImporterAt(m, ImportedIndex, ImportedTerm) }
+
+// newImporterAt returns one whose state counts as the effect of an entry.
+func newImporterAt(m *Machine, index, term uint64) *importer {
+	im := &importer{m: m, t: &m.txn, index: index, term: term, digest: m.mu.pos.digest, seen: map[string]bool{}}
+	im.t.begin(index, term)
 	return im
 }
 
@@ -85,7 +90,7 @@ func (im *importer) commit() error {
 	if err != nil {
 		return fmt.Errorf("import into state store %s: %w", im.m.opts.Dir, err)
 	}
-	t.begin(ImportedIndex, ImportedTerm)
+	t.begin(im.index, im.term)
 	t.pos.zxid, im.bytes = zxid, 0
 	return im.pace(size)
 }
@@ -128,6 +133,9 @@ func (im *importer) look(path string) *change {
 func (im *importer) keep(data []byte) []byte {
 	if data == nil {
 		return nil
+	}
+	if len(data) == 0 { // of an arena that is empty, too, this would be nil: null
+		return []byte{}
 	}
 	im.bytes += len(data)
 	b := im.t.arena.alloc(len(data))

@@ -100,7 +100,16 @@ func (i *Inspection) Close() error { return i.dir.Close() }
 func (i *Inspection) Format() int { return dataDirFormat }
 
 // StateDir is where the state store is.
-func (i *Inspection) StateDir() string { return i.dir.StateDir() }
+//
+// A crash may have interrupted a restore when the new state was whole, beside the present one: that is it then, as
+// OpenMachine would find.
+func (i *Inspection) StateDir() string {
+	restored := i.dir.StateDir() + restoredSuffix
+	if whole, err := hasFiles(i.dir.opts.FS, restored); err == nil && whole {
+		return restored
+	}
+	return i.dir.StateDir()
+}
 
 // RaftLogDir is where the raft log is.
 func (i *Inspection) RaftLogDir() string { return i.dir.RaftLogDir() }
@@ -164,7 +173,7 @@ type StateInspection struct {
 
 // OpenState opens the state store. It fails with ErrNoData if there is none, and with ErrDamaged.
 func (i *Inspection) OpenState() (*StateInspection, error) {
-	dir := i.dir.StateDir()
+	dir := i.StateDir()
 	if there, err := hasFiles(i.dir.opts.FS, dir); err != nil || !there {
 		return nil, errors.Join(fmt.Errorf("%w: no state in %s", ErrNoData, dir), err)
 	}

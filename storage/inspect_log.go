@@ -71,6 +71,10 @@ func describeOperation(op jute.Op, body []byte, d *jute.Decoder) Operation {
 		var r FoundTxn
 		o.Unreadable = r.Decode(body) != nil
 		o.Path, o.DataBytes = ConfigPath, len(r.Config)
+	case OpRestoreBegin, OpRestoreChunk, OpRestoreCommit, OpRestoreAbort:
+		var r RestoreTxn
+		o.Unreadable = r.Decode(body) != nil
+		o.DataBytes = len(r.Data)
 	case jute.OpCreateSession, OpReattachSession:
 		var r SessionTxn
 		o.Unreadable = r.Decode(body) != nil

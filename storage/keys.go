@@ -14,6 +14,7 @@ const (
 	kindMeta      = 'm' // what there is once: format, applied index and counters
 	kindNode      = 'n' // headers of znodes, children of one parent side by side
 	kindSession   = 's' // sessions
+	kindUpload    = 'u' // a snapshot that comes in pieces, to be restored
 	kindExpiry    = 'x' // znodes that may go away by themselves
 )
 
@@ -22,7 +23,17 @@ var (
 	keyEnsemble = []byte{kindMeta, 'e'}
 	keyFormat   = []byte{kindMeta, 'f'}
 	keyApplied  = []byte{kindMeta, 's'}
+	keyRestored = []byte{kindMeta, 'r'}
+	keyUpload   = []byte{kindMeta, 'u'}
 )
+
+// uploadPrefix is what the keys of an upload's pieces begin with.
+var uploadPrefix = []byte{kindUpload}
+
+// appendUploadKey adds the key of the piece of the upload that begins at offset.
+func appendUploadKey(b []byte, offset int64) []byte {
+	return binary.BigEndian.AppendUint64(append(b, kindUpload), uint64(offset))
+}
 
 // rootPath names the root; reads and the parents of its children also call it "".
 const rootPath = "/"

@@ -82,6 +82,8 @@ type Machine struct {
 		ensemble *ensembleRecord                 // immutable; nil if none was founded
 		sessions map[jute.SessionID]*SessionInfo // the infos are immutable
 		quotas   map[string]struct{}             // paths that have a quota
+		upload   *upload                         // nil if none is under way
+		restored jute.Zxid                       // with which a restore has replaced the state last; 0: never
 	}
 	zxid     atomic.Int64
 	applied  atomic.Uint64
@@ -93,6 +95,9 @@ type Machine struct {
 // another format, locked or damaged.
 func OpenMachine(o MachineOptions) (*Machine, error) {
 	o.setDefaults()
+	if err := settleRestore(o.FS, o.Dir); err != nil {
+		return nil, err
+	}
 	store, err := openStateStore(&o)
 	if err != nil {
 		return nil, err
@@ -119,6 +124,12 @@ func (m *Machine) load() (err error) {
 		return err
 	}
 	if m.mu.quotas, err = m.store.quotas(); err != nil {
+		return err
+	}
+	if m.mu.upload, err = m.store.upload(); err != nil {
+		return err
+	}
+	if m.mu.restored, err = m.store.restored(); err != nil {
 		return err
 	}
 	m.ensemble.Store(m.mu.ensemble)
@@ -153,16 +164,27 @@ func (m *Machine) Apply(index, term uint64, data []byte, sink Sink) error {
 			return fmt.Errorf("apply log entry %d: %w", index, errors.Join(err, t.reader.close()))
 		}
 	}
-	err := errors.Join(t.reader.close(), t.prepare())
-	if err == nil {
-		err = t.publish(sink)
-	}
+	err := t.conclude(sink)
 	requests := len(t.results)
 	t.end()
 	if err != nil {
 		return fmt.Errorf("apply log entry %d: %w", index, err)
 	}
 	return m.flush.note(int64(len(data)), requests)
+}
+
+// conclude publishes what the entry has come to: changes of the state, or another state.
+func (t *txn) conclude(sink Sink) error {
+	if err := t.reader.close(); err != nil {
+		return err
+	}
+	if t.successor {
+		return t.m.succeed(sink)
+	}
+	if err := t.prepare(); err != nil {
+		return err
+	}
+	return t.publish(sink)
 }
 
 // AppliedIndex returns the index of the last entry applied.

@@ -38,6 +38,9 @@ func formatResult(w io.Writer, r *Result) {
 		e := &r.Events[i]
 		fmt.Fprintf(w, "  event %s %s zxid=%d %s\n", eventName(e.Type), e.Path, e.Zxid, formatACL(e.ACL))
 	}
+	if r.Refusal != "" {
+		fmt.Fprintf(w, "  refused: %s\n", r.Refusal)
+	}
 	if r.Data != nil {
 		fmt.Fprintf(w, "  data %q\n", r.Data)
 	}

@@ -129,6 +129,14 @@ func checkStore(t *testing.T, m *Machine) {
 	got := storeContent(t, m)
 	for key, value := range got { // order does not matter: a set is filled
 		switch key[0] {
+		case kindMeta:
+			if key == string(keyRestored) && m.mu.restored > 0 || key == string(keyUpload) && m.mu.upload != nil {
+				want[key] = true
+			}
+		case kindUpload:
+			if m.mu.upload != nil {
+				want[key] = true
+			}
 		case kindSession:
 			want[key] = true
 		case kindNode:

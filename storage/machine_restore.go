@@ -67,7 +67,7 @@ func (m *Machine) Restore(dir string) error {
 		return m.store.fault.trip(fmt.Errorf("restore the state from %s: there is no state: %w", dir,
 			errors.Join(ErrDamaged, err)))
 	}
-	if err := m.replaceStore(dir); err != nil {
+	if err := m.replaceStore(dir, func() {}); err != nil {
 		return err
 	}
 	if err := removeReplaced(m.opts.FS, m.opts.Dir); err != nil {
@@ -76,8 +76,9 @@ func (m *Machine) Restore(dir string) error {
 	return nil
 }
 
-// replaceStore puts the store in dir into the present one's place. If it fails, Views find nothing but the fault.
-func (m *Machine) replaceStore(dir string) error {
+// replaceStore puts the store in dir into the present one's place, and calls published before Views show it. If it
+// fails, Views find nothing but the fault.
+func (m *Machine) replaceStore(dir string, published func()) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.flush.stop()
@@ -95,6 +96,7 @@ func (m *Machine) replaceStore(dir string) error {
 	}
 	m.txn.init(m)
 	m.flush.start()
+	published()
 	return nil
 }
 

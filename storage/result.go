@@ -19,6 +19,8 @@ type Result struct {
 	Ops []OpResult
 	// Events are the changes that watches may wait for, in the order in which they fire.
 	Events []Event
+	// Refusal says, with the ops of a restore, why Code is not OK: for who has asked, and the same on every server.
+	Refusal string
 	// NewSession is what createSession or OpReattachSession has made, nil if refused; ClosedSession what closeSession
 	// has ended, nil if there was none.
 	NewSession, ClosedSession *SessionInfo

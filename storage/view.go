@@ -213,6 +213,10 @@ func (v View) SessionCount() int { return len(v.m.mu.sessions) }
 // Zxid returns the zxid of the last write that the View shows.
 func (v View) Zxid() jute.Zxid { return v.m.mu.pos.zxid }
 
+// RestoredZxid returns the zxid with which a restore has replaced the state last; 0 if none has. What a client has seen
+// before is of another tree, whatever the Stats of both say.
+func (v View) RestoredZxid() jute.Zxid { return v.m.mu.restored }
+
 // ClusterID returns the id of the ensemble that the state belongs to; zero if none was founded.
 func (v View) ClusterID() ClusterID { return v.m.mu.ensemble.clusterID() }
 

@@ -103,6 +103,11 @@ func (i *instance) openAdmin(ctx context.Context, page http.Handler) error {
 			return err
 		}
 	}
+	if c.Admin.Restore {
+		if o.Restorer, err = newRestorer(i.node); err != nil {
+			return err
+		}
+	}
 	if c.Admin.ForceHTTPS || c.Admin.PortUnification {
 		end := c.TLS.Quorum
 		if o.TLS, err = i.operatorTLS(&end, "ssl.quorum.", c.Admin.NeedClientAuth); err != nil {

@@ -34,27 +34,35 @@ const (
 	tellers  = 4
 )
 
-// startInstance starts a server in this process.
+// startInstance starts a server in this process, until the test ends.
 func startInstance(t *testing.T, cfg string) *instance {
+	t.Helper()
+	i, _ := runInstance(t, cfg)
+	return i
+}
+
+// runInstance starts a server in this process; stop ends it before the test does.
+func runInstance(t *testing.T, cfg string) (i *instance, stop func()) {
 	t.Helper()
 	config, err := conf.Load(conf.Sources{Text: []byte(cfg), Environ: []string{noAdmin}, ReadFile: os.ReadFile})
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := newInstance(config, slog.New(slog.DiscardHandler))
+	i = newInstance(config, slog.New(slog.DiscardHandler))
 	if err := i.open(t.Context()); err != nil {
 		t.Fatal(errors.Join(err, i.close(stopTimeout)))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- i.run(ctx) }()
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := errors.Join(<-ended, i.close(stopTimeout)); err != nil {
 			t.Error(err)
 		}
 	})
-	return i
+	t.Cleanup(stop)
+	return i, stop
 }
 
 // serveBackups serves the backups of an instance over HTTP.

@@ -143,6 +143,14 @@ func opName(op jute.Op) string {
 		return "reattachSession"
 	case storage.OpFoundEnsemble:
 		return "foundEnsemble"
+	case storage.OpRestoreBegin:
+		return "restoreBegin"
+	case storage.OpRestoreChunk:
+		return "restoreChunk"
+	case storage.OpRestoreCommit:
+		return "restoreCommit"
+	case storage.OpRestoreAbort:
+		return "restoreAbort"
 	default:
 		return op.String()
 	}

@@ -177,15 +177,14 @@ func (i *instance) startNode(ctx context.Context) (*quorum.Node, error) {
 	}
 	o := quorum.Options{
 		ID: i.serverID(), Log: i.log, Machine: i.machine, Clock: clock.Real(), Logger: i.logger, Observer: i.server,
-		Rand: source, OnFatal: i.fail,
+		Rand: source, OnFatal: i.fail, OnRestoring: i.server.Restoring, OnRestored: i.restored,
 	}
 	if i.config.Ensemble.Distributed {
 		if i.peers, err = openPeers(ctx, i.config, i.dir, i.machine, i.moves, i.logger); err != nil {
 			return nil, err
 		}
 		o.Observer = committed{i.server, i.peers}
-		o.OnState, o.OnReport, o.OnRestored = i.server.SetState, i.server.Heard, i.restored
-		o.OnRestoring = i.server.Restoring
+		o.OnState, o.OnReport = i.server.SetState, i.server.Heard
 		if err := i.peers.join(ctx, &o, i.dir, founds); err != nil {
 			return nil, err
 		}
@@ -203,7 +202,9 @@ func (i *instance) startNode(ctx context.Context) (*quorum.Node, error) {
 // restored is told that a snapshot has replaced the state.
 func (i *instance) restored() {
 	i.server.Restored()
-	i.peers.membersChanged()
+	if i.peers != nil {
+		i.peers.membersChanged()
+	}
 }
 
 // openStores locks the data directory and opens the raft log and the state.

@@ -40,7 +40,13 @@ func startOperated(t *testing.T, dir string, sets ...string) (s *daemon, url str
 // command sends an admin command as the superuser.
 func command(t *testing.T, method, url string) (status int, header http.Header, body []byte) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
+	return send(t, method, url, http.NoBody)
+}
+
+// send sends one with a body.
+func send(t *testing.T, method, url string, content io.Reader) (status int, header http.Header, body []byte) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, content)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,19 +137,19 @@ func TestSnapshotCommand(t *testing.T) {
 			t.Errorf("kept %s, streamed %s", got, text)
 		}
 		awaitGone(t, filepath.Join(dir, "data", "state"+snapshotSuffix))
-		status, _, body = command(t, http.MethodPost, url+"/commands/restore")
-		if status != http.StatusServiceUnavailable {
-			t.Errorf("restore: %d %s", status, body)
-		}
 	}
 }
 
-// TestSnapshotCommandDisabled has none.
+// TestSnapshotCommandDisabled has none, and no restore.
 func TestSnapshotCommandDisabled(t *testing.T) {
-	_, url := startOperated(t, t.TempDir(), "admin.snapshot.enabled=false")
+	_, url := startOperated(t, t.TempDir(), "admin.snapshot.enabled=false", "admin.restore.enabled=false")
 	status, _, body := command(t, http.MethodGet, url+"/commands/snapshot")
 	if status != http.StatusServiceUnavailable {
 		t.Errorf("%d %s", status, body)
+	}
+	status, _, body = command(t, http.MethodPost, url+"/commands/restore")
+	if status != http.StatusServiceUnavailable {
+		t.Errorf("restore: %d %s", status, body)
 	}
 }
 

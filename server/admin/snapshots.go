@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -185,6 +186,9 @@ func (s *Server) snapshotFailed(w http.ResponseWriter, r *http.Request, c *comma
 }
 
 // restore: RestoreCommand.
+//
+// Deviation: ZooKeeper replaces the tree of this server alone, which then differs from the others' and goes back in
+// zxid, and what is wrong with a snapshot is only in its log.
 func (s *Server) restore(w http.ResponseWriter, r *http.Request, c *command) {
 	if s.opts.Restorer == nil {
 		s.answer(w, r, http.StatusServiceUnavailable, c)
@@ -196,11 +200,13 @@ func (s *Server) restore(w http.ResponseWriter, r *http.Request, c *command) {
 		return
 	}
 	begun := s.opts.Clock.Now()
-	zxid, err := s.opts.Restorer.Restore(context.WithoutCancel(r.Context()), r.Body)
+	body := &patientBody{body: r.Body, w: w, server: s}
+	zxid, err := s.opts.Restorer.Restore(context.WithoutCancel(r.Context()), body)
 	if err != nil {
 		s.counts.restoreErrors.Inc()
-		s.opts.Logger.Error("a snapshot could not be restored", slog.String("peer", r.RemoteAddr), slog.Any("err", err))
-		s.answer(w, r, http.StatusInternalServerError, c)
+		s.opts.Logger.Error("a snapshot could not be restored", slog.String("peer", r.RemoteAddr),
+			slog.Any("err", err))
+		s.refuse(w, r, http.StatusInternalServerError, c.names[0], err.Error())
 		return
 	}
 	took := s.opts.Clock.Since(begun)
@@ -212,4 +218,27 @@ func (s *Server) restore(w http.ResponseWriter, r *http.Request, c *command) {
 		p.str("command", c.names[0])
 		p.null("error")
 	})
+}
+
+// patientBody reads from a client that must send something within IdleTimeout.
+type patientBody struct {
+	body   io.Reader
+	w      http.ResponseWriter
+	server *Server
+}
+
+// Read implements io.Reader.
+func (p *patientBody) Read(b []byte) (int, error) {
+	idle := p.server.opts.IdleTimeout
+	if idle <= 0 {
+		return p.body.Read(b)
+	}
+	// Who cannot have a deadline is a test's recorder, whose body is there.
+	control := http.NewResponseController(p.w)
+	_ = control.SetReadDeadline(p.server.opts.Clock.Now().Add(idle))
+	n, err := p.body.Read(b)
+	if errors.Is(err, io.EOF) { // the answer may take longer
+		_ = control.SetReadDeadline(time.Time{})
+	}
+	return n, err
 }

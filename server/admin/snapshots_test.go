@@ -1,11 +1,14 @@
 package admin
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -160,8 +163,10 @@ func TestSnapshotAndRestore(t *testing.T) {
 	if w = respond(s, "GET", "/commands/snap", "", super...); w.Code != http.StatusInternalServerError {
 		t.Errorf("a snapshot that fails: %d", w.Code)
 	}
-	if w = respond(s, "POST", "/commands/rest", "", super...); w.Code != http.StatusInternalServerError {
-		t.Errorf("a restore that fails: %d", w.Code)
+	w = respond(s, "POST", "/commands/rest", "", super...)
+	want = `{"command" : "restore","error" : "no disk"}`
+	if w.Code != http.StatusInternalServerError || oneLine(w.Body.String()) != want {
+		t.Errorf("a restore that fails: %d %s", w.Code, w.Body)
 	}
 	v := catalog.New()
 	s.SetMetrics(v)
@@ -198,3 +203,29 @@ func TestASnapshotThatBreaksOff(t *testing.T) {
 type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, errors.New("broken") }
+
+// TestAStateThatDoesNotCome: a client that sends a part and no more is not waited for.
+func TestAStateThatDoesNotCome(t *testing.T) {
+	o := options(t, standalone())
+	st := &store{}
+	o.Restorer, o.Clock, o.IdleTimeout = st, clock.Real(), time.Second
+	s := httptest.NewServer(New(o))
+	defer s.Close()
+	c, err := net.Dial("tcp", s.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := fmt.Fprintf(c, "POST /commands/restore HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n%s: %s\r\n\r\nhalf",
+		super[0], super[1]); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusInternalServerError || st.restored != "half" {
+		t.Errorf("%s, restored %q", answer.Status, st.restored)
+	}
+}

@@ -28,6 +28,9 @@ const endPath = "/"
 const snapshotRemedy = "restore the file, or move it out of the directory: the snapshot before it and the logs from " +
 	"there on hold the same, if they are still there"
 
+// uploadRemedy is what an operator does about a damaged snapshot that was sent.
+const uploadRemedy = "send it again, or another one"
+
 // Snapshot reads one snapshot. It is for one goroutine.
 type Snapshot struct {
 	// Compression is how it was compressed.
@@ -35,6 +38,7 @@ type Snapshot struct {
 
 	in       *input
 	name     string
+	remedy   string
 	sessions []Session
 	acls     map[int64][]jute.ACL
 	node     Node
@@ -46,10 +50,20 @@ type Snapshot struct {
 
 // ReadSnapshot begins to read the snapshot in r, which messages call name: its sessions and ACLs. Next reads the rest.
 func ReadSnapshot(r io.Reader, name string) (*Snapshot, error) {
-	s := &Snapshot{name: name, acls: map[int64][]jute.ACL{}}
+	return readSnapshot(r, &Snapshot{name: name, remedy: snapshotRemedy})
+}
+
+// ReadUpload is ReadSnapshot for a snapshot that somebody sends.
+func ReadUpload(r io.Reader) (*Snapshot, error) {
+	return readSnapshot(r, &Snapshot{name: "the snapshot", remedy: uploadRemedy})
+}
+
+// readSnapshot begins to read s.
+func readSnapshot(r io.Reader, s *Snapshot) (*Snapshot, error) {
+	s.acls = map[int64][]jute.ACL{}
 	content, compression, err := decompress(r)
 	if err != nil {
-		return nil, damaged(name, 0, snapshotRemedy, "%v", err)
+		return nil, damaged(s.name, 0, s.remedy, "%v", err)
 	}
 	s.in, s.Compression = newInput(content), compression
 	magic, version := s.in.int(), s.in.int()
@@ -57,9 +71,9 @@ func ReadSnapshot(r io.Reader, name string) (*Snapshot, error) {
 	switch {
 	case s.in.err != nil:
 	case magic != snapshotMagic:
-		return nil, damaged(name, 0, snapshotRemedy, "it begins with %08x, a snapshot with %08x", magic, snapshotMagic)
+		return nil, damaged(s.name, 0, s.remedy, "it begins with %08x, a snapshot with %08x", magic, snapshotMagic)
 	case version != fileVersion:
-		return nil, damaged(name, 4, snapshotRemedy, "its version is %d, not %d", version, fileVersion)
+		return nil, damaged(s.name, 4, s.remedy, "its version is %d, not %d", version, fileVersion)
 	}
 	s.readSessions()
 	s.readACLs()
@@ -88,7 +102,7 @@ func (s *Snapshot) err(what string) error {
 	if s.in.err == nil {
 		return nil
 	}
-	return damaged(s.name, s.in.offset, snapshotRemedy, "%s cannot be read: %v", what, s.in.err)
+	return damaged(s.name, s.in.offset, s.remedy, "%s cannot be read: %v", what, s.in.err)
 }
 
 func (s *Snapshot) readSessions() {
@@ -148,7 +162,7 @@ func (s *Snapshot) Next() (*Node, bool, error) {
 		path = endPath
 	}
 	if s.in.err == nil && !jute.ValidPath(path) {
-		return nil, false, damaged(s.name, at, snapshotRemedy, "%v: %.120q", errPath, path)
+		return nil, false, damaged(s.name, at, s.remedy, "%v: %.120q", errPath, path)
 	}
 	if err := s.err("a path"); err != nil {
 		return nil, false, err
@@ -209,7 +223,7 @@ func (s *Snapshot) trailer() error {
 	}
 	s.last, s.hasLast = zxid, true
 	if !in.ended() {
-		return damaged(s.name, in.offset, snapshotRemedy, "something follows the end of the snapshot")
+		return damaged(s.name, in.offset, s.remedy, "something follows the end of the snapshot")
 	}
 	return nil
 }
@@ -241,7 +255,7 @@ func (s *Snapshot) seal(sum uint32, high int32) error {
 		return err
 	}
 	if stored != int64(sum) || mark != endPath {
-		return damaged(s.name, at, snapshotRemedy, "the checksum of all before it is %#x, and %#x is stored", sum,
+		return damaged(s.name, at, s.remedy, "the checksum of all before it is %#x, and %#x is stored", sum,
 			uint64(stored))
 	}
 	return nil

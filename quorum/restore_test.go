@@ -1,0 +1,171 @@
+package quorum
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"zkd/jute"
+	"zkd/storage"
+	"zkd/storage/zkdata"
+)
+
+// TestTheEndOfAnUploadIsAlone in its entry, whatever is proposed before and behind it: the state refuses it otherwise.
+func TestTheEndOfAnUploadIsAlone(t *testing.T) {
+	g, _ := testGatherer(1<<20, 1<<20)
+	want := []int{2, 1, 1, 2}
+	for i, op := range []jute.Op{
+		jute.OpError, jute.OpError, storage.OpRestoreCommit, storage.OpRestoreCommit, jute.OpError,
+		storage.OpRestoreChunk,
+	} {
+		if err := g.add(&storage.Proposal{Op: op, Xid: jute.Xid(i)}, newWaiter(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var counts []int
+	next := jute.Xid(0)
+	for _, b := range g.take(1, 0, nil) {
+		r, err := storage.NewEntryReader(b.data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		count := 0
+		for p := (storage.Proposal{}); r.Next(&p); count++ {
+			if p.Xid != next {
+				t.Errorf("proposal %d stands where %d should", p.Xid, next)
+			}
+			next++
+		}
+		counts = append(counts, count)
+		if count != len(b.waiters) {
+			t.Errorf("%d proposals, %d waiters", count, len(b.waiters))
+		}
+	}
+	if !slices.Equal(counts, want) {
+		t.Errorf("entries of %v proposals, want %v", counts, want)
+	}
+}
+
+// stateOf opens a state on fs.
+func stateOf(t *testing.T, fs vfs.FS) *storage.Machine {
+	t.Helper()
+	m, err := storage.OpenMachine(storage.MachineOptions{Dir: "state", FS: fs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// emptySnapshot is what a server without znodes of its own gives.
+func emptySnapshot(t *testing.T) []byte {
+	t.Helper()
+	fs := vfs.NewMem()
+	m := stateOf(t, fs)
+	if _, _, err := m.Checkpoint(context.Background(), "copy"); err != nil {
+		t.Fatal(err)
+	}
+	source, err := storage.OpenStateSource(fs, "copy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := errors.Join(zkdata.WriteSnapshot(&b, source, zkdata.WriteOptions{}), source.Close(),
+		m.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// TestRestoreBetweenWrites restores an empty tree while others write: the node tells before and after, each write is on
+// one side, and the log leads to the same state again.
+func TestRestoreBetweenWrites(t *testing.T) {
+	fs, logs := vfs.NewCrashableMem(), vfs.NewMem()
+	var told []string // owned by the apply goroutine, and read when the node has stopped
+	options := func(m *storage.Machine) Options {
+		o := testOptions(openLog(t, logs, "log"), m)
+		o.OnRestoring = func() { told = append(told, fmt.Sprint("restoring ", nodes(m) > 4)) }
+		o.OnRestored = func() { told = append(told, fmt.Sprint("restored ", nodes(m))) }
+		return o
+	}
+	m := stateOf(t, fs)
+	n := startNode(t, options(m))
+	must := func(p *storage.Proposal) answer {
+		w := newWaiter(t)
+		if err := n.Propose(p, w); err != nil {
+			t.Error(err)
+			return answer{}
+		}
+		return w.wait()
+	}
+	must(&storage.Proposal{Op: jute.OpCreateSession, Session: 1, Body: (&storage.SessionTxn{Owner: 1}).Append(nil)})
+	content := emptySnapshot(t)
+	restore := func(op jute.Op, txn storage.RestoreTxn) answer {
+		txn.Upload = 9
+		return must(&storage.Proposal{Op: op, Body: txn.Append(nil)})
+	}
+	var writers sync.WaitGroup
+	write := func(client, count int) {
+		for i := range count {
+			r := jute.CreateRequest{Path: fmt.Sprintf("/%d-%d", client, i), Data: []byte{}, ACL: []jute.ACL{{
+				Perms: jute.PermAll, ID: jute.ID{Scheme: "world", ID: "anyone"}}}}
+			must(&storage.Proposal{Op: jute.OpCreate, Session: 1, Body: r.Append(nil)})
+		}
+	}
+	write(0, 10)
+	for client := range 4 {
+		writers.Go(func() { write(client+1, 50) })
+	}
+	answers := []answer{
+		restore(storage.OpRestoreBegin, storage.RestoreTxn{}),
+		restore(storage.OpRestoreChunk, storage.RestoreTxn{Data: content}),
+		restore(storage.OpRestoreCommit, storage.RestoreTxn{Offset: int64(len(content)), Sum: xxhash.Sum64(content)}),
+	}
+	writers.Wait()
+	for _, a := range answers {
+		if a.err != nil || a.code != jute.OK {
+			t.Fatalf("%+v", answers)
+		}
+	}
+	v := m.View()
+	zxid, digest, left := v.Zxid(), v.Digest(), v.NodeCount()
+	if _, ok := v.Exists("/0-0"); ok || v.RestoredZxid() != answers[2].zxid {
+		t.Errorf("/0-0 is there: %t; restored at %d, told %d", ok, v.RestoredZxid(), answers[2].zxid)
+	}
+	v.Close()
+	crashed := fs.CrashClone(vfs.CrashCloneCfg{})
+	stopNode(t, n)
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"restoring true", "restored 4"}; !slices.Equal(told, want) {
+		t.Errorf("told %v, want %v", told, want)
+	}
+
+	m = stateOf(t, crashed)
+	n = startNode(t, options(m))
+	if a := barrier(t, n); a.err != nil {
+		t.Fatal(a.err)
+	}
+	v = m.View()
+	if v.Zxid() != zxid || v.Digest() != digest || v.NodeCount() != left {
+		t.Errorf("after a crash: zxid %d, digest %#x, %d znodes; want %d, %#x, %d", v.Zxid(), v.Digest(), v.NodeCount(),
+			zxid, digest, left)
+	}
+	v.Close()
+	t.Cleanup(func() { _ = m.Close() }) // nothing is lost with it
+	stopNode(t, n)
+}
+
+// nodes counts the znodes.
+func nodes(m *storage.Machine) int {
+	v := m.View()
+	defer v.Close()
+	return v.NodeCount()
+}

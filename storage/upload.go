@@ -1,0 +1,166 @@
+package storage
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/cockroachdb/pebble/v2"
+
+	"zkd/storage/zkdata"
+)
+
+// upload is what the state knows of a snapshot that comes in pieces. It is immutable.
+type upload struct {
+	id    uint64
+	bytes int64 // that have come
+}
+
+// uploadVersion begins the record of an upload.
+const uploadVersion = 1
+
+// append adds the record of u to b (docs/formats/state.md).
+func (u *upload) append(b []byte) []byte {
+	b = append(b, uploadVersion)
+	b = binary.BigEndian.AppendUint64(b, u.id)
+	return binary.BigEndian.AppendUint64(b, uint64(u.bytes))
+}
+
+// upload returns the upload that is under way; nil if none is.
+func (s *stateStore) upload() (*upload, error) {
+	value, closer, err := s.db.Get(keyUpload)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the upload of state store %s: %w", s.dir, err)
+	}
+	defer closer.Close()
+	if len(value) != 1+8+8 || value[0] != uploadVersion {
+		return nil, fmt.Errorf("%w %s: record of an upload %x", errDamaged, s.dir, value)
+	}
+	return &upload{
+		id: binary.BigEndian.Uint64(value[1:]), bytes: int64(binary.BigEndian.Uint64(value[9:])),
+	}, nil
+}
+
+// uploadWrite is a change of the upload's pieces: one more, or none are left.
+type uploadWrite struct {
+	offset int64
+	data   []byte // a view of the entry; nil drops all
+}
+
+// setUpload makes u, or nothing, the upload.
+func (t *txn) setUpload(u *upload) { t.upload = u }
+
+// dropUpload removes the upload and all its pieces.
+func (t *txn) dropUpload() {
+	t.setUpload(nil)
+	t.uploadWrites = append(t.uploadWrites, uploadWrite{})
+}
+
+// addToUpload adds a piece.
+func (t *txn) addToUpload(data []byte) {
+	t.uploadWrites = append(t.uploadWrites, uploadWrite{offset: t.upload.bytes, data: data})
+	t.setUpload(&upload{id: t.upload.id, bytes: t.upload.bytes + int64(len(data))})
+}
+
+// writeUpload adds the entry's changes of the upload to the batch, in their order.
+func (t *txn) writeUpload() error {
+	for _, w := range t.uploadWrites {
+		var err error
+		if w.data == nil {
+			err = t.batch.DeleteRange(uploadPrefix, prefixEnd(nil, uploadPrefix), nil)
+		} else {
+			t.keyBuf = appendUploadKey(t.keyBuf[:0], w.offset)
+			err = t.batch.Set(t.keyBuf, w.data, nil)
+		}
+		if err != nil {
+			return fmt.Errorf("write an upload: %w", err)
+		}
+	}
+	if t.upload == t.m.mu.upload {
+		return nil
+	}
+	if t.upload == nil {
+		if err := t.batch.Delete(keyUpload, nil); err != nil {
+			return fmt.Errorf("write an upload: %w", err)
+		}
+		return nil
+	}
+	t.scratch = t.upload.append(t.scratch[:0])
+	if err := t.batch.Set(keyUpload, t.scratch, nil); err != nil {
+		return fmt.Errorf("write an upload: %w", err)
+	}
+	return nil
+}
+
+// uploadReader reads an upload from its beginning, holding one piece in memory.
+type uploadReader struct {
+	store *stateStore
+	bytes int64     // of the whole
+	next  int64     // offset of the piece that is read next
+	piece []byte    // what is left of the one that is read
+	held  io.Closer // of that piece; nil if there is none
+	key   []byte
+	err   error // of the store: what was read is not all
+}
+
+// Read implements io.Reader. Other errors than io.EOF are in r.err, too.
+func (r *uploadReader) Read(p []byte) (int, error) {
+	if len(r.piece) == 0 {
+		r.close()
+		if r.err != nil {
+			return 0, r.err
+		}
+		if r.next >= r.bytes {
+			return 0, io.EOF
+		}
+		r.key = appendUploadKey(r.key[:0], r.next)
+		if r.piece, r.held, r.err = r.store.db.Get(r.key); r.err != nil {
+			r.err = fmt.Errorf("read the upload at %d from state store %s: %w", r.next, r.store.dir, r.err)
+			return 0, r.err
+		}
+		r.next += int64(len(r.piece))
+	}
+	n := copy(p, r.piece)
+	r.piece = r.piece[n:]
+	return n, nil
+}
+
+// rewind begins again.
+func (r *uploadReader) rewind() {
+	r.close()
+	r.next = 0
+}
+
+// close lets go of the piece.
+func (r *uploadReader) close() {
+	if r.held != nil {
+		_ = r.held.Close() // it only gives back a block
+		r.held = nil
+	}
+	r.piece = nil
+}
+
+// verify reads all of it, and tells what is wrong with its checksum and with the snapshot's own: the common damage
+// costs no more than that. What the znodes come to is for later. err is the store's.
+func (r *uploadReader) verify(sum uint64) (refused, err error) {
+	h := xxhash.New()
+	if _, err := io.Copy(h, r); err != nil {
+		return nil, err
+	}
+	r.rewind()
+	if h.Sum64() != sum {
+		return fmt.Errorf("%w: the checksum of the upload is %#x, and its sender's %#x", ErrDamaged, h.Sum64(),
+			sum), nil
+	}
+	s, err := zkdata.ReadUpload(r)
+	for more := err == nil; more && err == nil; {
+		_, more, err = s.Next()
+	}
+	r.rewind()
+	return err, r.err
+}

@@ -1,0 +1,213 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
+
+	"zkd/jute"
+	"zkd/storage/zkdata"
+)
+
+// TestUploadDamageIsRefused sends a snapshot with bytes changed and the end cut off, in all its parts, and with more
+// behind it: nothing changes, and nothing is left of the upload. The tests of zkdata go through all bytes.
+func TestUploadDamageIsRefused(t *testing.T) {
+	h := newHarness(t, MachineOptions{})
+	h.apply(sessionProposal(1), createProposal("/a", []byte("data"), 0))
+	content := h.snapshotOf(zkdata.WriteOptions{})
+	h.apply(createProposal("/before", nil, 0))
+	before := treeContent(t, h.m)
+	// Without the last zxid, and without the digest, it is what servers before 3.9 and 3.6 write: the sender's to know.
+	const last, digest = 8 + 8 + 5, 8 + 4 + 8 + 8 + 5
+	whole := map[int]bool{len(content) - last: true, len(content) - last - digest: true}
+	refused := func(what string, content []byte) {
+		out := h.upload(content)
+		if !strings.Contains(out, "DataInconsistency") && !strings.Contains(out, "dataInconsistency") {
+			t.Fatalf("%s: %s", what, out)
+		}
+	}
+	for i := 0; i < len(content); i += 5 {
+		damaged := append([]byte(nil), content...)
+		damaged[i] ^= byte(1 + i%255)
+		refused(fmt.Sprint("byte ", i), damaged)
+		if !whole[i] {
+			refused(fmt.Sprint("end ", i), content[:i])
+		}
+	}
+	refused("more behind it", append(append([]byte(nil), content...), 0))
+	refused("nothing", nil)
+	if diff := cmp.Diff(before, treeContent(t, h.m)); diff != "" {
+		t.Error(diff)
+	}
+	checkStore(t, h.m)
+	if dirs := stateDirs(h.fs); len(dirs) != 1 {
+		t.Errorf("left behind: %v", dirs)
+	}
+}
+
+// TestUploadThatHoldsNoTree: a snapshot that is whole and yet cannot be a state is refused when it is built.
+func TestUploadThatHoldsNoTree(t *testing.T) {
+	o := newOldServer(rand.New(rand.NewPCG(1, 1)))
+	for range 200 {
+		o.step()
+	}
+	for _, c := range []struct {
+		name, want string
+		spoil      func(s *snapshot)
+	}{
+		{"another digest", "the digest of the tree does not fit", func(s *snapshot) { s.digest++ }},
+		{"a child without parent", "comes before its parent", func(s *snapshot) {
+			s.nodes = append(s.nodes, zkdata.Node{Path: "/none/x"})
+		}},
+		{"a znode twice", "comes twice", func(s *snapshot) { s.nodes = append(s.nodes, s.nodes[len(s.nodes)-1]) }},
+		{"a session that is a container", "has an id that reads as", func(s *snapshot) {
+			s.sessions = append(s.sessions, zkdata.Session{ID: containerOwner})
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := o.snapshot(0)
+			c.spoil(s)
+			h := newHarness(t, MachineOptions{})
+			h.apply(sessionProposal(1), createProposal("/before", nil, 0))
+			before := treeContent(t, h.m)
+			if out := h.upload(snapshotBytes(t, s, zkdata.WriteOptions{})); !strings.Contains(out, c.want) {
+				t.Error(out)
+			}
+			if diff := cmp.Diff(before, treeContent(t, h.m)); diff != "" {
+				t.Error(diff)
+			}
+			if h.m.LastZxid() != 2 || len(stateDirs(h.fs)) != 1 {
+				t.Errorf("zxid %d, %v", h.m.LastZxid(), stateDirs(h.fs))
+			}
+		})
+	}
+}
+
+// TestUploadsOutOfOrderAreRefused goes through the ways in which the pieces of an upload may not fit.
+func TestUploadsOutOfOrderAreRefused(t *testing.T) {
+	h := newHarness(t, MachineOptions{})
+	h.apply(sessionProposal(1), createProposal("/after", nil, 0))
+	content := h.snapshotOf(zkdata.WriteOptions{})
+	empty := storeContent(t, h.m)
+	upload, commit := uploadOf(1, content, 200)
+	piece := func(id uint64, offset int64, n int) *Proposal {
+		return restoreProposal(OpRestoreChunk, RestoreTxn{Upload: id, Offset: offset, Data: make([]byte, n)})
+	}
+	end := func(id uint64, offset int64, sum uint64) *Proposal {
+		return restoreProposal(OpRestoreCommit, RestoreTxn{Upload: id, Offset: offset, Sum: sum})
+	}
+	for _, c := range []struct {
+		name string
+		p    []*Proposal
+		want string
+	}{
+		{"a piece of none", []*Proposal{piece(1, 0, 1)}, "the upload is gone"},
+		{"the end of none", []*Proposal{end(1, 0, 0)}, "the upload is gone"},
+		{"no upload to give up", []*Proposal{restoreProposal(OpRestoreAbort, RestoreTxn{Upload: 1})}, "gone"},
+		{"no record", []*Proposal{{Op: OpRestoreBegin, Body: []byte{1}}}, "restore transaction of 1 bytes"},
+		{"", upload, "ok"},
+		{"another upload's piece", []*Proposal{piece(2, int64(len(content)), 1)}, "the upload is gone"},
+		{"a piece again", []*Proposal{upload[1]}, "a piece for offset 0"},
+		{"an empty piece", []*Proposal{piece(1, int64(len(content)), 0)}, "a piece of 0 bytes"},
+		{"a large piece", []*Proposal{piece(1, int64(len(content)), RestoreChunkBytesMax+1)}, "are taken"},
+		{"the end too early", []*Proposal{end(1, 5, 0)}, "ends at 5"},
+		{"with others before it", []*Proposal{createProposal("/x", nil, 0), commit}, "not alone"},
+		{"with others behind it", []*Proposal{commit, createProposal("/y", nil, 0)}, "not alone"},
+		{"another upload", []*Proposal{restoreProposal(OpRestoreBegin, RestoreTxn{Upload: 2})}, "ok"},
+		{"the one before", []*Proposal{commit}, "the upload is gone"},
+		{"given up", []*Proposal{piece(2, 0, 10), restoreProposal(OpRestoreAbort, RestoreTxn{Upload: 2})}, "ok"},
+		{"after that", []*Proposal{piece(2, 10, 1)}, "the upload is gone"},
+		{"clear", []*Proposal{deleteProposal("/x"), deleteProposal("/y")}, "ok"},
+		{"the sum", []*Proposal{restoreProposal(OpRestoreBegin, RestoreTxn{Upload: 3}), piece(3, 0, 9)}, "ok"},
+		{"another sum", []*Proposal{end(3, 9, 5)}, "the checksum of the upload"},
+	} {
+		if out := h.apply(c.p...); !strings.Contains(out, c.want) {
+			t.Errorf("%s: %s", c.name, out)
+		}
+	}
+	got := storeContent(t, h.m)
+	for _, key := range []string{string(keyApplied), string(appendNodeKey(nil, kindNode, rootPath))} {
+		delete(empty, key)
+		delete(got, key)
+	}
+	if diff := cmp.Diff(empty, got); diff != "" {
+		t.Error(diff)
+	}
+	if h.m.LastZxid() != 6 {
+		t.Errorf("zxid %d: a proposal of a restore took one", h.m.LastZxid())
+	}
+}
+
+// TestInspectionFindsARestoredState: a restore that a crash has interrupted between two renames is seen, and changed by
+// nobody who only looks; an install that was begun later makes it void.
+func TestInspectionFindsARestoredState(t *testing.T) {
+	fs := vfs.NewMem()
+	dir, err := OpenDataDir(DataDirOptions{Dir: "data", FS: fs, Logger: discardLogger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := OpenRaftLog(RaftLogOptions{Dir: dir.RaftLogDir(), FS: fs, Logger: discardLogger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := OpenMachine(MachineOptions{Dir: dir.StateDir(), FS: fs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry := AppendProposal(AppendEntryHeader(nil, 1, 1), &Proposal{Op: jute.OpError})
+	if err := m.Apply(1, 1, entry, discard{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, to := range []string{restoredSuffix, stagedSuffix} {
+		if _, _, err := m.Checkpoint(context.Background(), dir.StateDir()+to); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Apply(m.AppliedIndex()+1, 1, entry, discard{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []interface{ Close() error }{m, log, dir} {
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	i, err := Inspect(DataDirOptions{Dir: "data", FS: fs, Logger: discardLogger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := i.OpenState()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if state.Info().Zxid != 1 || !strings.HasSuffix(i.StateDir(), restoredSuffix) {
+		t.Errorf("%+v in %s", state.Info(), i.StateDir())
+	}
+	if err := state.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := i.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if dir, err = OpenDataDir(DataDirOptions{Dir: "data", FS: fs, Logger: discardLogger()}); err != nil {
+		t.Fatal(err)
+	}
+	if err := dir.FinishInstall(); err != nil {
+		t.Fatal(err)
+	}
+	if m, err = OpenMachine(MachineOptions{Dir: dir.StateDir(), FS: fs}); err != nil {
+		t.Fatal(err)
+	}
+	if m.AppliedIndex() != 2 {
+		t.Errorf("applied %d, want the state that was installed", m.AppliedIndex())
+	}
+	for _, c := range []interface{ Close() error }{m, dir} {
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
