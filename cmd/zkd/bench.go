@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -36,7 +35,6 @@ type benchSettings struct {
 	servers      int
 	dir          string
 	divide       bool
-	threads      int
 	json         bool
 
 	processors process.Processors // divided by run and compare
@@ -107,20 +105,14 @@ func (s *benchSettings) startFlags(cmd *cobra.Command) {
 	f.StringVar(&s.dir, "dir", "", "where started servers keep their temporary data (default: the system's)")
 	f.BoolVar(&s.divide, "divide", false,
 		"give the load half of the processors and the started servers the other half (Linux)")
-	f.IntVar(&s.threads, "threads", (runtime.NumCPU()+1)/2,
-		"processors that the load may keep busy; the default leaves the server half of them")
 	f.BoolVar(&s.json, "json", false, "print JSON instead of a table")
 }
 
-// divideProcessors bounds what the load takes of the processors, and keeps it and the servers apart, if it shall.
+// divideProcessors keeps the load and the servers apart, if it shall.
 func (s *benchSettings) divideProcessors() (err error) {
-	if s.threads < 1 {
-		return usageError{fmt.Errorf("--threads is %d: the load needs one at least", s.threads)}
-	}
 	if s.divide {
 		s.processors, err = process.Divide()
 	}
-	runtime.GOMAXPROCS(min(s.threads, runtime.GOMAXPROCS(0)))
 	return err
 }
 
