@@ -210,8 +210,7 @@ func environment(t *testing.T) string {
 }
 
 // javaScript writes the java that Kazoo's harness runs as "java [options] QuorumPeerMain zoo.cfg" and returns its
-// folder. It takes out of the zoo.cfg what the harness always sets for the tests of TLS and SASL, which are excluded,
-// and becomes the server.
+// folder. It becomes the server, with the options that are about the server and not about Java.
 func javaScript(t *testing.T, kind target.Kind) string {
 	t.Helper()
 	argv, _ := target.Command(t, kind, `"$cfg"`, []string{"$SERVER_JVMFLAGS"}) // zkd reads the variable itself
@@ -226,12 +225,11 @@ func javaScript(t *testing.T, kind target.Kind) string {
 	script := `#!/bin/sh
 for arg in "$@"; do
 	case $arg in
-	-Dreadonlymode.*|-Dzookeeper.Digest*) SERVER_JVMFLAGS="$SERVER_JVMFLAGS $arg" ;;
+	-Dreadonlymode.*|-Dzookeeper.Digest*|-Djava.security.auth.*) SERVER_JVMFLAGS="$SERVER_JVMFLAGS $arg" ;;
 	esac
 	cfg=$arg
 done
 export SERVER_JVMFLAGS
-sed -i -e '/^secureClientPort=/d' -e '/^ssl[.]/d' -e '/^authProvider[.]/d' "$cfg"
 exec ` + strings.Join(argv, " ") + ` 2>"$(dirname "$cfg")/zookeeper.log"
 `
 	dir := t.TempDir()
