@@ -415,15 +415,22 @@ func (s *stateStore) sessions() (map[jute.SessionID]*SessionInfo, error) {
 
 // ensemble returns what the state knows of its ensemble; nil if it belongs to none.
 func (s *stateStore) ensemble() (*ensembleRecord, error) {
-	value, closer, err := s.db.Get(keyEnsemble)
+	return optional(s, keyEnsemble, "ensemble", decodeEnsemble)
+}
+
+// optional reads a record that the state need not have; the zero value then. what names it in errors; decode keeps
+// nothing of the value.
+func optional[T any](s *stateStore, key []byte, what string, decode func(value []byte) (T, error)) (T, error) {
+	var none T
+	value, closer, err := s.db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
-		return nil, nil
+		return none, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the ensemble of state store %s: %w", s.dir, err)
+		return none, fmt.Errorf("read the %s of state store %s: %w", what, s.dir, err)
 	}
 	defer closer.Close()
-	return decodeEnsemble(value)
+	return decode(value)
 }
 
 // checkpoint makes a copy of the store at dir, of hard links where it can.

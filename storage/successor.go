@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"zkd/jute"
@@ -170,18 +169,12 @@ func (b *successor) keepConfig() {
 
 // restored returns the zxid with which a restore has replaced the state last, 0 if none has.
 func (s *stateStore) restored() (jute.Zxid, error) {
-	value, closer, err := s.db.Get(keyRestored)
-	if errors.Is(err, pebble.ErrNotFound) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, fmt.Errorf("read the last restore of state store %s: %w", s.dir, err)
-	}
-	defer closer.Close()
-	if len(value) != 8 {
-		return 0, fmt.Errorf("%w %s: zxid of a restore %x", errDamaged, s.dir, value)
-	}
-	return jute.Zxid(binary.BigEndian.Uint64(value)), nil
+	return optional(s, keyRestored, "last restore", func(value []byte) (jute.Zxid, error) {
+		if len(value) != 8 {
+			return 0, fmt.Errorf("%w %s: zxid of a restore %x", errDamaged, s.dir, value)
+		}
+		return jute.Zxid(binary.BigEndian.Uint64(value)), nil
+	})
 }
 
 // succeed puts the state that the entry has built into the place of the present one, and tells the sink. From the

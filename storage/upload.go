@@ -2,12 +2,10 @@ package storage
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 
 	"github.com/cespare/xxhash/v2"
-	"github.com/cockroachdb/pebble/v2"
 
 	"zkd/storage/zkdata"
 )
@@ -30,20 +28,14 @@ func (u *upload) append(b []byte) []byte {
 
 // upload returns the upload that is under way; nil if none is.
 func (s *stateStore) upload() (*upload, error) {
-	value, closer, err := s.db.Get(keyUpload)
-	if errors.Is(err, pebble.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the upload of state store %s: %w", s.dir, err)
-	}
-	defer closer.Close()
-	if len(value) != 1+8+8 || value[0] != uploadVersion {
-		return nil, fmt.Errorf("%w %s: record of an upload %x", errDamaged, s.dir, value)
-	}
-	return &upload{
-		id: binary.BigEndian.Uint64(value[1:]), bytes: int64(binary.BigEndian.Uint64(value[9:])),
-	}, nil
+	return optional(s, keyUpload, "upload", func(value []byte) (*upload, error) {
+		if len(value) != 1+8+8 || value[0] != uploadVersion {
+			return nil, fmt.Errorf("%w %s: record of an upload %x", errDamaged, s.dir, value)
+		}
+		return &upload{
+			id: binary.BigEndian.Uint64(value[1:]), bytes: int64(binary.BigEndian.Uint64(value[9:])),
+		}, nil
+	})
 }
 
 // uploadWrite is a change of the upload's pieces: one more, or none are left.
