@@ -142,13 +142,12 @@ func (p *peers) join(ctx context.Context, o *quorum.Options, dir *storage.DataDi
 		s := &p.founding.Servers[i]
 		o.Members = append(o.Members, quorum.Member{ID: s.ID, Learner: s.Observer})
 	}
-	imported, first := quorum.Imported(o.Log), o.Log.LastIndex() == 0
-	if imported && first {
+	if quorum.Imported(o.Log) && o.Log.LastIndex() == 0 {
 		if err := p.mayFound(ctx); err != nil {
 			return err
 		}
 	}
-	o.Joining = p.config.Ensemble.Join || !founds || first && !imported && p.runsAlready(ctx)
+	o.Joining = p.config.Ensemble.Join || !founds || isEmpty(o.Log) && p.runsAlready(ctx)
 	if !founds {
 		p.logger.Warn("there is no data, and db.autocreate is false: waits for an ensemble to join",
 			slog.String("allow", initializePath(p.config)))

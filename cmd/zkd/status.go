@@ -122,12 +122,12 @@ func (f *statusFlags) placesOfFile(path string) ([]place, error) {
 	if len(c.Ensemble.Members) == 0 {
 		return []place{{address: reachable(own, "127.0.0.1")}}, nil
 	}
+	_, port, _ := net.SplitHostPort(own) // conf has joined it
 	var places []place
 	for i := range c.Ensemble.Members {
 		m := &c.Ensemble.Members[i]
 		client := cmp.Or(m.ClientAddr, own)
 		if secure { // lines of servers name the other port
-			_, port, _ := net.SplitHostPort(own) // conf has joined it
 			client = port
 		}
 		places = append(places, place{id: m.ID, address: reachable(client, m.Addresses[0].Host)})
