@@ -2,59 +2,31 @@ package main
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"log/slog"
-	"math/big"
 	"net"
 	"os"
-	"path/filepath"
 	"testing"
-	"time"
 
+	"zkd/compat-tests/target"
 	"zkd/conf"
 )
 
 // pemStores writes a key store and a trust store in PEM, and returns what a client needs to know of them.
 func pemStores(t *testing.T) (end conf.TLSEnd, own tls.Certificate, roots *x509.CertPool) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	end.KeyStore.Location, end.TrustStore.Location = target.SelfSigned(t, "test")
+	own, err := tls.LoadX509KeyPair(end.KeyStore.Location, end.KeyStore.Location)
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
+	if roots, err = trustedFile(end.TrustStore.Location); err != nil {
 		t.Fatal(err)
 	}
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	both := append(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), cert...)
-	dir := t.TempDir()
-	end.KeyStore.Location, end.TrustStore.Location = filepath.Join(dir, "key.pem"), filepath.Join(dir, "trust.pem")
-	for name, content := range map[string][]byte{end.KeyStore.Location: both, end.TrustStore.Location: cert} {
-		if err := os.WriteFile(name, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	roots = x509.NewCertPool()
-	roots.AppendCertsFromPEM(cert)
 	end.Protocol, end.HostnameVerification = "TLSv1.3", true
-	return end, tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, roots
+	return end, own, roots
 }
 
 // TestOperatorTLS: the port for operators has the members' stores, and asks for a certificate only if it is to.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"zkd/compat-tests/hostile"
 	"zkd/compat-tests/target"
 )
 
@@ -15,14 +16,14 @@ import (
 func startTLS(t *testing.T) flooded {
 	t.Helper()
 	secure := fmt.Sprint(target.FreePort(t))
-	keyStore, _ := target.SelfSigned(t)
+	keyStore, _ := target.SelfSigned(t, "localhost")
 	s := target.Start(t, target.Options{Config: map[string]string{
 		"secureClientPort": secure, "secureClientPortAddress": "127.0.0.1", "ssl.clientAuth": "none",
 		"ssl.keyStore.location": keyStore,
 		"serverCnxnFactory":     "org.apache.zookeeper.server.NettyServerCnxnFactory",
 	}})
 	config := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the server's certificate is the test's own
-	hello := clientHello(t, config)
+	hello := hostile.ClientHello(t, config)
 	p := flooded{server: s, addr: net.JoinHostPort("127.0.0.1", secure),
 		begun: [][]byte{nil, hello[:len(hello)/2], hello, hello[:1]},
 		dial: func(addr string) (net.Conn, error) {
@@ -41,23 +42,4 @@ func startTLS(t *testing.T) flooded {
 			t.Fatal(err)
 		}
 	}
-}
-
-// clientHello is what a client of TLS begins with.
-func clientHello(t *testing.T, config *tls.Config) []byte {
-	t.Helper()
-	here, there := net.Pipe()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = tls.Client(here, config).Handshake() // nobody answers
-	}()
-	b := make([]byte, 4<<10)
-	n, err := there.Read(b)
-	if err != nil || n < 100 {
-		t.Fatalf("a ClientHello of %d bytes, %v", n, err)
-	}
-	_ = there.Close() // ends the handshake
-	<-ended
-	return b[:n]
 }

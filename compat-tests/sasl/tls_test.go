@@ -13,7 +13,7 @@ import (
 func TestOverTLS(t *testing.T) {
 	target.Require(t, target.Java, target.Maven, target.Python)
 	t.Parallel() // the programs mostly wait
-	keyStore, trustStore := target.SelfSigned(t)
+	keyStore, trustStore := target.SelfSigned(t, "localhost")
 	port := fmt.Sprint(target.FreePort(t))
 	addr := net.JoinHostPort("127.0.0.1", port)
 	start(t, map[string]string{

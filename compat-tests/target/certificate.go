@@ -15,16 +15,17 @@ import (
 	"time"
 )
 
-// SelfSigned makes a key and a certificate for the loopback address that signs itself, and writes as PEM what a server
-// shows (ssl.keyStore.location) and what its clients trust. Both files end with the test.
-func SelfSigned(tb testing.TB) (keyStore, trustStore string) {
+// SelfSigned makes a key and a certificate with that common name for the loopback address that signs itself, and writes
+// as PEM what a server or a client shows (ssl.keyStore.location) and what the others trust. Both files end with the
+// test. Java takes no certificate without a name.
+func SelfSigned(tb testing.TB, name string) (keyStore, trustStore string) {
 	tb.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour),
-		Subject:  pkix.Name{CommonName: "localhost"}, // Java takes no certificate without a name
+		Subject:  pkix.Name{CommonName: name},
 		NotAfter: time.Now().Add(24 * time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true,
 		DNSNames: []string{"localhost"}, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}
@@ -40,8 +41,8 @@ func SelfSigned(tb testing.TB) (keyStore, trustStore string) {
 	trust := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate})
 	own := append(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), trust...)
 	keyStore, trustStore = filepath.Join(dir, "server.pem"), filepath.Join(dir, "trust.pem")
-	for name, text := range map[string][]byte{keyStore: own, trustStore: trust} { // any order: they differ
-		if err := os.WriteFile(name, text, 0o600); err != nil {
+	for file, text := range map[string][]byte{keyStore: own, trustStore: trust} { // any order: they differ
+		if err := os.WriteFile(file, text, 0o600); err != nil {
 			tb.Fatal(err)
 		}
 	}

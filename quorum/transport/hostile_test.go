@@ -47,30 +47,11 @@ func TestHostilePeers(t *testing.T) {
 	}
 	for _, mode := range []hostileMode{
 		{name: "plain", dial: plain, passes: true},
-		{name: "TLS", set: ca.secured(t), before: clientHello(t, client), dial: plain},
+		{name: "TLS", set: ca.secured(t), before: hostile.ClientHello(t, client), dial: plain},
 		{name: "TLS, from a member", set: ca.secured(t), dial: member, passes: true},
 	} {
 		t.Run(mode.name, func(t *testing.T) { attack(t, mode) })
 	}
-}
-
-// clientHello is what a client of TLS begins with.
-func clientHello(t *testing.T, config *tls.Config) []byte {
-	t.Helper()
-	here, there := net.Pipe()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = tls.Client(here, config).Handshake() // nobody answers
-	}()
-	b := make([]byte, 4<<10)
-	n, err := there.Read(b)
-	if err != nil || n < 100 {
-		t.Fatalf("a ClientHello of %d bytes, %v", n, err)
-	}
-	_ = there.Close() // ends the handshake
-	<-ended
-	return b[:n]
 }
 
 // attack runs the attackers beside the healthy pair.
