@@ -179,9 +179,11 @@ func TestSecondProcessWithAnIDIsRefusedWhileTheFirstLives(t *testing.T) {
 	eventually(t, "the outgoing stream is up", func() bool { return a.of(2).Out })
 	first, second := good(), good()
 	first.mark, second.mark = muteMark, muteMark+1
-	if answered, _ := call(t, a, first); answered.code != Accepted {
+	answered, conn := call(t, a, first)
+	if answered.code != Accepted {
 		t.Fatalf("the first process is answered %+v", answered)
 	}
+	a.logs("stream from peer is up", conn.LocalAddr().String()) // one replaced before that is not lost: it never was
 	if answered, _ := call(t, a, second); answered.code != AlreadyConnected {
 		t.Errorf("the second process is answered %+v", answered)
 	}
