@@ -210,11 +210,13 @@ func (w *worker) run(outstanding int) {
 // send sends n requests after the xid last and returns the new last one, or -1 if the connection is broken.
 func (w *worker) send(last jute.Xid, n int) jute.Xid {
 	w.out = w.out[:0]
+	for i := range n {
+		w.out = w.next(w.out, last+jute.Xid(i)+1) //nolint:gosec // at most outstandingMax
+	}
 	now := nanos()
 	for range n {
 		last++
 		w.sent[int(last)%len(w.sent)] = now
-		w.out = w.next(w.out, last)
 	}
 	if err := w.conn.Write(w.out); err != nil {
 		return -1
@@ -236,7 +238,7 @@ func (w *worker) receive(last jute.Xid) (int, error) {
 		}
 		w.replies = append(w.replies, reply{took: w.sent[int(last)%len(w.sent)], code: header.Err})
 	}
-	now := nanos()
+	now := nanos() - int64(w.conn.Lag())
 	for i := range w.replies {
 		w.replies[i].took = now - w.replies[i].took
 	}

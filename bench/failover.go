@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -86,21 +87,30 @@ func (r *run) failOnce(writers [2]*failoverWriter, clean bool) (gaps [2]time.Dur
 			return gaps, err
 		}
 	}
-	var ended atomic.Int64
+	var end ending
+	end.running.Add(len(writers))
 	done := make(chan error, 1) // the one result of parallel
 	go func() {
 		done <- parallel(len(writers), len(writers), func(i int) (err error) {
-			gaps[i], err = writers[i].write(&ended)
+			gaps[i], err = writers[i].write(&end)
 			return err
 		})
 	}()
+	end.running.Wait()
 	err = pause(r.ctx, r.o.Warmup)
-	ended.Store(nanos())
+	end.began.Store(nanos())
 	r.target.Ensemble.End(leader, clean)
+	end.done.Store(nanos())
 	if err := errors.Join(err, <-done); err != nil {
 		return gaps, err
 	}
 	return gaps, r.target.Ensemble.Revive(r.ctx, leader)
+}
+
+// ending is the end of a server as writers see it.
+type ending struct {
+	running     sync.WaitGroup // of writers without an acknowledged write
+	began, done atomic.Int64   // the server ended between the two; 0 is not yet
 }
 
 // failoverWriter writes one znode, one write at a time. It belongs to one goroutine at a time.
@@ -125,23 +135,29 @@ func (w *failoverWriter) move(ctx context.Context, server int) error {
 	return nil
 }
 
-// write writes until a warm-up after the first write that began after ended and was acknowledged, and returns the
-// longest time between two acknowledgements from ended on.
-func (w *failoverWriter) write(ended *atomic.Int64) (time.Duration, error) {
+// write writes until a warm-up after the first write that began after the end and was acknowledged, and returns the
+// longest time between two acknowledgements from when the end began.
+func (w *failoverWriter) write(end *ending) (time.Duration, error) {
 	request := jute.SetDataRequest{Path: w.node, Data: w.run.data, Version: jute.AnyVersion}
 	var gap, last, until int64
-	for until == 0 || nanos() < until {
+	running := sync.OnceFunc(end.running.Done)
+	defer running()
+	for {
 		began := nanos()
 		header, _, err := w.conn.Do(jute.OpSetData, request.Append)
 		if err == nil && header.Err == jute.OK {
-			acked, end := nanos(), ended.Load()
-			if end != 0 && acked > end && last != 0 {
+			acked, from, over := nanos()-int64(w.conn.Lag()), end.began.Load(), end.done.Load()
+			if from != 0 && acked > from && last != 0 {
 				gap = max(gap, acked-last)
 			}
-			if until == 0 && end != 0 && began > end {
+			if until == 0 && over != 0 && began > over {
 				until = acked + int64(w.run.o.Warmup)
 			}
+			if until != 0 && acked >= until {
+				return time.Duration(gap), nil
+			}
 			last = acked
+			running()
 			continue
 		}
 		if err == nil && header.Err != jute.SessionExpired {
@@ -151,7 +167,6 @@ func (w *failoverWriter) write(ended *atomic.Int64) (time.Duration, error) {
 			return 0, err
 		}
 	}
-	return time.Duration(gap), nil
 }
 
 // reconnect takes the session to the next server that will have it, and opens a new one if it is gone.

@@ -120,7 +120,7 @@ func (f *fan) receive(i int) {
 			continue
 		}
 		if f.rec.counting.Load() {
-			f.rec.add(i, []reply{{took: nanos() - f.sent.Load()}})
+			f.rec.add(i, []reply{{took: nanos() - int64(f.conns[i].Lag()) - f.sent.Load()}})
 		}
 		if f.missing.Add(-1) == 0 {
 			f.all <- struct{}{}

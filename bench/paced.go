@@ -143,7 +143,7 @@ func (p *pacer) receive(i int) {
 		case err != nil:
 			p.lost(i, due, jute.ConnectionLoss.String())
 		case due != 0:
-			p.rec.add(i, []reply{{took: nanos() - due, code: header.Err}})
+			p.rec.add(i, []reply{{took: nanos() - int64(line.conn.Lag()) - due, code: header.Err}})
 		}
 	}
 }

@@ -144,7 +144,7 @@ func (e *fakeEnsemble) Revive(context.Context, int) error {
 
 // TestFailoverMeasuresTheGap finds the time in which no server was there, in each of its four figures.
 func TestFailoverMeasuresTheGap(t *testing.T) {
-	const down = 250 * time.Millisecond
+	const down, least = 250 * time.Millisecond, 125 // half: the last write before it may have been seen late
 	server := fakeserver.Start(t, fakeserver.Faults{})
 	e := &fakeEnsemble{server: server, down: down}
 	o := small("failover")
@@ -155,8 +155,8 @@ func TestFailoverMeasuresTheGap(t *testing.T) {
 		t.Fatalf("%d results and %v, want 4", len(results), err)
 	}
 	for _, r := range results {
-		if r.Requests != 2 || r.GapMillis < 250 || r.GapMaxMillis > 60_000 {
-			t.Errorf("%s: %d gaps of %.0f ms, want 2 of 250 or little more", r.Name, r.Requests, r.GapMillis)
+		if r.Requests != 2 || r.GapMillis < least || r.GapMaxMillis > 60_000 {
+			t.Errorf("%s: %d gaps of %.0f ms, want 2 of about %v", r.Name, r.Requests, r.GapMillis, down)
 		}
 	}
 	if want := []bool{false, true, false, true}; !slices.Equal(e.ends, want) {

@@ -47,9 +47,10 @@ type Conn struct {
 	over   DialFunc  // makes the connection; nil: TCP
 
 	nc   net.Conn
-	in   []byte // buffer of what was read
-	r, w int    // in[r:w] has not been handed out
-	out  []byte // scratch of Do and Pipeline
+	from *stampedReader // of nc; nil: nc itself is read
+	in   []byte         // buffer of what was read
+	r, w int            // in[r:w] has not been handed out
+	out  []byte         // scratch of Do and Pipeline
 	xid  jute.Xid
 }
 
@@ -86,7 +87,7 @@ func dial(ctx context.Context, addr string, c *Conn) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", addr, err)
 	}
-	c.nc = nc
+	c.nc, c.from = nc, newStampedReader(nc)
 	deadline, _ := ctx.Deadline() // set above, or an earlier one of the caller
 	if err := c.handshake(deadline); err != nil {
 		_ = nc.Close() // the handshake's error says more
@@ -190,13 +191,30 @@ func (c *Conn) fill(n int) error {
 		if c.w == len(c.in) || len(c.in)-c.r < n {
 			c.makeRoom(n)
 		}
-		read, err := c.nc.Read(c.in[c.w:])
+		read, err := c.receive(c.in[c.w:])
 		c.w += read
 		if err != nil && c.w-c.r < n {
 			return err
 		}
 	}
 	return nil
+}
+
+// receive is one read from the server.
+func (c *Conn) receive(b []byte) (int, error) {
+	if c.from == nil {
+		return c.nc.Read(b)
+	}
+	return c.from.Read(b)
+}
+
+// Lag returns how long ago the latest of the bytes that were read had come to this machine, by the kernel's stamp: what
+// the reader has waited since then is not the server's doing. Where nothing stamps it is 0.
+func (c *Conn) Lag() time.Duration {
+	if c.from == nil {
+		return 0
+	}
+	return c.from.lag()
 }
 
 // makeRoom moves what is buffered to the front, of a larger buffer if n bytes or a full one ask for it.
