@@ -170,17 +170,17 @@ func TestReconfigureThroughAFollower(t *testing.T) {
 	g := newConfiguredGroup(t, 3)
 	g.leader()
 	n := g.follower().node
-	mustWriteSoon(t, n, applied{1, 1})
+	g.mustWriteSoon(n, applied{1, 1})
 	mustReconfigure(t, n, lineOf(4, "observer")+","+lineOf(5, "participant"), "")
 	g.awaitMembers([]uint64{1, 2, 3}, []uint64{4, 5}) // nobody waits for what has no data
-	mustWriteSoon(t, n, applied{1, 2})
+	g.mustWriteSoon(n, applied{1, 2})
 	g.start(4)
 	g.start(5)
 	g.awaitMembers([]uint64{1, 2, 3, 5}, []uint64{4})
 	mustReconfigure(t, n, lineOf(4, "participant")+","+lineOf(5, "observer"), "")
 	g.awaitMembers([]uint64{1, 2, 3, 4}, []uint64{5})
 	mustReconfigure(t, n, strings.Replace(lineOf(4, "participant"), ";3", ";4", 1), "")
-	mustWriteSoon(t, g.members[4].node, applied{2, 1})
+	g.mustWriteSoon(g.members[4].node, applied{2, 1})
 	g.agree(3)
 	for _, id := range g.up() {
 		text := g.members[id].node.options.Machine.EnsembleConfig()
@@ -195,7 +195,7 @@ func TestReconfigureIsRefused(t *testing.T) {
 	g := newConfiguredGroup(t, 3)
 	lead := g.leader()
 	n := lead.node
-	mustWriteSoon(t, n, applied{1, 1})
+	g.mustWriteSoon(n, applied{1, 1})
 	// The first one stays under way until the followers are back.
 	for id := range g.members {
 		g.net.block(lead.id, id, true)
@@ -235,14 +235,14 @@ func TestReconfigureIsRefused(t *testing.T) {
 func TestReconfigureReplacesAll(t *testing.T) {
 	g := newConfiguredGroup(t, 3)
 	n := g.leader().node
-	mustWriteSoon(t, n, applied{1, 1})
+	g.mustWriteSoon(n, applied{1, 1})
 	var joining []string
 	for id := uint64(4); id <= 6; id++ {
 		joining = append(joining, lineOf(id, "participant"))
 	}
 	mustReconfigure(t, n, strings.Join(joining, ","), "1,2,3")
 	g.awaitMembers([]uint64{1, 2, 3}, []uint64{4, 5, 6})
-	mustWriteSoon(t, n, applied{1, 2})
+	g.mustWriteSoon(n, applied{1, 2})
 	for id := uint64(4); id <= 6; id++ {
 		g.start(id)
 	}
@@ -251,7 +251,7 @@ func TestReconfigureReplacesAll(t *testing.T) {
 		eventually(t, "who was removed knows", func() bool { return g.members[id].states.last().Role == RoleRemoved })
 		g.kill(id)
 	}
-	mustWriteSoon(t, g.leader().node, applied{1, 3})
+	g.mustWriteSoon(g.leader().node, applied{1, 3})
 	g.agree(3)
 }
 

@@ -24,7 +24,7 @@ func smallLog(o *Options) {
 func (g *testGroup) write(id uint64, client, first, count uint32) {
 	g.t.Helper()
 	for seq := first; seq < first+count; seq++ {
-		mustWriteSoon(g.t, g.members[id].node, applied{client, seq})
+		g.mustWriteSoon(g.members[id].node, applied{client, seq})
 	}
 }
 
@@ -83,7 +83,7 @@ func TestMemberJoins(t *testing.T) {
 	}
 	g.change(applied{1, 30}, raftpb.ConfChangeAddLearnerNode, 4)
 	eventually(t, "the new member has caught up", func() bool { return len(m.machine.list()) == 31 })
-	mustWriteSoon(t, m.node, applied{1, 31})
+	g.mustWriteSoon(m.node, applied{1, 31})
 	g.change(applied{1, 32}, raftpb.ConfChangeAddNode, 4)
 	eventually(t, "the new member has a vote", func() bool { return m.states.last().Role == RoleFollower })
 	gone := g.follower().id
@@ -298,12 +298,12 @@ func TestWipedMember(t *testing.T) {
 				got := m.states.last().Role
 				return got == role || role == RoleFollower && got == RoleLeader
 			})
-			mustWriteSoon(t, m.node, applied{1, 40})
+			g.mustWriteSoon(m.node, applied{1, 40})
 			for _, other := range g.up() {
 				if other != id {
 					g.kill(other)
 					g.start(other)
-					mustWriteSoon(t, m.node, applied{2, uint32(other)})
+					g.mustWriteSoon(m.node, applied{2, uint32(other)})
 				}
 			}
 			if s := g.leader().node.Status(); len(s.Voters) != 3 || len(s.Learners) != 1 {
