@@ -4,18 +4,22 @@ import "testing"
 
 func TestCollectorGivesASmallHeapRoom(t *testing.T) {
 	for _, c := range []struct {
-		live uint64
-		want int
+		live, perSecond uint64
+		want            int
 	}{
-		{0, gcPercentMax},
-		{1 << 20, gcPercentMax},
-		{12 << 20, 100},
-		{24 << 20, 50},
-		{64 << 20, gcPercent},
-		{1 << 40, gcPercent},
+		{0, 0, gcPercentMax},
+		{1 << 20, 0, gcPercentMax},
+		{12 << 20, 0, 100},
+		{24 << 20, 0, 50},
+		{24 << 20, 100 << 20, 50},
+		{24 << 20, 240 << 20, 100},
+		{24 << 20, 1 << 40, 166}, // up to gcBusyBytes
+		{54 << 20, 1 << 40, gcPercent},
+		{64 << 20, 0, gcPercent},
+		{1 << 40, 1 << 40, gcPercent},
 	} {
-		if got := gcPercentFor(c.live); got != c.want {
-			t.Errorf("a live heap of %d bytes: %d %%, want %d", c.live, got, c.want)
+		if got := gcPercentFor(c.live, c.perSecond); got != c.want {
+			t.Errorf("a live heap of %d bytes, %d a second: %d %%, want %d", c.live, c.perSecond, got, c.want)
 		}
 	}
 }

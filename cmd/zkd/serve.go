@@ -53,6 +53,7 @@ key=value, by the environment (ZKD_CLIENT_PORT for clientPort), or as -Dname=val
 			if err != nil {
 				return usageError{err}
 			}
+			raiseThreads()
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
 			defer stop()
 			return serve(ctx, config, logger)
