@@ -1,12 +1,14 @@
-package sasl_test
+package kdc
 
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,113 +17,138 @@ import (
 	"zkd/compat-tests/target"
 )
 
-// kdcTool is MIT Kerberos' server. It is installed where a user's PATH may not lead.
-var kdcTool = target.Tool{
+// Tool is MIT Kerberos' server. It is installed where a user's PATH may not lead.
+var Tool = target.Tool{
 	Name: "MIT Kerberos (KDC and kinit)",
 	Probe: []string{"sh", "-c",
 		"PATH=$PATH:/usr/sbin; command -v krb5kdc && command -v kadmin.local && command -v kinit"},
 	Install: "krb5-kdc krb5-admin-server krb5-user",
 }
 
-// kdcRealm is the realm of the KDC.
-const kdcRealm = "ZKD.TEST"
+// Realm is the realm of the KDC.
+const Realm = "ZKD.TEST"
 
-// kdcWithin bounds each step of the setting up.
-const kdcWithin = time.Minute
+// within bounds each step of the setting up.
+const within = time.Minute
 
-// kdc is a KDC on the loopback address with a few principals.
-type kdc struct {
-	dir    string
-	config string // its krb5.conf
+// The principals of the realm. The server's is for clients that know it as localhost.
+const (
+	Server = "zookeeper/localhost@" + Realm
+	Bob    = "bob@" + Realm
+	Alice  = "alice/client@" + Realm
+)
+
+// KDC is a KDC on the loopback address with a few principals.
+type KDC struct {
+	Dir    string // holds all its files; removed with the test
+	Config string // its krb5.conf
 }
 
-// startKDC makes a realm and starts its KDC, which ends with the test.
-func startKDC(t *testing.T) *kdc {
-	t.Helper()
-	k := &kdc{dir: t.TempDir()}
-	k.config = filepath.Join(k.dir, "krb5.conf")
-	addr := fmt.Sprintf("127.0.0.1:%d", target.FreePorts(t, 1)[0])
-	k.write(t, "krb5.conf", `[libdefaults]
- default_realm = `+kdcRealm+`
+// Start makes a realm and starts its KDC, which ends with the test.
+func Start(tb testing.TB) *KDC {
+	tb.Helper()
+	k := &KDC{Dir: tb.TempDir()}
+	k.Config = filepath.Join(k.Dir, "krb5.conf")
+	addr := fmt.Sprintf("127.0.0.1:%d", target.FreePorts(tb, 1)[0])
+	k.write(tb, "krb5.conf", `[libdefaults]
+ default_realm = `+Realm+`
  dns_lookup_kdc = false
  dns_lookup_realm = false
  dns_canonicalize_hostname = false
  rdns = false
  udp_preference_limit = 1
 [realms]
- `+kdcRealm+` = {
+ `+Realm+` = {
   kdc = `+addr+`
  }
 `)
-	k.write(t, "kdc.conf", `[kdcdefaults]
+	k.write(tb, "kdc.conf", `[kdcdefaults]
  kdc_listen = ""
  kdc_tcp_listen = `+addr+`
 [realms]
- `+kdcRealm+` = {
-  database_name = `+k.dir+`/principal
-  key_stash_file = `+k.dir+`/stash
+ `+Realm+` = {
+  database_name = `+k.Dir+`/principal
+  key_stash_file = `+k.Dir+`/stash
   supported_enctypes = aes256-cts-hmac-sha1-96:normal aes128-cts-hmac-sha1-96:normal
  }
 [logging]
- kdc = FILE:`+k.dir+`/kdc.log
+ kdc = FILE:`+k.Dir+`/kdc.log
 `)
-	k.run(t, "kdb5_util", "create", "-s", "-r", kdcRealm, "-P", "of the test")
-	for _, principal := range []string{"zookeeper/localhost", "bob", "alice/client"} {
-		principal += "@" + kdcRealm
-		k.run(t, "kadmin.local", "-r", kdcRealm, "-q", "addprinc -randkey "+principal)
-		k.run(t, "kadmin.local", "-r", kdcRealm, "-q", "ktadd -k "+k.keytab(principal)+" "+principal)
+	k.Run(tb, "kdb5_util", "create", "-s", "-r", Realm, "-P", "of the test")
+	for _, principal := range []string{Server, Bob, Alice} {
+		k.Run(tb, "kadmin.local", "-r", Realm, "-q", "addprinc -randkey "+principal)
+		k.Run(tb, "kadmin.local", "-r", Realm, "-q", "ktadd -k "+k.Keytab(principal)+" "+principal)
 	}
-	k.serve(t, addr)
+	k.serve(tb, addr)
 	return k
 }
 
 // write writes a file of the KDC.
-func (k *kdc) write(t *testing.T, name, text string) {
-	t.Helper()
-	if err := os.WriteFile(filepath.Join(k.dir, name), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+func (k *KDC) write(tb testing.TB, name, text string) {
+	tb.Helper()
+	if err := os.WriteFile(filepath.Join(k.Dir, name), []byte(text), 0o600); err != nil {
+		tb.Fatal(err)
 	}
 }
 
-// env is the environment of everything that uses the KDC.
-func (k *kdc) env() []string {
+// Env is the environment of everything that uses the KDC.
+func (k *KDC) Env() []string {
 	return []string{
-		"KRB5_CONFIG=" + k.config, "KRB5_KDC_PROFILE=" + filepath.Join(k.dir, "kdc.conf"),
+		"KRB5_CONFIG=" + k.Config, "KRB5_KDC_PROFILE=" + filepath.Join(k.Dir, "kdc.conf"),
 		"PATH=" + os.Getenv("PATH") + ":/usr/sbin",
 	}
 }
 
-// keytab is the file with the keys of a principal.
-func (k *kdc) keytab(principal string) string {
-	return filepath.Join(k.dir, strings.NewReplacer("/", "-", "@", "-").Replace(principal)+".keytab")
+// Keytab is the file with the keys of a principal.
+func (k *KDC) Keytab(principal string) string {
+	return filepath.Join(k.Dir, strings.NewReplacer("/", "-", "@", "-").Replace(principal)+".keytab")
 }
 
-// run runs one of Kerberos' commands.
-func (k *kdc) run(t *testing.T, name string, args ...string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), kdcWithin)
+// Logins is a JAAS file with the keys of principals, by the names of its sections.
+func (k *KDC) Logins(principals map[string]string) string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(principals)) {
+		b.WriteString(name + " { com.sun.security.auth.module.Krb5LoginModule required\n" +
+			"useKeyTab=true storeKey=true useTicketCache=false\n" +
+			"keyTab=\"" + k.Keytab(principals[name]) + "\" principal=\"" + principals[name] + "\"; };\n")
+	}
+	return b.String()
+}
+
+// Ticket takes a ticket for a principal and returns the cache that holds it, as KRB5CCNAME names it.
+func (k *KDC) Ticket(tb testing.TB, principal string) string {
+	tb.Helper()
+	cache := "FILE:" + k.Keytab(principal) + ".cache"
+	k.Run(tb, "kinit", "-k", "-t", k.Keytab(principal), "-c", cache, principal)
+	return cache
+}
+
+// Run runs one of Kerberos' commands.
+func (k *KDC) Run(tb testing.TB, name string, args ...string) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), within)
 	defer cancel()
-	if err := target.Execute(ctx, "", "env", append(append(k.env(), name), args...)...); err != nil {
-		t.Fatal(err)
+	if err := target.Execute(ctx, "", "env", append(append(k.Env(), name), args...)...); err != nil {
+		tb.Fatal(err)
 	}
 }
 
 // serve starts the KDC and waits until it listens.
-func (k *kdc) serve(t *testing.T, addr string) {
-	t.Helper()
-	cmd := exec.Command("env", append(k.env(), "krb5kdc", "-n", "-r", kdcRealm)...) //nolint:gosec // ours
+func (k *KDC) serve(tb testing.TB, addr string) {
+	tb.Helper()
+	cmd := exec.Command("env", append(k.Env(), "krb5kdc", "-n", "-r", Realm)...) //nolint:gosec // ours
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		_ = cmd.Process.Kill() // it may have ended
 		_ = cmd.Wait()         // a killed process has an error here
-		if text, err := os.ReadFile(filepath.Join(k.dir, "kdc.log")); t.Failed() && err == nil {
-			t.Logf("log of the KDC:\n%s", text)
+		if text, err := os.ReadFile(filepath.Join(k.Dir, "kdc.log")); tb.Failed() && err == nil {
+			tb.Logf("log of the KDC:\n%s", text)
 		}
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), kdcWithin)
+	ctx, cancel := context.WithTimeout(tb.Context(), within)
 	defer cancel()
 	poll := time.NewTicker(20 * time.Millisecond)
 	defer poll.Stop()
@@ -133,7 +160,7 @@ func (k *kdc) serve(t *testing.T, addr string) {
 		select {
 		case <-poll.C:
 		case <-ctx.Done():
-			t.Fatalf("the KDC does not listen on %s", addr)
+			tb.Fatalf("the KDC does not listen on %s", addr)
 		}
 	}
 }
