@@ -37,17 +37,20 @@ func newVisits(t *testing.T) *visits {
 	return &visits{t: t, program: compile(t, "visit", library(t)...)}
 }
 
-// by has one client come, which creates a znode with an ACL of whom it is known as, and reads paths.
-func (v *visits) by(c client, addr string, paths ...string) {
+// by has one client come, which creates a znode with an ACL of whom it is known as, and does what steps say: see the
+// program. It returns the path of the znode.
+func (v *visits) by(c client, addr string, steps ...string) (path string) {
 	v.t.Helper()
 	v.count++
+	path = fmt.Sprintf("/visit%d", v.count)
 	fmt.Fprintf(v, "%s\n", c.name)
-	argv := slices.Concat([]string{v.program, addr}, c.how, []string{fmt.Sprintf("/visit%d", v.count)}, paths)
+	argv := slices.Concat([]string{v.program, addr}, c.how, []string{path}, steps)
 	out, err := target.Client{Argv: argv, Env: c.env, Within: visitWithin}.Run(v.t)
 	if err != nil {
 		v.t.Fatalf("%s: the program failed: %v", c.name, err)
 	}
 	v.WriteString(out)
+	return path
 }
 
 // client is who comes: its environment, and how the program makes its handle.

@@ -46,6 +46,8 @@ void close_session(struct connection *c);
 /* A watcher whose context is a struct lines. */
 void watch_lines(zhandle_t *zh, int type, int state, const char *path, void *context);
 
+/* Has the proxy do what it does for who connects to that address of its own. */
+void ask_proxy(const char *address);
 /* Adds an identity and prints the answer. */
 void add_auth(zhandle_t *zh, const char *scheme, const char *cert);
 

@@ -36,7 +36,7 @@ static ssize_t hear(void *unused, const char *text, size_t size) {
 
 /* Waits for the first of: a session, an end of the attempt. */
 static int got_in(zhandle_t *zh) {
-    char line[512] = "";
+    char line[512] = "nothing";
     for (int waited = 0; waited < WAIT_SECONDS * 1000; waited += 20) {
         if (zoo_state(zh) == ZOO_AUTH_FAILED_STATE) { /* the watcher is not told of it after a login by SASL */
             strcpy(line, "auth failed");
@@ -54,9 +54,16 @@ static void look_around(zhandle_t *zh, int count, char **paths) {
     struct Stat stat;
     for (int i = 0; i < count; i++) {
         int len = sizeof data;
-        if (i == 0) {
-            print_rc("  create", zoo_create(zh, paths[i], "x", 1, &ZOO_CREATOR_ALL_ACL, 0, real, sizeof real));
-            int rc = zoo_get_acl(zh, paths[i], &acl, &stat);
+        if (strncmp(paths[i], "cut:", 4) == 0) {
+            ask_proxy(paths[i] + 4);
+            lines_await(&seen, "  cut", "connecting");
+            lines_await(&seen, "  again", "connected");
+            print_rc("  get", zoo_get(zh, paths[0], 0, data, &len, &stat));
+        } else if (i == 0) {
+            int rc = zoo_create(zh, paths[i], "x", 1, &ZOO_CREATOR_ALL_ACL, 0, real, sizeof real);
+            print_rc("  create", rc);
+            if (rc != ZOK) continue; /* nobody is known, or the session is closed */
+            rc = zoo_get_acl(zh, paths[i], &acl, &stat);
             print_acl("  acl", rc, &acl);
         } else {
             print_rc("  get", zoo_get(zh, paths[i], 0, data, &len, &stat));
@@ -78,7 +85,8 @@ static zhandle_t *by_sasl(const char *server, char **how) {
 /* usage: program SERVER plain [PATH...]
  *        program SERVER tls FILES [PATH...]
  *        program SERVER sasl MECHANISM HOST USER PASSWORDFILE [PATH...]
- * The first PATH is created with an ACL of whom the client is, the others are read. */
+ * The first PATH is created with an ACL of whom the client is, the others are read. cut:ADDRESS in place of a PATH asks
+ * the proxy there to cut the connection, and reads the first one when the session goes on. */
 int main(int argc, char **argv) {
     if (argc < 3) return 2;
     cookie_io_functions_t ears = {.write = hear};
