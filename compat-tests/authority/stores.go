@@ -21,6 +21,11 @@ func Block(typ string, der []byte) []byte {
 // Trust writes the authority's certificate as PEM, trust.pem, and returns its path.
 func (a *Authority) Trust() string { return a.Write("trust.pem", Block("CERTIFICATE", a.Cert.Raw)) }
 
+// TrustBoth writes the certificates of two authorities as PEM.
+func (a *Authority) TrustBoth(name string, other *Authority) string {
+	return a.Write(name, append(Block("CERTIFICATE", a.Cert.Raw), Block("CERTIFICATE", other.Cert.Raw)...))
+}
+
 // DER is the key as PKCS8.
 func (i *Identity) DER() []byte {
 	i.By.tb.Helper()
@@ -31,10 +36,13 @@ func (i *Identity) DER() []byte {
 	return der
 }
 
-// PEM writes key and certificate as PEM, into one file.
-func (i *Identity) PEM(name string) string {
-	return i.By.Write(name, append(Block("PRIVATE KEY", i.DER()), Block("CERTIFICATE", i.Cert.Raw)...))
+// Blocks are key and certificate as PEM.
+func (i *Identity) Blocks() []byte {
+	return append(Block("PRIVATE KEY", i.DER()), Block("CERTIFICATE", i.Cert.Raw)...)
 }
+
+// PEM writes key and certificate as PEM, into one file.
+func (i *Identity) PEM(name string) string { return i.By.Write(name, i.Blocks()) }
 
 // PKCS12 writes key and certificate as PKCS12.
 func (i *Identity) PKCS12(name string) string {

@@ -1,5 +1,6 @@
-// Package cclient proves zkd with the C client of Apache ZooKeeper: every synchronous and asynchronous call, watches and
-// their removal, sessions that break, move and end; and with TLS and SASL, who is served, as whom, and who is refused.
+// Package cclient proves zkd with the C client of Apache ZooKeeper: every synchronous and asynchronous call, watches
+// and their removal, sessions that break, move and end; and with TLS and SASL, who is served, as whom, and who is
+// refused.
 //
 // Debian's library (libzookeeper-mt) makes the calls. It is built without TLS and without SASL, so for these the test
 // builds Apache's source itself, as it is (library_test.go).

@@ -57,8 +57,9 @@ var (
 		Name: "apt-get, for the source of the C client", Probe: []string{"apt-get", "--version"}, Install: "apt",
 	}
 	tlsTool = target.Tool{
-		Name:    "OpenSSL and Cyrus SASL for C",
-		Probe:   []string{"sh", "-c", "echo '#include <openssl/ssl.h>\n#include <sasl/sasl.h>' | cc -E -x c - >/dev/null"},
+		Name: "OpenSSL and Cyrus SASL for C",
+		Probe: []string{"cc", "-E", "-o", "/dev/null", "-include", "openssl/ssl.h", "-include", "sasl/sasl.h",
+			"-x", "c", "/dev/null"},
 		Install: "gcc libc6-dev libssl-dev libsasl2-dev",
 	}
 	digestTool = target.Tool{
@@ -79,8 +80,8 @@ func requireLibrary(t *testing.T, tools ...target.Tool) {
 	target.Require(t, append([]target.Tool{target.Java, target.Maven, aptTool, tlsTool}, tools...)...)
 }
 
-// library builds the C client with TLS and SASL, once, and returns what cc needs to use it: as Debian's library is used,
-// but for the folders.
+// library builds the C client with TLS and SASL, once, and returns what cc needs to use it: as Debian's library is
+// used, but for the folders.
 func library(t *testing.T) (flags []string) {
 	t.Helper()
 	jute := target.Classpath(t, target.ServerPOM, "zookeeper.version="+target.ServerVersion)

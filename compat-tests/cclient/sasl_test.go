@@ -30,7 +30,9 @@ func writeFile(t *testing.T, name, text string) string {
 
 // withLogins starts a server with a JAAS file, and returns its port for plain text and a tunnel to that for TLS: the
 // library speaks TLS or SASL, not both, so its users have something that speaks TLS for them.
-func withLogins(t *testing.T, jaas string, config map[string]string, flags ...string) (plain *target.Server, tunnel string) {
+func withLogins(
+	t *testing.T, jaas string, config map[string]string, flags ...string,
+) (plain *target.Server, tunnel string) {
 	t.Helper()
 	ca := authority.New(t, "ca")
 	all := map[string]string{

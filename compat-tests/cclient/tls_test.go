@@ -89,8 +89,8 @@ func only(t *testing.T, least, most, ciphers string) (env []string) {
 	return []string{"OPENSSL_CONF=" + path}
 }
 
-// oldAndNew are clients that speak some of the versions of TLS, and offer some of the ciphers. That they do is looked at
-// first: a refusal would not show it.
+// oldAndNew are clients that speak some of the versions of TLS, and offer some of the ciphers. That they do is looked
+// at first: a refusal would not show it.
 func oldAndNew(t *testing.T, v *visits, right client) (all []client) {
 	t.Helper()
 	const weak = "ALL:COMPLEMENTOFALL:@SECLEVEL=0"
@@ -168,6 +168,7 @@ func TestTLS(t *testing.T) {
 	wrong, versions := wrongCertificates(ca, authority.New(t, "other")), oldAndNew(t, v, right)
 	signed := slices.Concat(wrong[:3], versions[:3])
 	own := ca.Named("server").PEM("server.pem")
+	elsewhere := ca.Issue(pkix.Name{CommonName: "server"}, authority.Elsewhere).PEM("elsewhere.pem")
 	for _, s := range []struct {
 		name    string
 		config  map[string]string
@@ -177,9 +178,7 @@ func TestTLS(t *testing.T) {
 		{"a server of TLSv1.2 alone", map[string]string{"ssl.protocol": "TLSv1.2"}, signed},
 		{"a server of TLSv1.3 alone", map[string]string{"ssl.protocol": "TLSv1.3"}, signed},
 		{"a server that asks for no certificate", map[string]string{"ssl.clientAuth": "none"}, []client{right}},
-		{"a server of another name", map[string]string{
-			"ssl.keyStore.location": ca.Issue(pkix.Name{CommonName: "server"}, authority.Elsewhere).PEM("elsewhere.pem"),
-		}, []client{right}},
+		{"a server of another name", map[string]string{"ssl.keyStore.location": elsewhere}, []client{right}},
 	} {
 		config := map[string]string{"ssl.keyStore.location": own, "ssl.trustStore.location": ca.Trust()}
 		maps.Copy(config, s.config)

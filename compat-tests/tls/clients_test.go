@@ -126,7 +126,7 @@ func TestReload(t *testing.T) {
 	if got := outcome(addr, newcomer); got != "refused" {
 		t.Errorf("a client of an authority that is not trusted yet: %s", got)
 	}
-	ca.Write("trust.pem", append(authority.Block("CERTIFICATE", ca.Cert.Raw), authority.Block("CERTIFICATE", other.Cert.Raw)...))
+	ca.TrustBoth("trust.pem", other)
 	await(t, "the new authority is trusted", func() bool { return outcome(addr, newcomer) == "served" })
 }
 

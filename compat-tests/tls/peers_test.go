@@ -161,8 +161,7 @@ func TestPeersAreKnown(t *testing.T) {
 		keys := maps.Clone(config)
 		maps.Copy(keys, c.keys)
 		if c.name == "another authority" { // it trusts both: only the others refuse
-			keys["ssl.quorum.trustStore.location"] = other.Write("both.pem",
-				append(authority.Block("CERTIFICATE", ca.Cert.Raw), authority.Block("CERTIFICATE", other.Cert.Raw)...))
+			keys["ssl.quorum.trustStore.location"] = other.TrustBoth("both.pem", ca)
 			keys["ssl.quorum.crl"] = "false"
 		}
 		reconfigure(t, third, keys)
@@ -205,9 +204,9 @@ func TestPeerReload(t *testing.T) {
 	config := stores(ca.Named("first"), "server.pem")
 	config["sslQuorum"], config["sslQuorumReloadCertFiles"] = "true", "true"
 	e := ensemble.Start(t, ensemble.Options{Config: config})
-	ca.Write("trust.pem", append(authority.Block("CERTIFICATE", ca.Cert.Raw), authority.Block("CERTIFICATE", next.Cert.Raw)...))
+	ca.TrustBoth("trust.pem", next)
 	second := next.Named("second")
-	ca.Write("server.pem", append(authority.Block("PRIVATE KEY", second.DER()), authority.Block("CERTIFICATE", second.Cert.Raw)...))
+	ca.Write("server.pem", second.Blocks())
 	shown := func(s *ensemble.Server) string {
 		_, ports, _ := strings.Cut(s.Address, ":")
 		port, _, _ := strings.Cut(ports, ":")
