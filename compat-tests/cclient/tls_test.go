@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -76,17 +74,12 @@ func acme(ca *authority.Authority, name string) *authority.Identity {
 	return ca.Issue(pkix.Name{CommonName: name, Organization: []string{"Acme"}}, nil)
 }
 
-// only has OpenSSL, of which the library asks for nothing of the kind, speak these versions of TLS alone, and offer
-// these ciphers. The returned environment makes it so.
-func only(t *testing.T, least, most, ciphers string) (env []string) {
+// openSSL makes settings of OpenSSL's, of which the library has none itself, and returns the environment of who has
+// them.
+func openSSL(t *testing.T, settings ...string) (env []string) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "openssl.cnf")
-	text := "openssl_conf = all\n[all]\nssl_conf = ssl\n[ssl]\nsystem_default = tls\n[tls]\n" +
-		"MinProtocol = " + least + "\nMaxProtocol = " + most + "\nCipherString = " + ciphers + "\n"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return []string{"OPENSSL_CONF=" + path}
+	head := "openssl_conf = all\n[all]\nssl_conf = ssl\n[ssl]\nsystem_default = tls\n[tls]\n"
+	return []string{"OPENSSL_CONF=" + writeFile(t, "openssl.cnf", head+strings.Join(settings, "\n")+"\n")}
 }
 
 // oldAndNew are clients that speak some of the versions of TLS, and offer some of the ciphers. That they do is looked
@@ -104,7 +97,8 @@ func oldAndNew(t *testing.T, v *visits, right client) (all []client) {
 		{"TLSv1.0 alone", "TLSv1", "TLSv1", weak, tls.VersionTLS10},
 		{"TLSv1.2 without encryption", "TLSv1.2", "TLSv1.2", "eNULL:@SECLEVEL=0", tls.VersionTLS12},
 	} {
-		visitor := withTLS("a client of "+c.name, right.how[1], only(t, c.least, c.most, c.ciphers)...)
+		visitor := withTLS("a client of "+c.name, right.how[1], openSSL(t, "MinProtocol = "+c.least,
+			"MaxProtocol = "+c.most, "CipherString = "+c.ciphers)...)
 		hello := helloOf(t, v, visitor)
 		if got := slices.Max(hello.SupportedVersions); got != c.version {
 			t.Errorf("%s offers %s", visitor.name, tls.VersionName(got))
@@ -166,7 +160,10 @@ func TestTLS(t *testing.T) {
 	ca := authority.New(t, "ca")
 	right := withTLS("a client with a certificate", files(ca, ca.Named("client")))
 	wrong, versions := wrongCertificates(ca, authority.New(t, "other")), oldAndNew(t, v, right)
-	signed := slices.Concat(wrong[:3], versions[:3])
+	// The library insists on a certificate. Its key is RSA: OpenSSL finds it of no use.
+	silent := withTLS("a client that shows no certificate", right.how[1],
+		openSSL(t, "ClientSignatureAlgorithms = ECDSA+SHA256")...)
+	signed := slices.Concat(wrong[:3], []client{silent}, versions[:3])
 	own := ca.Named("server").PEM("server.pem")
 	elsewhere := ca.Issue(pkix.Name{CommonName: "server"}, authority.Elsewhere).PEM("elsewhere.pem")
 	for _, s := range []struct {
@@ -174,9 +171,11 @@ func TestTLS(t *testing.T) {
 		config  map[string]string
 		clients []client
 	}{
-		{"a server with the defaults", nil, slices.Concat([]client{right}, wrong, versions)},
+		{"a server with the defaults", nil, slices.Concat([]client{right, silent}, wrong, versions)},
 		{"a server of TLSv1.2 alone", map[string]string{"ssl.protocol": "TLSv1.2"}, signed},
 		{"a server of TLSv1.3 alone", map[string]string{"ssl.protocol": "TLSv1.3"}, signed},
+		{"a server that wants a certificate", map[string]string{"ssl.clientAuth": "want"},
+			slices.Concat([]client{right, silent}, wrong[:3])},
 		{"a server that asks for no certificate", map[string]string{"ssl.clientAuth": "none"}, []client{right}},
 		{"a server of another name", map[string]string{"ssl.keyStore.location": elsewhere}, []client{right}},
 	} {
@@ -205,7 +204,7 @@ func wrongCertificates(ca, other *authority.Authority) []client {
 		withTLS("a client with an expired certificate", dated("expired", authority.Expired)),
 		withTLS("a client with a certificate of tomorrow", dated("early", authority.Early)),
 		withTLS("a client that trusts another authority", files(other, ca.Named("client"))),
-		withTLS("a client without a certificate", none), // the library wants one: it does not even connect
+		withTLS("a client that has no certificate", none), // it does not even connect
 		{"a client in plain text", nil, []string{"plain"}},
 	}
 }
