@@ -165,7 +165,8 @@ func fetch(ctx context.Context, dir string) (archive string, err error) {
 		}
 		own := append(slices.Clone(options), "-o", "Dir::Etc::sourcelist="+list, "-o", "Dir::Etc::sourceparts=-")
 		if err = target.Execute(ctx, dir, "apt-get", append(own, "update")...); err == nil {
-			err = target.Execute(ctx, dir, "apt-get", append(own, "--download-only", "--tar-only", "source", "zookeeper")...)
+			own = append(own, "--download-only", "--tar-only", "source", "zookeeper")
+			err = target.Execute(ctx, dir, "apt-get", own...)
 		}
 		if err == nil {
 			archive = filepath.Join(dir, sourceFile)
