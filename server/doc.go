@@ -53,7 +53,8 @@
 //   - A TLS handshake runs on its connection's goroutine, in bounded time, and never on the one that accepts. While it
 //     waits for its client, or for anybody else, it holds no turn to compute.
 //   - TLS is between the socket and the connection's input and output, which are the same with it and without; a plain
-//     connection is read and written by its file descriptor, past all of it.
+//     connection is read and written by its file descriptor, past all of it. No two frames share a record: Apache's C
+//     client would not find the second one.
 //   - A frame costs memory as its bytes arrive, never by what its length says.
 //
 // # Ownership
@@ -66,6 +67,7 @@
 //	phase and epoch                       Server.available: an atomic that the attendant and Restored write
 //	what is under way, large requests     atomics that every connection adds to: underWay, frameLimits
 //	TLS records that are read             the connection's reader goroutine
+//	TLS records that are gathered         recordConn, its lock
 //	handshakes under way, turns           Server.shaking: an atomic, and a channel
 //	the line of the throttle              whoever is first in it (throttle.turn)
 //	tokens of new sessions                bucket, its lock, a leaf

@@ -161,7 +161,7 @@ func (o *output) drainLocked() {
 		to := o.to
 		o.wroteLocked(len(*b))
 		o.mu.Unlock()
-		_, err := to.Write(*b)
+		err := writeFrames(to, *b)
 		giveBuffer(b)
 		o.mu.Lock()
 		if err != nil {
@@ -169,6 +169,15 @@ func (o *output) drainLocked() {
 		}
 	}
 	o.doneLocked()
+}
+
+// writeFrames writes whole frames.
+func writeFrames(to io.Writer, b []byte) error {
+	if t, ok := to.(*tlsStream); ok {
+		return t.writeFrames(b)
+	}
+	_, err := to.Write(b)
+	return err
 }
 
 // doneLocked ends writing.

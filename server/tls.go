@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync"
 	"time"
 
+	"zkd/jute"
 	"zkd/server/auth"
 )
 
@@ -175,6 +177,22 @@ func (t *tlsStream) await() {
 	}
 }
 
+// writeFrames writes whole frames, each in records of its own, which go to the socket together.
+//
+// Two frames must not share a record, as they never do from ZooKeeper: its C client takes one frame whenever the socket
+// has something, and does not ask OpenSSL for what is decrypted already. It would find the second frame only when a
+// third one comes.
+func (t *tlsStream) writeFrames(b []byte) error {
+	t.records.gather()
+	var err error
+	for len(b) > 0 && err == nil {
+		n := jute.FrameHeaderBytes + int(binary.BigEndian.Uint32(b))
+		_, err = t.Write(b[:n])
+		b = b[n:]
+	}
+	return errors.Join(err, t.records.sendGathered())
+}
+
 // recordConn is the socket as crypto/tls sees it. It gives out no byte beyond the end of a record, so that crypto/tls
 // has no records that it has not decrypted, and whether one is there can be told without waiting for it.
 type recordConn struct {
@@ -183,6 +201,9 @@ type recordConn struct {
 	left     int           // bytes of the record that was begun
 	hurried  bool          // reads do not wait
 	turns    chan struct{} // during the handshake: who computes holds one
+
+	mu       sync.Mutex
+	gathered *[]byte // guarded by mu: records that wait for more; nil: each is written at once
 }
 
 // Read returns bytes of one record.
@@ -224,10 +245,43 @@ func (r *recordConn) peek(n int) (b []byte, err error) {
 	return b, err
 }
 
-// Write writes to the socket; who waits for the client lets others compute.
+// Write writes a record to the socket, or gathers it; who waits for the client lets others compute. The records keep
+// their order: the reader's answer to an update of the keys may come between those of writeFrames.
 func (r *recordConn) Write(b []byte) (n int, err error) {
-	r.Await(func() { n, err = r.Conn.Write(b) })
-	return n, err
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.gathered == nil {
+		r.Await(func() { n, err = r.Conn.Write(b) })
+		return n, err
+	}
+	*r.gathered = append(*r.gathered, b...)
+	if len(*r.gathered) < flushAtBytes {
+		return len(b), nil
+	}
+	_, err = r.Conn.Write(*r.gathered)
+	*r.gathered = (*r.gathered)[:0]
+	return len(b), err
+}
+
+// gather has records wait for sendGathered.
+func (r *recordConn) gather() {
+	r.mu.Lock()
+	r.gathered = takeBuffer()
+	r.mu.Unlock()
+}
+
+// sendGathered writes the records that have gathered since gather.
+func (r *recordConn) sendGathered() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	b := r.gathered
+	r.gathered = nil
+	var err error
+	if len(*b) > 0 {
+		_, err = r.Conn.Write(*b)
+	}
+	giveBuffer(b)
+	return err
 }
 
 // Await calls f, which waits for something, and lets others compute meanwhile.

@@ -4,12 +4,12 @@ import (
 	"crypto/md5" //nolint:gosec // the mechanism is made of it
 	"crypto/x509/pkix"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
 	"testing"
 
+	"zkd/compat-tests/authority"
 	"zkd/compat-tests/target"
 	"zkd/compat-tests/wire"
 	"zkd/jute"
@@ -28,7 +28,7 @@ var (
 )
 
 // logins are the identities that certificates and logins by SASL prove.
-func logins(a *authority) []identity {
+func logins(a *secured) []identity {
 	alice, bob := id("x509", "CN=alice,O=Acme"), id("sasl", "bob")
 	return []identity{
 		{name: "x509: the name", grant: alice, who: a.certificate(aliceSubject)},
@@ -57,22 +57,18 @@ func logins(a *authority) []identity {
 // TestMatrixLogins runs the table for those who show a certificate or log in.
 func TestMatrixLogins(t *testing.T) {
 	target.Require(t, target.ToolsOf(target.Selected(t))...)
-	a := newAuthority(t)
-	port := fmt.Sprint(target.FreePort(t))
-	a.addr = net.JoinHostPort("127.0.0.1", port)
+	a := &secured{ca: authority.New(t, "authority")}
 	jaas := filepath.Join(t.TempDir(), "jaas.conf")
 	if err := os.WriteFile(jaas, []byte(saslUsers), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := target.Start(t, target.Options{Config: map[string]string{
-		"forceSync": "no", "secureClientPort": port, "secureClientPortAddress": "127.0.0.1",
-		"serverCnxnFactory":     "org.apache.zookeeper.server.NettyServerCnxnFactory",
-		"ssl.keyStore.location": a.keyStore(a.of(pkix.Name{CommonName: "server"})),
-		"ssl.clientAuth":        "want", "ssl.trustStore.location": a.trustStore(),
+	var s *target.Server
+	s, a.addr = target.StartSecure(t, target.Options{Config: map[string]string{
+		"forceSync": "no", "ssl.keyStore.location": a.ca.Named("server").PEM("server.pem"),
+		"ssl.clientAuth": "want", "ssl.trustStore.location": a.ca.Trust(),
 		"X509AuthenticationProvider.superUser": "CN=root,O=Acme",
 		"authProvider.1":                       "org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
 	}, JVMFlags: []string{"-Djava.security.auth.login.config=" + jaas, "-Dzookeeper.superUser=root"}})
-	a.await()
 	target.Golden(t, "logins", matrix(t, s, logins(a)), *update)
 }
 

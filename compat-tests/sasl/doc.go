@@ -4,5 +4,5 @@
 // Each program runs unchanged against zkd and the real ZooKeeper, and what it prints must be what was recorded from
 // 3.9.5. It must never know how either server works.
 //
-// Debian's C client is built without SASL (its library has no zoo_sasl_client_init), so there is nothing to run.
+// The C client's logins are in package cclient, which builds it.
 package sasl

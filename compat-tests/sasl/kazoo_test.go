@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"zkd/compat-tests/kdc"
 	"zkd/compat-tests/target"
 )
 
@@ -59,11 +60,10 @@ var gssapiTool = target.Tool{
 // debianPackages is where Debian has Python's modules.
 const debianPackages = "/usr/lib/python3/dist-packages"
 
-// kazoo logs in by GSSAPI with a ticket of a principal.
-func (k *kdc) kazoo(t *testing.T, principal, addr string) string {
+// gssapiKazoo logs in by GSSAPI with a ticket of a principal.
+func gssapiKazoo(t *testing.T, k *kdc.KDC, principal, addr string) string {
 	t.Helper()
-	cache := "FILE:" + filepath.Join(k.dir, "cache")
-	k.run(t, "kinit", "-k", "-t", k.keytab(principal), "-c", cache, principal)
+	cache := k.Ticket(t, principal)
 	modules, err := filepath.Glob(filepath.Join(debianPackages, "kerberos*.so"))
 	if err != nil || len(modules) == 0 {
 		t.Fatalf("no module kerberos in %s: %v", debianPackages, err)
@@ -76,7 +76,7 @@ func (k *kdc) kazoo(t *testing.T, principal, addr string) string {
 	}
 	out, err := target.Client{
 		Argv: []string{python(t), filepath.Join("testdata", "login.py"), "GSSAPI", addr}, Within: kazooWithin,
-		Env: append(k.env(), "KRB5CCNAME="+cache, "PYTHONPATH="+dir),
+		Env: append(k.Env(), "KRB5CCNAME="+cache, "PYTHONPATH="+dir),
 	}.Run(t)
 	if err != nil {
 		t.Fatalf("the program failed: %v\n%s", err, strings.TrimSpace(out))

@@ -5,10 +5,10 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
+	"zkd/compat-tests/kdc"
 	"zkd/compat-tests/target"
 )
 
@@ -112,27 +112,13 @@ func TestJava(t *testing.T) {
 	}
 }
 
-// kerberosLogins are of principals of the KDC.
-func (k *kdc) kerberosLogins(principals map[string]string) string {
-	var b strings.Builder
-	for _, name := range []string{"Server", "Bob", "Alice"} {
-		if principal, ok := principals[name]; ok {
-			b.WriteString(name + " { com.sun.security.auth.module.Krb5LoginModule required\n" +
-				"useKeyTab=true storeKey=true useTicketCache=false\n" +
-				"keyTab=\"" + k.keytab(principal) + "\" principal=\"" + principal + "\"; };\n")
-		}
-	}
-	return b.String()
-}
-
 // TestKerberos logs in by GSSAPI with tickets of a KDC, with the Java client (which asks for no mutual authentication)
 // and with Kazoo (which does).
 func TestKerberos(t *testing.T) {
-	target.Require(t, target.Java, target.Maven, target.Python, kdcTool, gssapiTool)
-	k := startKDC(t)
-	const server = "zookeeper/localhost@" + kdcRealm
-	config := jvmFlag("java.security.krb5.conf", k.config)
-	logins := writeFile(t, "server.conf", k.kerberosLogins(map[string]string{"Server": server}))
+	target.Require(t, target.Java, target.Maven, target.Python, kdc.Tool, gssapiTool)
+	k := kdc.Start(t)
+	config := jvmFlag("java.security.krb5.conf", k.Config)
+	logins := writeFile(t, "server.conf", k.Logins(map[string]string{"Server": kdc.Server}))
 	for _, c := range []struct {
 		name  string
 		flags []string
@@ -149,13 +135,11 @@ func TestKerberos(t *testing.T) {
 				JVMFlags: append([]string{config, jvmFlag("java.security.auth.login.config", logins)},
 					c.flags...),
 			})
-			clients := k.kerberosLogins(map[string]string{
-				"Bob": "bob@" + kdcRealm, "Alice": "alice/client@" + kdcRealm,
-			})
+			clients := k.Logins(map[string]string{"Bob": kdc.Bob, "Alice": kdc.Alice})
 			// The name of the server is in the ticket.
 			addr := "localhost:" + s.Port()
 			out := java(t, target.ServerVersion, clients, []string{config}, addr)
-			out += k.kazoo(t, "bob@"+kdcRealm, addr)
+			out += gssapiKazoo(t, k, kdc.Bob, addr)
 			target.Golden(t, "kerberos-"+c.name, out, *update)
 		})
 	}

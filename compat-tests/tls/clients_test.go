@@ -11,18 +11,19 @@ import (
 	"testing"
 	"time"
 
+	"zkd/compat-tests/authority"
 	"zkd/compat-tests/target"
 )
 
 // TestClients has zkCli, which is the Java client, and Kazoo do the same over TLS.
 func TestClients(t *testing.T) {
 	t.Parallel()
-	ca := newAuthority(t, "ca")
+	ca := authority.New(t, "ca")
 	_, addr := secured(t, map[string]string{
-		"ssl.keyStore.location": ca.named("server").pem("server.pem"), "ssl.trustStore.location": ca.trust(),
+		"ssl.keyStore.location": ca.Named("server").PEM("server.pem"), "ssl.trustStore.location": ca.Trust(),
 		"ssl.enabledProtocols": "TLSv1.2,TLSv1.3", "X509AuthenticationProvider.superUser": "CN=root",
 	})
-	client := ca.issue(pkix.Name{CommonName: "client", Organization: []string{"Acme"}}, nil)
+	client := ca.Issue(pkix.Name{CommonName: "client", Organization: []string{"Acme"}}, nil)
 	t.Run("java", func(t *testing.T) {
 		target.Require(t, target.Java, target.Maven)
 		java := func(store string, flags ...string) string {
@@ -30,8 +31,8 @@ func TestClients(t *testing.T) {
 			argv = append(argv, flags...)
 			argv = append(argv, "-Dcompat.loglevel=OFF", "-Dzookeeper.client.secure=true",
 				"-Dzookeeper.clientCnxnSocket=org.apache.zookeeper.ClientCnxnSocketNetty",
-				"-Dzookeeper.ssl.keyStore.location="+store, "-Dzookeeper.ssl.keyStore.password="+password,
-				"-Dzookeeper.ssl.trustStore.location="+store, "-Dzookeeper.ssl.trustStore.password="+password,
+				"-Dzookeeper.ssl.keyStore.location="+store, "-Dzookeeper.ssl.keyStore.password="+authority.Password,
+				"-Dzookeeper.ssl.trustStore.location="+store, "-Dzookeeper.ssl.trustStore.password="+authority.Password,
 				"-cp", target.Classpath(t, target.ServerPOM, "zookeeper.version="+target.ServerVersion),
 				"org.apache.zookeeper.ZooKeeperMain", "-timeout", "10000", "-server", addr)
 			out, _ := target.Client{ // who is refused ends with an error
@@ -40,23 +41,23 @@ func TestClients(t *testing.T) {
 			}.Run(t)
 			return out
 		}
-		out := java(client.jks("client.jks"))
+		out := java(client.JKS("client.jks"))
 		for _, want := range []string{"x509: CN=client,O=Acme\n", "'x509,'CN=client%2CO=Acme\n: cdrwa\nx\n"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("the Java client does not print %q:\n%s", want, out)
 			}
 		}
-		if out := java(newAuthority(t, "ca").named("client").jks("client.jks")); strings.Contains(out, "x509: ") {
+		if out := java(authority.New(t, "ca").Named("client").JKS("client.jks")); strings.Contains(out, "x509: ") {
 			t.Errorf("a Java client of another authority is served:\n%s", out)
 		}
 	})
 	t.Run("kazoo", func(t *testing.T) {
 		target.Require(t, target.Python)
-		client.pem("client.pem")
+		client.PEM("client.pem")
 		out, err := target.Client{
 			Argv: []string{
 				filepath.Join(environment(t), "bin", "python"), filepath.Join("testdata", "kazoo_tls.py"), addr,
-				filepath.Join(ca.dir, "client.pem"), ca.trust(),
+				filepath.Join(ca.Dir, "client.pem"), ca.Trust(),
 			},
 			Within: 2 * time.Minute,
 		}.Run(t)
@@ -86,13 +87,13 @@ func environment(t *testing.T) string {
 // connected stays.
 func TestReload(t *testing.T) {
 	t.Parallel()
-	ca := newAuthority(t, "ca")
-	store := ca.named("first").pem("server.pem")
+	ca := authority.New(t, "ca")
+	store := ca.Named("first").PEM("server.pem")
 	s, addr := secured(t, map[string]string{
-		"ssl.keyStore.location": store, "ssl.trustStore.location": ca.trust(), "client.certReload": "true",
+		"ssl.keyStore.location": store, "ssl.trustStore.location": ca.Trust(), "client.certReload": "true",
 		"ssl.authProvider": "x509",
 	})
-	client := ca.config(ca.named("client"))
+	client := ca.Config(ca.Named("client"))
 	conn := session(t, addr, client)
 	shown := func() string {
 		nc, err := tls.DialWithDialer(&net.Dialer{Timeout: within}, "tcp", addr, client)
@@ -105,27 +106,27 @@ func TestReload(t *testing.T) {
 	if got := shown(); got != "first" {
 		t.Fatalf("the server shows %s", got)
 	}
-	second := ca.named("second")
+	second := ca.Named("second")
 	if target.Selected(t) == target.Zkd { // ZooKeeper would serve nobody any more
-		ca.write("server.pem", []byte("no store"))
+		ca.Write("server.pem", []byte("no store"))
 		await(t, "the broken store is seen", func() bool { return strings.Contains(s.LogTail(50), "cannot be read") })
 		if got := shown(); got != "first" {
 			t.Errorf("with a broken store the server shows %s", got)
 		}
 	}
-	second.pem("server.pem")
+	second.PEM("server.pem")
 	await(t, "the server shows its new certificate", func() bool { return shown() == "second" })
 	if _, _, err := conn.Get("/zookeeper"); err != nil {
 		t.Errorf("who was connected: %v", err)
 	}
 	// The trust store, too.
-	other := newAuthority(t, "other")
-	newcomer := other.config(other.named("client"))
+	other := authority.New(t, "other")
+	newcomer := other.Config(other.Named("client"))
 	newcomer.RootCAs = client.RootCAs
 	if got := outcome(addr, newcomer); got != "refused" {
 		t.Errorf("a client of an authority that is not trusted yet: %s", got)
 	}
-	ca.write("trust.pem", append(pemOf("CERTIFICATE", ca.cert.Raw), pemOf("CERTIFICATE", other.cert.Raw)...))
+	ca.TrustBoth("trust.pem", other)
 	await(t, "the new authority is trusted", func() bool { return outcome(addr, newcomer) == "served" })
 }
 
@@ -148,14 +149,14 @@ func await(t *testing.T, what string, ready func() bool) {
 // TestRevocation has clients whose certificates a list names, does not name, and cannot speak of.
 func TestRevocation(t *testing.T) {
 	t.Parallel()
-	ca := newAuthority(t, "ca")
+	ca := authority.New(t, "ca")
 	lists := newLists(t, ca)
 	_, addr := secured(t, map[string]string{
-		"ssl.keyStore.location": ca.named("server").pem("server.pem"), "ssl.trustStore.location": ca.trust(),
+		"ssl.keyStore.location": ca.Named("server").PEM("server.pem"), "ssl.trustStore.location": ca.Trust(),
 		"ssl.crl": "true",
 	})
-	at := func(name string, address string) *identity {
-		return ca.issue(pkix.Name{CommonName: name}, func(c *x509.Certificate) {
+	at := func(name string, address string) *authority.Identity {
+		return ca.Issue(pkix.Name{CommonName: name}, func(c *x509.Certificate) {
 			if address != "" {
 				c.CRLDistributionPoints = []string{address}
 			}
@@ -164,12 +165,12 @@ func TestRevocation(t *testing.T) {
 	good, bad := at("good", lists.url), at("bad", lists.url)
 	lists.revoke(bad)
 	var out transcript
-	for _, c := range []*identity{
+	for _, c := range []*authority.Identity{
 		good, bad, at("without a list", ""), at("with a list that is not there", lists.url+"/none"),
 		at("with an old list", lists.url+"/old"), at("with a list of another", lists.url+"/other"),
-		at("with a list in a file", "file://"+ca.write("list.crl", lists.list(time.Now().Add(time.Hour)))),
+		at("with a list in a file", "file://"+ca.Write("list.crl", lists.list(time.Now().Add(time.Hour)))),
 	} {
-		out.line("%s: %s", c.cert.Subject.CommonName, outcome(addr, ca.config(c)))
+		out.line("%s: %s", c.Cert.Subject.CommonName, outcome(addr, ca.Config(c)))
 	}
 	target.Golden(t, "revocation", out.String(), *update)
 }

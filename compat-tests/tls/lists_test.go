@@ -10,20 +10,22 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"zkd/compat-tests/authority"
 )
 
 // lists publishes a list of revoked certificates.
 type lists struct {
 	t    testing.TB
-	ca   *authority
+	ca   *authority.Authority
 	url  string
 	mu   sync.Mutex
 	gone []x509.RevocationListEntry // guarded by mu
 }
 
-func newLists(t testing.TB, ca *authority) *lists {
+func newLists(t testing.TB, ca *authority.Authority) *lists {
 	l := &lists{t: t, ca: ca}
-	other := newAuthority(t, "ca")
+	other := authority.New(t, "ca")
 	elsewhere := &lists{t: t, ca: other}
 	mux := http.NewServeMux()
 	serve := func(content func() []byte) http.HandlerFunc {
@@ -41,10 +43,10 @@ func newLists(t testing.TB, ca *authority) *lists {
 }
 
 // revoke takes a certificate back.
-func (l *lists) revoke(i *identity) {
+func (l *lists) revoke(i *authority.Identity) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.gone = append(l.gone, x509.RevocationListEntry{SerialNumber: i.cert.SerialNumber, RevocationTime: time.Now()})
+	l.gone = append(l.gone, x509.RevocationListEntry{SerialNumber: i.Cert.SerialNumber, RevocationTime: time.Now()})
 }
 
 // list is the list that holds until then.
@@ -54,7 +56,7 @@ func (l *lists) list(until time.Time) []byte {
 	der, err := x509.CreateRevocationList(rand.Reader, &x509.RevocationList{
 		Number: big.NewInt(1), ThisUpdate: until.Add(-2 * time.Hour), NextUpdate: until,
 		RevokedCertificateEntries: l.gone, Issuer: pkix.Name{CommonName: "ca"},
-	}, l.ca.cert, l.ca.key)
+	}, l.ca.Cert, l.ca.Key)
 	if err != nil {
 		l.t.Error(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"zkd/compat-tests/authority"
 	"zkd/compat-tests/ensemble"
 	"zkd/compat-tests/target"
 )
@@ -45,9 +46,9 @@ func reconfigure(t *testing.T, s *ensemble.Server, keys map[string]string) {
 }
 
 // stores are the keys of an identity between servers.
-func stores(own *identity, name string) map[string]string {
+func stores(own *authority.Identity, name string) map[string]string {
 	return map[string]string{
-		"ssl.quorum.keyStore.location": own.pem(name), "ssl.quorum.trustStore.location": own.by.trust(),
+		"ssl.quorum.keyStore.location": own.PEM(name), "ssl.quorum.trustStore.location": own.By.Trust(),
 	}
 }
 
@@ -84,7 +85,7 @@ func writing(t *testing.T, e *ensemble.Ensemble) (stop func() int) {
 // TestRollingMove moves three servers from plain text to TLS one by one, as the documents say, while a client writes.
 func TestRollingMove(t *testing.T) {
 	t.Parallel()
-	ca := newAuthority(t, "ca")
+	ca := authority.New(t, "ca")
 	e := ensemble.Start(t, ensemble.Options{})
 	stop := writing(t, e)
 	for _, step := range []map[string]string{
@@ -93,7 +94,7 @@ func TestRollingMove(t *testing.T) {
 		{"portUnification": ""},
 	} {
 		for _, s := range e.Servers {
-			keys := stores(ca.named("server"), "server.pem")
+			keys := stores(ca.Named("server"), "server.pem")
 			maps.Copy(keys, step)
 			reconfigure(t, s, keys)
 			s.Stop()
@@ -127,10 +128,10 @@ func TestPeersAreKnown(t *testing.T) {
 	if target.Selected(t) != target.Zkd {
 		t.Skip("looks for the refusals in zkd's log")
 	}
-	ca, other := newAuthority(t, "ca"), newAuthority(t, "other")
+	ca, other := authority.New(t, "ca"), authority.New(t, "other")
 	list := newLists(t, ca)
-	listed := func(name string, change func(*x509.Certificate)) *identity {
-		return ca.issue(pkix.Name{CommonName: name}, func(c *x509.Certificate) {
+	listed := func(name string, change func(*x509.Certificate)) *authority.Identity {
+		return ca.Issue(pkix.Name{CommonName: name}, func(c *x509.Certificate) {
 			c.CRLDistributionPoints = []string{list.url}
 			if change != nil {
 				change(c)
@@ -152,18 +153,15 @@ func TestPeersAreKnown(t *testing.T) {
 		name string
 		keys map[string]string
 	}{
-		{"another authority", stores(other.named("server"), "other.pem")},
+		{"another authority", stores(other.Named("server"), "other.pem")},
 		{"revoked", stores(revoked, "revoked.pem")},
-		{"for another host", stores(listed("elsewhere", func(c *x509.Certificate) {
-			c.IPAddresses, c.DNSNames = []net.IP{net.IPv4(192, 0, 2, 1)}, []string{"elsewhere.example"}
-		}), "elsewhere.pem")},
+		{"for another host", stores(listed("elsewhere", authority.Elsewhere), "elsewhere.pem")},
 		{"without TLS", map[string]string{"sslQuorum": ""}},
 	} {
 		keys := maps.Clone(config)
 		maps.Copy(keys, c.keys)
 		if c.name == "another authority" { // it trusts both: only the others refuse
-			keys["ssl.quorum.trustStore.location"] = other.write("both.pem",
-				append(pemOf("CERTIFICATE", ca.cert.Raw), pemOf("CERTIFICATE", other.cert.Raw)...))
+			keys["ssl.quorum.trustStore.location"] = other.TrustBoth("both.pem", ca)
 			keys["ssl.quorum.crl"] = "false"
 		}
 		reconfigure(t, third, keys)
@@ -202,17 +200,17 @@ func TestPeerReload(t *testing.T) {
 	if target.Selected(t) != target.Zkd {
 		t.Skip("looks at the certificates on zkd's port for servers")
 	}
-	ca, next := newAuthority(t, "ca"), newAuthority(t, "next")
-	config := stores(ca.named("first"), "server.pem")
+	ca, next := authority.New(t, "ca"), authority.New(t, "next")
+	config := stores(ca.Named("first"), "server.pem")
 	config["sslQuorum"], config["sslQuorumReloadCertFiles"] = "true", "true"
 	e := ensemble.Start(t, ensemble.Options{Config: config})
-	ca.write("trust.pem", append(pemOf("CERTIFICATE", ca.cert.Raw), pemOf("CERTIFICATE", next.cert.Raw)...))
-	second := next.named("second")
-	ca.write("server.pem", append(pemOf("PRIVATE KEY", second.der()), pemOf("CERTIFICATE", second.cert.Raw)...))
+	ca.TrustBoth("trust.pem", next)
+	second := next.Named("second")
+	ca.Write("server.pem", second.Blocks())
 	shown := func(s *ensemble.Server) string {
 		_, ports, _ := strings.Cut(s.Address, ":")
 		port, _, _ := strings.Cut(ports, ":")
-		config := next.config(second)
+		config := next.Config(second)
 		name := ""
 		config.InsecureSkipVerify = true //nolint:gosec // it looks
 		config.VerifyPeerCertificate = func(raw [][]byte, _ [][]*x509.Certificate) error {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"zkd/compat-tests/authority"
 	"zkd/compat-tests/target"
 )
 
@@ -12,13 +13,13 @@ import (
 // session to find the other members.
 func TestStatus(t *testing.T) {
 	t.Parallel()
-	ca := newAuthority(t, "ca")
+	ca := authority.New(t, "ca")
 	s, addr := secured(t, map[string]string{
-		"ssl.keyStore.location": ca.named("server").pem("server.pem"), "ssl.trustStore.location": ca.trust(),
+		"ssl.keyStore.location": ca.Named("server").PEM("server.pem"), "ssl.trustStore.location": ca.Trust(),
 	})
-	own := ca.named("operator").pem("operator.pem")
+	own := ca.Named("operator").PEM("operator.pem")
 	for _, args := range [][]string{
-		{"--server", addr, "--ca-file", ca.trust(), "--cert-file", own}, {s.ConfigPath()},
+		{"--server", addr, "--ca-file", ca.Trust(), "--cert-file", own}, {s.ConfigPath()},
 	} {
 		argv := append([]string{target.ZkdBinary(t), "status", "--tls", "--timeout", "20s"}, args...)
 		out, err := target.Client{Argv: argv, Within: time.Minute}.Run(t)

@@ -10,7 +10,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"os"
 	"strings"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"zkd/compat-tests/authority"
 	"zkd/compat-tests/target"
 )
 
@@ -32,18 +32,7 @@ const within = time.Minute
 // secured starts a server with TLS and returns the address of its port for TLS alone.
 func secured(t *testing.T, config map[string]string) (s *target.Server, addr string) {
 	t.Helper()
-	port := fmt.Sprint(target.FreePort(t))
-	all := map[string]string{
-		"secureClientPort": port, "secureClientPortAddress": "127.0.0.1",
-		"serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
-	}
-	maps.Copy(all, config)
-	s, addr = target.Start(t, target.Options{Config: all}), net.JoinHostPort("127.0.0.1", port)
-	await(t, "the port for TLS is open", func() bool { // ZooKeeper opens it after the other
-		nc, err := net.Dial("tcp", addr)
-		return err == nil && nc.Close() == nil
-	})
-	return s, addr
+	return target.StartSecure(t, target.Options{Config: config})
 }
 
 // outcome connects, asks ruok, and tells what comes of it.
@@ -92,68 +81,62 @@ func (w *transcript) line(format string, args ...any) { fmt.Fprintf(w, format+"\
 // TestHandshakes has clients of all kinds at servers of three kinds.
 func TestHandshakes(t *testing.T) {
 	t.Parallel()
-	ca, other := newAuthority(t, "ca"), newAuthority(t, "other")
-	client := ca.named("client")
-	expired := ca.issue(pkix.Name{CommonName: "expired"}, func(c *x509.Certificate) {
-		c.NotBefore, c.NotAfter = time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)
-	})
-	early := ca.issue(pkix.Name{CommonName: "early"}, func(c *x509.Certificate) {
-		c.NotBefore = time.Now().Add(time.Hour)
-	})
-	serverOnly := ca.issue(pkix.Name{CommonName: "serverOnly"}, func(c *x509.Certificate) {
+	ca, other := authority.New(t, "ca"), authority.New(t, "other")
+	client := ca.Named("client")
+	expired := ca.Issue(pkix.Name{CommonName: "expired"}, authority.Expired)
+	early := ca.Issue(pkix.Name{CommonName: "early"}, authority.Early)
+	serverOnly := ca.Issue(pkix.Name{CommonName: "serverOnly"}, func(c *x509.Certificate) {
 		c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	})
-	elsewhere := ca.issue(pkix.Name{CommonName: "elsewhere"}, func(c *x509.Certificate) {
-		c.IPAddresses, c.DNSNames = []net.IP{net.IPv4(192, 0, 2, 1)}, []string{"elsewhere.example"}
-	})
+	elsewhere := ca.Issue(pkix.Name{CommonName: "elsewhere"}, authority.Elsewhere)
 	only := func(c *tls.Config, version uint16) *tls.Config {
 		c.MinVersion, c.MaxVersion = version, version
 		return c
 	}
-	wrongName := ca.config(client)
+	wrongName := ca.Config(client)
 	wrongName.ServerName = "elsewhere.example"
-	stranger := ca.config(other.named("client"))
+	stranger := ca.Config(other.Named("client"))
 	clients := []struct {
 		name   string
 		config *tls.Config
 	}{
-		{"with a certificate", ca.config(client)},
-		{"without a certificate", ca.config(nil)},
+		{"with a certificate", ca.Config(client)},
+		{"without a certificate", ca.Config(nil)},
 		{"with a certificate of another authority", stranger},
-		{"with an expired certificate", ca.config(expired)},
-		{"with a certificate of tomorrow", ca.config(early)},
-		{"with a certificate for servers alone", ca.config(serverOnly)},
-		{"with a certificate for another host", ca.config(elsewhere)},
-		{"with TLSv1.2", only(ca.config(client), tls.VersionTLS12)},
-		{"with TLSv1.1", only(ca.config(client), tls.VersionTLS11)},
-		{"that trusts another authority", other.config(client)},
+		{"with an expired certificate", ca.Config(expired)},
+		{"with a certificate of tomorrow", ca.Config(early)},
+		{"with a certificate for servers alone", ca.Config(serverOnly)},
+		{"with a certificate for another host", ca.Config(elsewhere)},
+		{"with TLSv1.2", only(ca.Config(client), tls.VersionTLS12)},
+		{"with TLSv1.1", only(ca.Config(client), tls.VersionTLS11)},
+		{"that trusts another authority", other.Config(client)},
 		{"that means another host", wrongName},
 		{"without TLS", nil},
 	}
-	server := ca.named("server")
+	server := ca.Named("server")
 	var out transcript
 	for _, s := range []struct {
 		name   string
 		config map[string]string
 	}{
 		{"the defaults, stores in PEM", map[string]string{
-			"ssl.keyStore.location": server.pem("server.pem"), "ssl.trustStore.location": ca.trust(),
+			"ssl.keyStore.location": server.PEM("server.pem"), "ssl.trustStore.location": ca.Trust(),
 		}},
 		{"want, TLSv1.2 and TLSv1.3, unified, stores in JKS", map[string]string{
-			"ssl.keyStore.location": server.jks("server.jks"), "ssl.keyStore.password": password,
-			"ssl.trustStore.location":     server.jks("server.jks"),
-			"ssl.trustStore.passwordPath": ca.write("password", []byte(password+"\n")),
+			"ssl.keyStore.location": server.JKS("server.jks"), "ssl.keyStore.password": authority.Password,
+			"ssl.trustStore.location":     server.JKS("server.jks"),
+			"ssl.trustStore.passwordPath": ca.Write("password", []byte(authority.Password+"\n")),
 			"ssl.clientAuth":              "want", "ssl.enabledProtocols": "TLSv1.2,TLSv1.3",
 			"client.portUnification": "true",
 		}},
 		{"names of clients, TLSv1.2, stores in PKCS12", map[string]string{
-			"ssl.keyStore.location": server.pkcs12("server.p12"), "ssl.keyStore.password": password,
-			"ssl.trustStore.location": ca.trust(), "ssl.protocol": "TLSv1.2",
+			"ssl.keyStore.location": server.PKCS12("server.p12"), "ssl.keyStore.password": authority.Password,
+			"ssl.trustStore.location": ca.Trust(), "ssl.protocol": "TLSv1.2",
 			"ssl.ciphersuites":               "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
 			"ssl.clientHostnameVerification": "true", "fips-mode": "false",
 		}},
 		{"no certificates of clients, no trust store", map[string]string{
-			"ssl.keyStore.location": server.pem("server.pem"), "ssl.clientAuth": "none",
+			"ssl.keyStore.location": server.PEM("server.pem"), "ssl.clientAuth": "none",
 		}},
 	} {
 		s1, addr := secured(t, s.config)
@@ -205,9 +188,9 @@ func (quiet) Printf(string, ...any) {}
 // TestIdentities shows by which names clients are known, and what names an ACL takes.
 func TestIdentities(t *testing.T) {
 	t.Parallel()
-	ca := newAuthority(t, "ca")
+	ca := authority.New(t, "ca")
 	_, addr := secured(t, map[string]string{
-		"ssl.keyStore.location": ca.named("server").pem("server.pem"), "ssl.trustStore.location": ca.trust(),
+		"ssl.keyStore.location": ca.Named("server").PEM("server.pem"), "ssl.trustStore.location": ca.Trust(),
 		"ssl.clientAuth": "want", "X509AuthenticationProvider.superUser": "CN=root,O=Acme",
 	})
 	var out transcript
@@ -225,12 +208,12 @@ func TestIdentities(t *testing.T) {
 		{CommonName: "root", Organization: []string{"Acme"}},
 	}
 	all := zk.WorldACL(zk.PermAll)
-	nobody := session(t, addr, ca.config(nil))
+	nobody := session(t, addr, ca.Config(nil))
 	mine := []zk.ACL{{Perms: zk.PermAll, Scheme: "x509", ID: "CN=client,OU=dev,O=Acme"}}
 	_, err := nobody.Create("/mine", []byte("x"), 0, mine)
 	out.line("create with an ACL of another: %v", err)
 	for i, subject := range subjects {
-		conn := session(t, addr, ca.config(ca.issue(subject, nil)))
+		conn := session(t, addr, ca.Config(ca.Issue(subject, nil)))
 		path := fmt.Sprintf("/by%d", i)
 		_, err := conn.Create(path, nil, 0, zk.AuthACL(zk.PermAll))
 		list, _, errACL := conn.GetACL(path)

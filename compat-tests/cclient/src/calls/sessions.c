@@ -1,5 +1,5 @@
 /* A session that breaks, moves to another handle, and ends. */
-#include "recorder.h"
+#include "calls.h"
 
 #include <stdio.h>
 #include <string.h>

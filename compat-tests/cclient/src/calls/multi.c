@@ -1,5 +1,5 @@
 /* Transactions. */
-#include "recorder.h"
+#include "calls.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,6 @@
 #include "recorder.h"
 
+#include <errno.h>
 #include <netdb.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,8 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-const char *server, *proxy, *doomed;
-static const char *cut, *close_address;
+const char *certificates;
 
 void lines_init(struct lines *l) {
     memset(l, 0, sizeof *l);
@@ -28,12 +28,16 @@ void lines_put(struct lines *l, const char *format, ...) {
     va_end(args);
 }
 
-/* Copies the next line to out; 0 when none came in time. */
-static int take(struct lines *l, char *out) {
+int lines_take(struct lines *l, char *out, int millis) {
     struct timespec until;
     int got, rc = 0;
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += WAIT_SECONDS;
+    until.tv_sec += millis / 1000;
+    until.tv_nsec += millis % 1000 * 1000000L;
+    if (until.tv_nsec >= 1000000000L) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000L;
+    }
     pthread_mutex_lock(&l->mutex);
     while (l->taken == l->put && rc == 0) {
         rc = pthread_cond_timedwait(&l->more, &l->mutex, &until);
@@ -42,6 +46,10 @@ static int take(struct lines *l, char *out) {
     strcpy(out, got ? l->text[l->taken++ % 1024] : "NONE");
     pthread_mutex_unlock(&l->mutex);
     return got;
+}
+
+static int take(struct lines *l, char *out) {
+    return lines_take(l, out, WAIT_SECONDS * 1000);
 }
 
 void lines_next(struct lines *l, const char *prefix) {
@@ -79,7 +87,7 @@ void lines_none(struct lines *l, const char *prefix) {
     pthread_mutex_unlock(&l->mutex);
 }
 
-static const char *state_name(int state) {
+const char *state_name(int state) {
     if (state == ZOO_CONNECTED_STATE) return "connected";
     if (state == ZOO_CONNECTING_STATE) return "connecting";
     if (state == ZOO_ASSOCIATING_STATE) return "associating";
@@ -119,7 +127,16 @@ struct connection *open_session(const char *address, const clientid_t *id, int t
     struct connection *c = malloc(sizeof *c);
     lines_init(&c->states);
     lines_init(&c->events);
-    c->zh = zookeeper_init(address, session_watcher, timeout_millis, id, c, 0);
+    if (certificates == NULL) {
+        c->zh = zookeeper_init(address, session_watcher, timeout_millis, id, c, 0);
+    } else {
+#ifdef HAVE_OPENSSL_H
+        c->zh = zookeeper_init_ssl(address, certificates, session_watcher, timeout_millis, id, c, 0);
+#else
+        c->zh = NULL;
+        errno = ENOTSUP;
+#endif
+    }
     if (c->zh == NULL) {
         perror("zookeeper_init");
         exit(1);
@@ -132,7 +149,7 @@ void close_session(struct connection *c) {
     free(c);
 }
 
-static void ask(const char *address) {
+void ask_proxy(const char *address) {
     char host[64], byte;
     const char *colon = strrchr(address, ':');
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;
@@ -149,12 +166,23 @@ static void ask(const char *address) {
     freeaddrinfo(found);
 }
 
-void cut_connections(void) {
-    ask(cut);
+static struct lines authenticated;
+
+static void auth_done(int rc, const void *scheme) {
+    lines_put(&authenticated, "%s %s", (const char *)scheme, zerror(rc));
 }
 
-void close_doomed(void) {
-    ask(close_address);
+static void ignored(int rc, const char *value, const void *data) {
+    (void)rc, (void)value, (void)data;
+}
+
+/* The library does not wake its own thread for an identity, only for a request: without one it is sent with the next
+ * ping. */
+void add_auth(zhandle_t *zh, const char *scheme, const char *cert) {
+    lines_init(&authenticated);
+    zoo_add_auth(zh, scheme, cert, (int)strlen(cert), auth_done, scheme);
+    zoo_async(zh, "/", ignored, NULL);
+    lines_next(&authenticated, "addauth");
 }
 
 void print_rc(const char *name, int rc) {
@@ -197,22 +225,4 @@ void print_acl(const char *name, int rc, struct ACL_vector *v) {
         deallocate_ACL_vector(v);
     }
     printf("\n");
-}
-
-/* usage: program SERVER PROXY CUT DOOMED CLOSE */
-int main(int argc, char **argv) {
-    if (argc != 6) return 2;
-    server = argv[1];
-    proxy = argv[2];
-    cut = argv[3];
-    doomed = argv[4];
-    close_address = argv[5];
-    zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
-    run_sync();
-    run_multi();
-    run_watches();
-    run_async();
-    run_sessions();
-    printf("# end\n");
-    return 0;
 }

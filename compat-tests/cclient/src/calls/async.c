@@ -1,5 +1,5 @@
 /* The asynchronous form of every call: all are sent before the first answer is looked at, and answered in order. */
-#include "recorder.h"
+#include "calls.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -24,10 +24,13 @@ struct connection {
     struct lines events;
 };
 
-extern const char *server, *proxy, *doomed;
+/* What zookeeper_init_ssl takes; NULL: sessions are in plain text. */
+extern const char *certificates;
 
 void lines_init(struct lines *l);
 void lines_put(struct lines *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Copies the next line to out, of 512 bytes; 0 when none came in time. */
+int lines_take(struct lines *l, char *out, int millis);
 /* Prints the next line after a prefix, or NONE after WAIT_SECONDS. */
 void lines_next(struct lines *l, const char *prefix);
 /* Prints count lines, sorted. */
@@ -42,21 +45,17 @@ struct connection *open_session(const char *address, const clientid_t *id, int t
 void close_session(struct connection *c);
 /* A watcher whose context is a struct lines. */
 void watch_lines(zhandle_t *zh, int type, int state, const char *path, void *context);
-/* Cuts every connection through the proxy. */
-void cut_connections(void);
-/* Closes the doomed proxy for good. */
-void close_doomed(void);
 
+/* Has the proxy do what it does for who connects to that address of its own. */
+void ask_proxy(const char *address);
+/* Adds an identity and prints the answer. */
+void add_auth(zhandle_t *zh, const char *scheme, const char *cert);
+
+const char *state_name(int state);
 void print_rc(const char *name, int rc);
 void format_stat(const struct Stat *s, char *out, size_t size);
 void print_stat(const char *name, int rc, const struct Stat *s);
 void print_strings(const char *name, int rc, struct String_vector *v);
 void print_acl(const char *name, int rc, struct ACL_vector *v);
-
-void run_sync(void);
-void run_async(void);
-void run_multi(void);
-void run_watches(void);
-void run_sessions(void);
 
 #endif

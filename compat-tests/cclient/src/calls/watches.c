@@ -1,5 +1,5 @@
 /* Watches, their removal, and what is told after a broken connection. */
-#include "recorder.h"
+#include "calls.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* The synchronous calls and access control. */
-#include "recorder.h"
+#include "calls.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -80,17 +80,6 @@ static void reads_and_changes(zhandle_t *zh) {
     print_rc("reconfig", zoo_reconfig(zh, "server.3=127.0.0.1:1:2;3", NULL, NULL, -1, config, &len, &stat));
 }
 
-struct lines authenticated;
-
-static void auth_done(int rc, const void *data) {
-    lines_put(&authenticated, "%s %s", (const char *)data, zerror(rc));
-}
-
-static void auth(zhandle_t *zh, const char *scheme, const char *cert) {
-    zoo_add_auth(zh, scheme, cert, (int)strlen(cert), auth_done, scheme);
-    lines_next(&authenticated, "addauth");
-}
-
 static void access(zhandle_t *zh) {
     struct Stat stat;
     struct ACL_vector acl;
@@ -99,9 +88,8 @@ static void access(zhandle_t *zh) {
     struct ACL_vector wrongs = {1, &wrong}, closeds = {1, &closed};
     struct connection *other = open_session(server, NULL, 30000);
     lines_await(&other->states, "state", "connected");
-    lines_init(&authenticated);
     print_rc("create with auth before", zoo_create(zh, "/acl", "x", 1, &ZOO_CREATOR_ALL_ACL, 0, real, sizeof real));
-    auth(zh, "digest", "ann:secret");
+    add_auth(zh, "digest", "ann:secret");
     print_rc("create with auth", zoo_create(zh, "/acl", "x", 1, &ZOO_CREATOR_ALL_ACL, 0, real, sizeof real));
     int rc = zoo_get_acl(zh, "/acl", &acl, &stat);
     print_acl("acl", rc, &acl);
@@ -109,15 +97,15 @@ static void access(zhandle_t *zh) {
     print_rc("denied set", zoo_set(other->zh, "/acl", "x", 1, -1));
     print_rc("denied acl", zoo_get_acl(other->zh, "/acl", &acl, &stat));
     print_rc("denied set acl", zoo_set_acl(other->zh, "/acl", -1, &ZOO_OPEN_ACL_UNSAFE));
-    auth(other->zh, "digest", "ann:secret");
+    add_auth(other->zh, "digest", "ann:secret");
     print_rc("no longer denied", zoo_set(other->zh, "/acl", "x", 1, -1));
     print_rc("set acl wrong version", zoo_set_acl(zh, "/acl", 9, &ZOO_READ_ACL_UNSAFE));
     print_rc("set acl invalid", zoo_set_acl(zh, "/acl", -1, &wrongs));
     print_rc("set acl", zoo_set_acl(zh, "/acl", 0, &closeds));
     print_rc("closed to all", zoo_set(zh, "/acl", "x", 1, -1));
-    auth(zh, "digest", "super:superpw");
+    add_auth(zh, "digest", "super:superpw");
     print_rc("but super", zoo_delete(zh, "/acl", -1));
-    auth(other->zh, "nonsense", "x");
+    add_auth(other->zh, "nonsense", "x");
     lines_await(&other->states, "state", "auth failed");
     print_rc("after failed authentication", zoo_exists(other->zh, "/", 0, &stat));
     close_session(other);
