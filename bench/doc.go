@@ -17,6 +17,8 @@
 //
 //   - Everything is bounded, in time and in number: Options.Validate has the limits, and a connection whose server
 //     has gone silent fails at its deadline.
+//   - A latency ends when the kernel has the reply for the connection's socket (client.Conn.Lag), where it says when
+//     that was: what a busy load waits after that, for its own turn to read, is not the server's.
 //   - A reply counts for the interval that it belongs to: when it came in a closed load, when its request was due in
 //     an open one. Nothing of the warm-up counts.
 //   - Data is random, so that a server that compresses gains nothing from it.

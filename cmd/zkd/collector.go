@@ -17,7 +17,7 @@ const (
 	gcPercent   = 30
 	gcRoomBytes = 12 << 20
 	// gcPerSecond is how often the collector should run at most, as long as the heap stays below gcBusyBytes.
-	gcPerSecond = 10
+	gcPerSecond = 20
 	gcBusyBytes = 64 << 20
 	// gcPercentMax is Go's own default times two: a heap of a few megabytes needs no more.
 	gcPercentMax = 200

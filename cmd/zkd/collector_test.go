@@ -11,8 +11,8 @@ func TestCollectorGivesASmallHeapRoom(t *testing.T) {
 		{1 << 20, 0, gcPercentMax},
 		{12 << 20, 0, 100},
 		{24 << 20, 0, 50},
-		{24 << 20, 100 << 20, 50},
-		{24 << 20, 240 << 20, 100},
+		{24 << 20, 200 << 20, 50},
+		{24 << 20, 480 << 20, 100},
 		{24 << 20, 1 << 40, 166}, // up to gcBusyBytes
 		{54 << 20, 1 << 40, gcPercent},
 		{64 << 20, 0, gcPercent},

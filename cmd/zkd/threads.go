@@ -6,7 +6,7 @@ import (
 )
 
 // threadsMin is how many threads may at least run Go code at a time, on however few processors
-// (docs/decisions/0017-at-least-four-threads.md).
+// (docs/decisions/0017-four-threads-and-room-for-a-busy-heap.md).
 const threadsMin = 4
 
 // raiseThreads has threadsMin threads run Go code, unless there are more processors or GOMAXPROCS says otherwise: a
