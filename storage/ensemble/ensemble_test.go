@@ -89,6 +89,9 @@ func TestApplyIsStricter(t *testing.T) {
 		{"server.3=NAME:1:2;3,server.4=name:1:5;4", "", "servers 4 and 3 share name 1"},
 		{"server.3=|;2181", "", "wanted host:port"},
 		{"", two + `server.3=10.0.0.3:1:2\;3`, "may not hold"},
+		{"server.3=na\rme:1:2;3", "", "must not have a blank"},
+		{"server.3=name:1:2;an other:3", "", "must not have a blank"},
+		{"server.3=[[name]:1:2;3", "", "must not have a blank"},
 	} {
 		r := &jute.ReconfigRequest{JoiningServers: c.joining, NewMembers: c.members, CurConfigID: 7}
 		if c.members == "" {

@@ -114,7 +114,9 @@ func parseAddress(text string) (a Address, role string, refused *refusal) {
 	if len(fields) < 3 || len(fields) > 4 {
 		return Address{}, "", badArguments(serverForm)
 	}
-	a.Host = canonicalHost(fields[0])
+	if a.Host, refused = parseHost(fields[0]); refused != nil {
+		return Address{}, "", refused
+	}
 	if a.Port, refused = parsePort(fields[1]); refused != nil {
 		return Address{}, "", refused
 	}
@@ -147,7 +149,9 @@ func parseClientAddr(text string) (string, *refusal) {
 	}
 	host := "0.0.0.0"
 	if len(fields) == 2 {
-		host = canonicalHost(fields[0])
+		if host, refused = parseHost(fields[0]); refused != nil {
+			return "", refused
+		}
 	}
 	port, refused := parsePort(fields[len(fields)-1])
 	if refused != nil {
@@ -203,6 +207,16 @@ func parsePort(s string) (uint16, *refusal) {
 func parseLong(s string) (int64, bool) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	return n, err == nil
+}
+
+// parseHost reads a host. What would not be read again as it was written is refused: a line break would end the line of
+// the server, and nobody could read the configuration any more.
+func parseHost(text string) (string, *refusal) {
+	odd := func(r rune) bool { return r <= ' ' || r == 0x7f || r == '[' }
+	if strings.ContainsFunc(text, odd) {
+		return "", badArguments(fmt.Sprintf("a host must not have a blank, a control character or a bracket: %q", text))
+	}
+	return canonicalHost(text), nil
 }
 
 // canonicalHost returns host as java.net.InetSocketAddress.getHostString gives it back: IP addresses without
