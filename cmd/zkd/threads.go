@@ -10,7 +10,8 @@ import (
 const threadsMin = 4
 
 // raiseThreads has threadsMin threads run Go code, unless there are more processors or GOMAXPROCS says otherwise: a
-// thread that compacts, or that waits for its turn on a processor, keeps the requests waiting that are queued behind it.
+// thread that compacts, or that waits for its turn on a processor, keeps the requests waiting that are queued behind
+// it.
 func raiseThreads() {
 	if os.Getenv("GOMAXPROCS") == "" && runtime.GOMAXPROCS(0) < threadsMin {
 		runtime.GOMAXPROCS(threadsMin)
