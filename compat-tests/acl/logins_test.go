@@ -4,8 +4,6 @@ import (
 	"crypto/md5" //nolint:gosec // the mechanism is made of it
 	"crypto/x509/pkix"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"testing"
 
@@ -58,10 +56,7 @@ func logins(a *secured) []identity {
 func TestMatrixLogins(t *testing.T) {
 	target.Require(t, target.ToolsOf(target.Selected(t))...)
 	a := &secured{ca: authority.New(t, "authority")}
-	jaas := filepath.Join(t.TempDir(), "jaas.conf")
-	if err := os.WriteFile(jaas, []byte(saslUsers), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	jaas := target.WriteFile(t, "jaas.conf", saslUsers)
 	var s *target.Server
 	s, a.addr = target.StartSecure(t, target.Options{Config: map[string]string{
 		"forceSync": "no", "ssl.keyStore.location": a.ca.Named("server").PEM("server.pem"),

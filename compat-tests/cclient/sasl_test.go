@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -17,16 +16,6 @@ import (
 const users = `Server { org.apache.zookeeper.server.auth.DigestLoginModule required
 	user_bob="secret" user_root="of all"; };
 `
-
-// writeFile writes a file of its own and returns its name.
-func writeFile(t *testing.T, name, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
 
 // withLogins starts a server with a JAAS file, and returns its port for plain text and a tunnel to that for TLS: the
 // library speaks TLS or SASL, not both, so its users have something that speaks TLS for them.
@@ -42,7 +31,7 @@ func withLogins(
 	for key, value := range config { // any order: the keys differ
 		all[key] = value
 	}
-	flags = append(flags, "-Djava.security.auth.login.config="+writeFile(t, "jaas.conf", jaas),
+	flags = append(flags, "-Djava.security.auth.login.config="+target.WriteFile(t, "jaas.conf", jaas),
 		"-Dzookeeper.superUser=root")
 	plain, addr := target.StartSecure(t, target.Options{Config: all, JVMFlags: flags})
 	return plain, startTunnel(t, addr, ca.Config(acme(ca, "tunnel")))
@@ -89,7 +78,7 @@ func TestDigestMD5(t *testing.T) {
 	requireLibrary(t, digestTool)
 	v := newVisits(t)
 	const host = "zk-sasl-md5"
-	secret, wrong := writeFile(t, "secret", "secret\n"), writeFile(t, "wrong", "wrong\n")
+	secret, wrong := target.WriteFile(t, "secret", "secret\n"), target.WriteFile(t, "wrong", "wrong\n")
 	bob := bySASL("bob", "DIGEST-MD5", host, "bob", secret)
 	nobody := client{"a client that does not log in", nil, []string{"plain"}}
 
@@ -99,7 +88,7 @@ func TestDigestMD5(t *testing.T) {
 	mine := v.by(bob, proxy.Addr, "cut:"+proxy.CutServer(t), "/zookeeper/quota")
 	v.by(bob, server.Addr, mine)
 	v.by(nobody, server.Addr, mine)
-	v.by(bySASL("root", "DIGEST-MD5", host, "root", writeFile(t, "root", "of all\n")), server.Addr, mine)
+	v.by(bySASL("root", "DIGEST-MD5", host, "root", target.WriteFile(t, "root", "of all\n")), server.Addr, mine)
 	over := bob
 	over.name = "bob, over TLS"
 	v.by(over, tunnel, mine)
@@ -145,7 +134,7 @@ func TestKerberos(t *testing.T) {
 		bySASL("bob without a ticket", "GSSAPI", host, "bob", "",
 			append(k.Env(), "KRB5CCNAME=FILE:"+filepath.Join(k.Dir, "none"))...),
 		bySASL("bob at a server that the KDC does not know", "GSSAPI", "elsewhere", "bob", "", with(kdc.Bob)...),
-		bySASL("bob by DIGEST-MD5", "DIGEST-MD5", "zk-sasl-md5", "bob", writeFile(t, "secret", "secret\n")),
+		bySASL("bob by DIGEST-MD5", "DIGEST-MD5", "zk-sasl-md5", "bob", target.WriteFile(t, "secret", "secret\n")),
 		{"a client that does not log in", nil, []string{"plain"}},
 	} {
 		v.by(c, server.Addr, mine)

@@ -79,7 +79,7 @@ func acme(ca *authority.Authority, name string) *authority.Identity {
 func openSSL(t *testing.T, settings ...string) (env []string) {
 	t.Helper()
 	head := "openssl_conf = all\n[all]\nssl_conf = ssl\n[ssl]\nsystem_default = tls\n[tls]\n"
-	return []string{"OPENSSL_CONF=" + writeFile(t, "openssl.cnf", head+strings.Join(settings, "\n")+"\n")}
+	return []string{"OPENSSL_CONF=" + target.WriteFile(t, "openssl.cnf", head+strings.Join(settings, "\n")+"\n")}
 }
 
 // oldAndNew are clients that speak some of the versions of TLS, and offer some of the ciphers. That they do is looked

@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"flag"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -34,16 +33,6 @@ Server {
 };
 `
 
-// writeFile writes a file of its own and returns its name.
-func writeFile(t *testing.T, name, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 // jvmFlag sets a JVM property.
 func jvmFlag(name, value string) string { return "-D" + name + "=" + value }
 
@@ -54,7 +43,7 @@ func start(t *testing.T, keys map[string]string, flags ...string) *target.Server
 	for key, value := range keys { // any order: the keys differ
 		config[key] = value
 	}
-	file := writeFile(t, "jaas.conf", serverLogins)
+	file := target.WriteFile(t, "jaas.conf", serverLogins)
 	return target.Start(t, target.Options{
 		Config: config, JVMFlags: append(flags, jvmFlag("java.security.auth.login.config", file)),
 	})
@@ -80,7 +69,7 @@ func java(t *testing.T, version, logins string, flags []string, args ...string) 
 	argv := append([]string{"java"}, target.JVMOptions(t)...)
 	argv = append(argv, "-cp", target.JavaClasses(t, "src", target.Classpath(t, pom, "zookeeper.version="+version)),
 		"-Dcompat.loglevel=OFF", "-Dzookeeper.fips-mode=false",
-		jvmFlag("java.security.auth.login.config", writeFile(t, "client.conf", logins)))
+		jvmFlag("java.security.auth.login.config", target.WriteFile(t, "client.conf", logins)))
 	argv = append(append(argv, flags...), "Login")
 	out, err := target.Client{Argv: append(argv, args...), Within: javaWithin}.Run(t)
 	if err != nil {
@@ -118,7 +107,7 @@ func TestKerberos(t *testing.T) {
 	target.Require(t, target.Java, target.Maven, target.Python, kdc.Tool, gssapiTool)
 	k := kdc.Start(t)
 	config := jvmFlag("java.security.krb5.conf", k.Config)
-	logins := writeFile(t, "server.conf", k.Logins(map[string]string{"Server": kdc.Server}))
+	logins := target.WriteFile(t, "server.conf", k.Logins(map[string]string{"Server": kdc.Server}))
 	for _, c := range []struct {
 		name  string
 		flags []string
