@@ -22,7 +22,7 @@ quick: ## test without real clients, in random order
 race: ## test the concurrent packages under the race detector
 	bash .ci/run race
 
-fuzz: ## run every fuzz target for FUZZTIME (default 3s)
+fuzz: ## run every fuzz target for FUZZTIME (default 6000x: that many inputs)
 	bash .ci/run fuzz
 
 lint: ## check format, go vet and the linters
