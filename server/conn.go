@@ -58,7 +58,7 @@ type conn struct {
 // connCounts is what the four-letter words cons and stat show of a connection. Atomic.
 type connCounts struct {
 	received, sent        atomic.Int64
-	lastOp                atomic.Int32
+	lastOp                atomic.Int32 // 0 before the first
 	lastXid, lastZxid     atomic.Int64
 	lastResponse, lastLat atomic.Int64 // milliseconds
 	latency               stats.Summary
@@ -209,6 +209,14 @@ func (c *conn) reply(xid jute.Xid, zxid jute.Zxid, code jute.Code) {
 	c.answered(xid, zxid)
 }
 
+// replyAside appends a reply without a body and a zxid that cons does not know: of auth.
+func (c *conn) replyAside(xid jute.Xid) {
+	c.out.mu.Lock()
+	c.appendReplyLocked(xid, 0, jute.OK)
+	c.out.mu.Unlock()
+	c.sent(1)
+}
+
 // appendReplyLocked appends a reply without a body.
 func (c *conn) appendReplyLocked(xid jute.Xid, zxid jute.Zxid, code jute.Code) {
 	b, mark := c.beginLocked(xid, zxid, code)
@@ -232,13 +240,19 @@ func (c *conn) endLocked(b []byte, mark int) {
 	}
 }
 
-// answered counts a reply.
+// answered counts a reply. The special xids do not hide the last real one (ServerCnxn.updateStatsForResponse).
 func (c *conn) answered(xid jute.Xid, zxid jute.Zxid) {
-	n := &c.counts
-	n.sent.Add(1)
-	n.lastXid.Store(int64(xid))
-	n.lastZxid.Store(int64(zxid))
-	c.server.metrics.sent.Add(1)
+	if xid >= 0 {
+		c.counts.lastXid.Store(int64(xid))
+	}
+	c.counts.lastZxid.Store(int64(zxid))
+	c.sent(1)
+}
+
+// sent counts packets to the client.
+func (c *conn) sent(packets int64) {
+	c.counts.sent.Add(packets)
+	c.server.metrics.sent.Add(packets)
 }
 
 // latency records how long a request took.
@@ -276,8 +290,7 @@ func (c *conn) WatchFired(_ *watch.Event, notice []byte) {
 	}
 	wake := c.queueLocked()
 	o.mu.Unlock()
-	c.counts.sent.Add(1)
-	c.server.metrics.sent.Add(1)
+	c.sent(1)
 	c.server.metrics.watchBytes.Add(int64(len(notice)))
 	if cut {
 		c.server.bad.Warn("cut off a client that does not read its watch events",

@@ -133,6 +133,11 @@ func (c *conn) unreadable(r *request) error {
 		slog.String("op", r.op.String()))
 	c.auditUnreadable(r)
 	c.reply(r.xid, c.server.opts.Machine.LastZxid(), jute.MarshallingError)
+	op := r.op
+	if isWrite(op) {
+		op = jute.OpError
+	}
+	c.latency(op, c.now, c.server.elapsed())
 	return nil
 }
 

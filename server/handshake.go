@@ -178,17 +178,25 @@ func (w *connecting) Applied(r *storage.Result) {
 		c.timeout.Store(int64(info.TimeoutMillis) * int64(time.Millisecond))
 		c.server.bind(c, c.server.tracker.Load())
 		c.welcomeSession(&jute.ConnectResponse{TimeoutMillis: info.TimeoutMillis, SessionID: info.ID,
-			Passwd: info.Passwd[:], HasReadOnly: w.hasReadOnly}, r.Zxid)
+			Passwd: info.Passwd[:], HasReadOnly: w.hasReadOnly})
+		if r.Op == jute.OpCreateSession {
+			c.sessionMade(r.Zxid)
+		}
 		return nil
 	})
 }
 
-// welcomeSession answers that c has the session that is bound to it. zxid is the last one then.
-func (c *conn) welcomeSession(resp *jute.ConnectResponse, zxid jute.Zxid) {
+// welcomeSession answers that c has the session that is bound to it.
+func (c *conn) welcomeSession(resp *jute.ConnectResponse) {
 	c.watch.Init(c, resp.SessionID)
 	c.counts.bound.Store(true)
-	c.counts.lastZxid.Store(int64(zxid))
 	c.answerConnect(resp)
+}
+
+// sessionMade counts the operation that has made the session, at zxid. A session that is taken over comes without one,
+// as in ZooKeeper.
+func (c *conn) sessionMade(zxid jute.Zxid) {
+	c.counts.lastZxid.Store(int64(zxid))
 	c.latency(jute.OpCreateSession, c.now, c.server.elapsed())
 }
 
@@ -205,8 +213,7 @@ func (c *conn) answerConnect(resp *jute.ConnectResponse) {
 	c.endLocked(resp.Append(b), mark)
 	wake := c.queueLocked()
 	c.out.mu.Unlock()
-	c.counts.sent.Add(1)
-	c.server.metrics.sent.Add(1)
+	c.sent(1)
 	if wake {
 		c.server.flusher.add(c)
 	}
@@ -231,6 +238,7 @@ func (c *conn) answerWord(w fourletter.Word) error {
 	if err := out.flush(); err != nil {
 		return err
 	}
+	c.sent(out.packets())
 	return errClose
 }
 

@@ -157,7 +157,10 @@ func (c *conn) connectLocal(req *jute.ConnectRequest, timeout time.Duration, rea
 	c.timeout.Store(int64(timeout))
 	s.bind(c, s.locals.tracker)
 	c.welcomeSession(&jute.ConnectResponse{TimeoutMillis: int32(timeout.Milliseconds()), SessionID: id,
-		Passwd: passwd[:], HasReadOnly: req.HasReadOnly, ReadOnly: readOnly}, s.opts.Machine.LastZxid())
+		Passwd: passwd[:], HasReadOnly: req.HasReadOnly, ReadOnly: readOnly})
+	if create {
+		c.sessionMade(s.opts.Machine.LastZxid())
+	}
 	return nil
 }
 

@@ -17,12 +17,12 @@ func (c *conn) auth(r *request) error {
 		return errors.Join(errShortRequest, err)
 	}
 	if p.Scheme == schemeOptions && c.option(string(p.Auth)) {
-		c.reply(r.xid, 0, jute.OK)
+		c.replyAside(r.xid)
 		return nil
 	}
 	code := c.ids.Add(c.server.opts.Registry, c.remote.Addr(), p.Scheme, p.Auth)
 	if code == jute.OK {
-		c.reply(r.xid, 0, jute.OK)
+		c.replyAside(r.xid)
 		return nil
 	}
 	c.server.metrics.authFailed.Add(1)
@@ -97,5 +97,5 @@ func (c *conn) saslReply(xid jute.Xid, code jute.Code, token []byte) {
 	b, mark := c.beginLocked(xid, 0, code)
 	c.endLocked((&jute.SASLToken{Token: token}).Append(b), mark)
 	c.out.mu.Unlock()
-	c.answered(xid, 0)
+	c.sent(1)
 }

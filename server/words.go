@@ -15,8 +15,9 @@ import (
 
 // wordWriter gathers the pieces of an answer.
 type wordWriter struct {
-	to  io.Writer
-	buf []byte
+	to    io.Writer
+	buf   []byte
+	bytes int64 // of the whole answer
 }
 
 // wordFlushBytes is how much of a long answer is gathered before it is sent.
@@ -25,11 +26,19 @@ const wordFlushBytes = 32 << 10
 // Write gathers b.
 func (w *wordWriter) Write(b []byte) (int, error) {
 	w.buf = append(w.buf, b...)
+	w.bytes += int64(len(b))
 	if len(w.buf) >= wordFlushBytes {
 		return len(b), w.flush()
 	}
 	return len(b), nil
 }
+
+// wordPacketBytes is what ZooKeeper sends of an answer at once: the buffer of the BufferedWriter before its
+// SendBufferWriter (measured on 3.9.5: mntr counts as four packets, short answers as one).
+const wordPacketBytes = 8 << 10
+
+// packets returns how many packets ZooKeeper would count.
+func (w *wordWriter) packets() int64 { return (w.bytes + wordPacketBytes - 1) / wordPacketBytes }
 
 // flush sends what has gathered.
 func (w *wordWriter) flush() error {
@@ -139,7 +148,9 @@ func (c *conn) describe() fourletter.Connection {
 		d.Reads = true
 		d.Session, d.Established = c.session, c.established
 		d.Timeout = time.Duration(c.timeout.Load())
-		d.LastOp = fourletter.OpName(jute.Op(n.lastOp.Load()))
+		if op := jute.Op(n.lastOp.Load()); op != 0 {
+			d.LastOp = fourletter.OpName(op)
+		}
 		d.LastXid, d.LastZxid = n.lastXid.Load(), jute.Zxid(n.lastZxid.Load())
 		d.LastResponseAt, d.LastLatency = n.lastResponse.Load(), n.lastLat.Load()
 		d.Latency = n.latency.Load()
@@ -218,11 +229,17 @@ func (s *Server) ephemerals() iter.Seq2[jute.SessionID, []string] {
 	}
 }
 
-// resetConnections is crst.
+// resetConnections is crst (ServerCnxn.resetStats).
 func (s *Server) resetConnections(w whose) {
 	for _, c := range s.connections.of(w) {
-		c.counts.received.Store(0)
-		c.counts.sent.Store(0)
-		c.counts.latency.Reset()
+		n := &c.counts
+		n.received.Store(0)
+		n.sent.Store(0)
+		n.lastOp.Store(int32(jute.OpError)) // one without a name
+		n.lastXid.Store(-1)
+		n.lastZxid.Store(-1)
+		n.lastResponse.Store(0)
+		n.lastLat.Store(0)
+		n.latency.Reset()
 	}
 }

@@ -214,10 +214,14 @@ func (c *conn) Applied(r *storage.Result) {
 	c.written(r, arrival)
 }
 
-// written records a write's latency.
+// written records a write's latency. One that has failed has no name in cons.
 func (c *conn) written(r *storage.Result, came arrival) {
 	now := c.server.elapsed()
-	c.latency(r.Op, came.at, now)
+	op := r.Op
+	if headerCode(r) != jute.OK {
+		op = jute.OpError
+	}
+	c.latency(op, came.at, now)
 	took := now - came.at
 	c.server.metrics.updates.Add(took.Milliseconds())
 	if c.server.isSlow(took) {

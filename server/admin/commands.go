@@ -70,7 +70,11 @@ func (c *call) connection(cn *fourletter.Connection, brief bool) {
 		return
 	}
 	c.num("session_id", int64(cn.Session))
-	c.str("last_operation", cn.Operation())
+	if cn.LastOp == "" {
+		c.null("last_operation")
+	} else {
+		c.str("last_operation", cn.LastOp)
+	}
 	c.num("established", int64(cn.Established))
 	c.num("session_timeout", cn.Timeout.Milliseconds())
 	c.num("last_cxid", cn.LastXid)

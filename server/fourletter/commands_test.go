@@ -183,7 +183,7 @@ func TestConnectionForms(t *testing.T) {
 			" /10.0.0.1:9[0](queued=0,recved=0,sent=0)\n"},
 		{
 			Connection{Remote: six, Session: -1, LastXid: -4, Timeout: time.Second},
-			" /[2001:db8:0:0:0:0:0:1]:9[0](queued=0,recved=0,sent=0,sid=0xffffffffffffffff,lop=NA,est=0," +
+			" /[2001:db8:0:0:0:0:0:1]:9[0](queued=0,recved=0,sent=0,sid=0xffffffffffffffff,lop=null,est=0," +
 				"to=1000,lzxid=0x0,lresp=0,llat=0,minlat=0,avglat=0,maxlat=0)\n",
 		},
 	}

@@ -1,6 +1,7 @@
 package fourletter
 
 import (
+	"cmp"
 	"time"
 
 	"zkd/jute"
@@ -29,8 +30,12 @@ var opNames = map[jute.Op]string{
 	jute.OpWhoAmI: "HOMI", jute.OpGetEphemerals: "GETE",
 }
 
-// noOp is the name of no operation yet, and of those without a name.
+// noOp is the name of operations without one.
 const noOp = "NA"
+
+// nothingYet is what cons shows as the last operation of a connection that has taken over its session and sent nothing:
+// Java's text for none.
+const nothingYet = "null"
 
 // OpName returns the name of an operation in Connection.LastOp.
 func OpName(op jute.Op) string {
@@ -148,14 +153,6 @@ func (cn *Connection) InterestOps() (ops int64) {
 	return ops
 }
 
-// Operation is the last operation, by name.
-func (cn *Connection) Operation() string {
-	if cn.LastOp == "" {
-		return noOp
-	}
-	return cn.LastOp
-}
-
 // MeanLatency is the mean as a whole number, as ServerCnxn.getAvgLatency has it.
 func (cn *Connection) MeanLatency() int64 { return average(cn.Latency) }
 
@@ -179,7 +176,7 @@ func connection(p *page, cn *Connection, brief bool) {
 func connectionSession(p *page, cn *Connection) {
 	p.str(",sid=0x")
 	p.hex(int64(cn.Session))
-	p.str(",lop=", cn.Operation(), ",est=")
+	p.str(",lop=", cmp.Or(cn.LastOp, nothingYet), ",est=")
 	p.num(int64(cn.Established))
 	p.str(",to=")
 	p.num(cn.Timeout.Milliseconds())
