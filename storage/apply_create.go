@@ -107,13 +107,16 @@ func (t *txn) decodeCreate(op jute.Op, d *jute.Decoder) bool {
 // (PrepRequestProcessor.validateCreateRequest). That the opcode must fit is zkd's own rule: ZooKeeper makes something
 // else, then.
 func (t *txn) checkCreateMode(op jute.Op, r *jute.CreateTTLRequest) jute.Code {
-	if !r.Flags.Known() || !modeFits(op, r.Flags) {
+	if !r.Flags.Known() {
+		return jute.BadArguments
+	}
+	if r.Flags.TTL() && op != jute.OpCreateContainer && t.p.Flags&FlagExtendedTypes == 0 {
+		return jute.Unimplemented // also where the opcode does not fit
+	}
+	if !modeFits(op, r.Flags) {
 		return jute.BadArguments
 	}
 	if r.Flags.TTL() {
-		if t.p.Flags&FlagExtendedTypes == 0 {
-			return jute.Unimplemented
-		}
 		if r.TTL < 1 || r.TTL > ttlMax {
 			return jute.BadArguments
 		}

@@ -197,10 +197,10 @@ func (o *oracle) create(p *Proposal, op jute.Op, d *jute.Decoder, out *OpResult)
 	switch {
 	case p.Op == jute.OpMulti && op != jute.OpCreateTTL && r.Flags.TTL():
 		out.Code = jute.MarshallingError
+	case r.Flags.TTL() && op != jute.OpCreateContainer && p.Flags&FlagExtendedTypes == 0:
+		out.Code = jute.Unimplemented
 	case !fits:
 		out.Code = jute.BadArguments
-	case r.Flags.TTL() && p.Flags&FlagExtendedTypes == 0:
-		out.Code = jute.Unimplemented
 	case r.Flags.TTL() && (r.TTL < 1 || r.TTL >= 1<<40), !r.Flags.TTL() && r.TTL >= 0:
 		out.Code = jute.BadArguments
 	case o.missing(p) || r.Flags.Ephemeral() && o.sessions[p.Session].ID == 0:
