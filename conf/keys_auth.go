@@ -19,9 +19,9 @@ var authKeys = []key{
 		mark: must, effect: works, doc: "Offer the scheme digest.",
 		set: func(c *Config, v value) { c.Auth.DigestEnabled = v.flag }},
 	{name: "DigestAuthenticationProvider.digestAlg", property: "zookeeper.DigestAuthenticationProvider.digestAlg",
-		kind: kindChoice, def: "SHA1",
+		kind: kindWord, def: "SHA1",
 		choices: []string{
-			"SHA1", "SHA-1", "SHA", "MD5", "SHA-224", "SHA-256", "SHA-384", "SHA-512",
+			"SHA1", "SHA-1", "SHA", "MD5", "SHA-224", "SHA-256", "SHA-384", "SHA-512", "SHA-512/224", "SHA-512/256",
 			"SHA3-224", "SHA3-256", "SHA3-384", "SHA3-512",
 		},
 		mark: must, effect: works, doc: "Digest of the scheme digest, as Java's MessageDigest names it.",

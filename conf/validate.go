@@ -97,7 +97,7 @@ func (l *loader) finishClient() {
 	c.SecureAddr = l.finishAddr(c.SecureAddr, "secureClientPort", "secureClientPortAddress")
 	e := &l.config.Ensemble
 	own := e.member()
-	if own == nil && !e.Distributed && e.MyID < 0 && len(e.Members) == 1 {
+	if own == nil && !e.Distributed && e.MyID < 0 && len(e.Members) == 1 && !l.hasClientPort() {
 		own = &e.Members[0]
 	}
 	if own != nil && own.ClientAddr != "" {
@@ -137,10 +137,11 @@ func (l *loader) hasProblem(words ...string) bool {
 
 // takeMemberAddr makes the client address of the own server line the plain port; clientPort must not contradict it
 // (QuorumPeerConfig.setupClientPort). Unlike ZooKeeper, which then listens nowhere, a standalone server without a myid
-// takes the one server line for its own. The built-in default of clientPort does not count as a contradiction.
+// and a clientPort takes the one server line for its own. The built-in default of clientPort does not count as a
+// contradiction.
 func (l *loader) takeMemberAddr(memberAddr string) {
 	c := &l.config.Client
-	if c.Addr != "" && l.isSet("clientPort") {
+	if l.hasClientPort() {
 		host, number := splitHostPort(c.Addr)
 		memberHost, memberNumber := splitHostPort(memberAddr)
 		if number != memberNumber || (!isWildcard(host) && !sameHost(host, memberHost)) {
@@ -151,6 +152,9 @@ func (l *loader) takeMemberAddr(memberAddr string) {
 	}
 	c.Addr = memberAddr
 }
+
+// hasClientPort tells whether a clientPort was given that is not the built-in default.
+func (l *loader) hasClientPort() bool { return l.config.Client.Addr != "" && l.isSet("clientPort") }
 
 func (l *loader) finishAuth() {
 	a := &l.config.Auth
