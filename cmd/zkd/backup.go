@@ -51,7 +51,7 @@ command prints, into FILE; "-" is standard output. FILE appears when the backup 
 
 With --from, a running server makes it while it goes on serving: any member of an ensemble, each has the whole state.
 It wants the credentials of the superuser (DigestAuthenticationProvider.superDigest on the server), as super:password
-in the file that --credentials-file names, or in the environment variable` + credentialsVariable + `.
+in the file that --credentials-file names, or in the environment variable ` + credentialsVariable + `.
 
 With --data-dir, it is read from the data directory of a server that does not run; nothing in it is changed.
 
