@@ -13,6 +13,7 @@ const (
 	zookeeperPath   = "/zookeeper"
 	zookeeperPrefix = "/zookeeper/"
 	quotaPath       = "/zookeeper/quota"
+	rootLimitsPath  = quotaPath + limitsName // nobody may have it: 3.9.5 ends when it meets it, in its own data too
 )
 
 // isSystemPath reports whether the digest leaves path out (DigestCalculator.calculateDigest).
@@ -51,7 +52,7 @@ func (t *txn) create(op jute.Op, d *jute.Decoder, out *OpResult) jute.Code {
 	if r.Flags.Sequential() {
 		path = t.sequentialName(path, int32(parent.cur.creations))
 	}
-	if !jute.ValidPath(path) {
+	if !jute.ValidPath(path) || path == rootLimitsPath {
 		return jute.BadArguments
 	}
 	child := t.lookChild(parent, path)

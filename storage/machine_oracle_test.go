@@ -229,7 +229,7 @@ func (o *oracle) create(p *Proposal, op jute.Op, d *jute.Decoder, out *OpResult)
 	switch owner := parent.stat.EphemeralOwner; {
 	case !acl.Allowed(parent.acl, jute.PermCreate, p.Identities):
 		out.Code = jute.NoAuth
-	case !jute.ValidPath(path):
+	case !jute.ValidPath(path), path == "/zookeeper/quota/zookeeper_limits":
 		out.Code = jute.BadArguments
 	case o.nodes[path] != nil:
 		out.Code = jute.NodeExists
