@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -233,4 +234,25 @@ func TestAHandshakeIsShort(t *testing.T) {
 		t.Error("a handshake of all that is allowed gives no session")
 	}
 	padded.wantSilence()
+}
+
+// TestAMultiReadIsBounded: a short request cannot ask for an answer that fills the memory. One operation is answered
+// however much it reads.
+func TestAMultiReadIsBounded(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.MaxFrameBytes = 4 << 10 })
+	c := r.connect(t)
+	c.must(jute.OpCreate, makeNode("/a", strings.Repeat("x", 3<<10), jute.ModePersistent), jute.OK)
+	for _, step := range []struct {
+		reads int
+		want  jute.Code
+	}{{1, jute.OK}, {20, jute.OK}, {30, jute.MarshallingError}, {1, jute.OK}} {
+		reads := make(multi, step.reads)
+		for i := range reads {
+			reads[i].op, reads[i].body = jute.OpGetData, look("/a")
+		}
+		got := c.must(jute.OpMultiRead, reads, step.want)
+		if long := len(got.body) > step.reads*3<<10; long != (step.want == jute.OK) {
+			t.Errorf("%d reads have an answer of %d bytes", step.reads, len(got.body))
+		}
+	}
 }

@@ -226,8 +226,14 @@ func (c *conn) whoAmI(r *request) error {
 	return c.answer(r, c.server.opts.Machine.View(), jute.OK, resp.Append)
 }
 
+// multiReadTimes is how many times the longest request the answer of a multiRead may be, unless it is that of one
+// operation. A guess: a client takes four times as much by default. Without a bound a request of a megabyte, each
+// operation of which reads the same megabyte, asks for more than any server has.
+const multiReadTimes = 16
+
 // multiRead answers many getData and getChildren from one View. A failure of one does not stop the others; a null
-// path does, behind the results before it (FinalRequestProcessor, OpCode.multiRead).
+// path does, behind the results before it (FinalRequestProcessor, OpCode.multiRead). An answer that would be too long
+// has none of them.
 func (c *conn) multiRead(r *request) error {
 	list := c.readList(r)
 	if !list.readable {
@@ -242,6 +248,10 @@ func (c *conn) multiRead(r *request) error {
 	body := *takeBuffer()
 	code := jute.OK
 	for ops := jute.NewMultiDecoder(&d); code == jute.OK && ops.Next(); {
+		if len(body) > multiReadTimes*c.server.opts.MaxFrameBytes {
+			body, code = body[:0], jute.MarshallingError
+			break
+		}
 		p := &c.req.pathWatch
 		p.Decode(&d)
 		if p.Nulls != 0 {
