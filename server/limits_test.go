@@ -256,3 +256,29 @@ func TestAMultiReadIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestAMultiReadAsksOnceForEachList: who may read is found out for each znode all the same.
+func TestAMultiReadAsksOnceForEachList(t *testing.T) {
+	r := newRig(t, nil)
+	c, other := r.connect(t), r.connect(t)
+	c.must(jute.OpAuth, &jute.AuthPacket{Scheme: "digest", Auth: []byte("u:p")}, jute.OK)
+	for _, path := range []string{"/open", "/shut"} {
+		c.must(jute.OpCreate, makeNode(path, "x", jute.ModePersistent), jute.OK)
+	}
+	entry := func(perms jute.Perms, scheme, id string) jute.ACL {
+		return jute.ACL{Perms: perms, ID: jute.ID{Scheme: scheme, ID: id}}
+	}
+	for path, last := range map[string]jute.ACL{ // order: each is set by itself
+		"/open": entry(jute.PermRead, "world", "anyone"), "/shut": entry(jute.PermAll, "auth", ""),
+	} {
+		list := []jute.ACL{entry(jute.PermAdmin, "world", "anyone"), last}
+		c.must(jute.OpSetACL, &jute.SetACLRequest{Path: path, ACL: list, Version: -1}, jute.OK)
+	}
+	reads := multi{{jute.OpGetData, look("/open")}, {jute.OpGetData, look("/shut")}, {jute.OpGetData, look("/open")},
+		{jute.OpGetChildren, look("/shut")}}
+	got := c.must(jute.OpMultiRead, reads, jute.OK)
+	wantMulti(t, &got, []jute.Op{jute.OpGetData, jute.OpGetData, jute.OpGetData, jute.OpGetChildren}, nil)
+	got = other.must(jute.OpMultiRead, reads, jute.OK)
+	wantMulti(t, &got, []jute.Op{jute.OpGetData, jute.OpError, jute.OpGetData, jute.OpError},
+		[]jute.Code{0, jute.NoAuth, 0, jute.NoAuth})
+}

@@ -105,11 +105,11 @@ func TestAuthDoesNotMultiply(t *testing.T) {
 		return p
 	}
 	proposals := []*Proposal{
-		createWith("/four", auth(4), ids), createWith("/five", auth(5), ids), createWith("/most", auth(4000), ids),
+		createWith("/two", auth(2), ids), createWith("/three", auth(3), ids), createWith("/most", auth(2000), ids),
 		createWith("/long", listOf(many(0, acl.EntriesMax)), nil),
 		createWith("/longer", listOf(many(0, acl.EntriesMax+1)), nil),
 		creates(10, ids), creates(1000, ids), creates(5000, ids[:1]),
-		createWith("/four/again", auth(4), ids),
+		createWith("/two/again", auth(2), ids),
 	}
 	expectCodes(t, proposals, codes{jute.OK, jute.InvalidACL, jute.InvalidACL, jute.OK, jute.InvalidACL, jute.OK,
 		jute.InvalidACL, jute.OK, jute.OK})

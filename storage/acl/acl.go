@@ -152,7 +152,7 @@ func (p *proven) match(entry *jute.ID) bool {
 
 // EntriesMax is how many entries the list of a znode may have that a client makes: every access looks through it, those
 // of all clients on one goroutine. A guess, many times what anybody needs. ZooKeeper has no bound.
-const EntriesMax = 4096
+const EntriesMax = 2048
 
 // Fix returns the list that a znode gets when a client with the identities ids asks for list
 // (org.apache.zookeeper.server.PrepRequestProcessor.fixupACL): exact duplicates are dropped, auth is replaced by the
