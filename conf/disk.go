@@ -17,10 +17,17 @@ func (DiskFiles) ReadFile(name string) ([]byte, error) { return os.ReadFile(name
 func (DiskFiles) Remove(name string) error { return os.Remove(name) }
 
 // WriteFile writes content to a file beside name, syncs it, renames it over name and syncs the folder. A symbolic link
-// stays one: the file it points to is replaced. An existing file keeps its permissions; a new one has 0644, as
-// ZooKeeper's have.
-func (DiskFiles) WriteFile(name string, content []byte) error {
+// stays one: the file it points to is replaced. An existing file keeps its permissions; a new one has those of like,
+// without it 0644, as ZooKeeper's have.
+func (DiskFiles) WriteFile(name, like string, content []byte) error {
 	mode := os.FileMode(0o644)
+	if like != "" {
+		info, err := os.Stat(like)
+		if err != nil {
+			return err
+		}
+		mode = info.Mode().Perm()
+	}
 	if target, err := filepath.EvalSymlinks(name); err == nil {
 		name = target
 	}

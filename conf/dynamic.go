@@ -25,9 +25,10 @@ const backupSuffix = ".bak"
 type Files interface {
 	// ReadFile is os.ReadFile.
 	ReadFile(name string) ([]byte, error)
-	// WriteFile puts content in place of the file name, or makes it. After a crash at any time the file is the old one
-	// or the new one, whole; when WriteFile returns it is the new one.
-	WriteFile(name string, content []byte) error
+	// WriteFile puts content in place of the file name, or makes it, with the permissions of the file like if that is
+	// not empty. After a crash at any time the file is the old one or the new one, whole; when WriteFile returns it is
+	// the new one.
+	WriteFile(name, like string, content []byte) error
 	// Remove is os.Remove.
 	Remove(name string) error
 }
@@ -71,7 +72,7 @@ func (c *Config) MembershipFile() (static, why string) {
 //   - Lines of zoo.cfg about members go: server.N, group.N, weight.N, peerType, an older dynamicConfigFile, and
 //     clientPort and clientPortAddress if the own server line has a client address. Unlike in ZooKeeper, which writes
 //     all keys anew without comments in any order, everything else stays as it is, byte for byte.
-//   - A zoo.cfg that named no dynamic file before is kept under its name and `.bak`.
+//   - A zoo.cfg that named no dynamic file before is kept under its name and `.bak`, readable by whom it was.
 //   - The file `.dynamic.next` that ZooKeeper may have left is removed. Older dynamic files stay, as they do there.
 //
 // A crash in between leaves the old zoo.cfg or the new one, each with its dynamic file. To call it again with the same
@@ -90,15 +91,16 @@ func WriteDynamic(files Files, m Membership) (name string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("name %s in %s: %w", name, static, err)
 	}
-	if err := writeChanged(files, name, m.content()); err != nil {
+	if err := writeChanged(files, name, "", m.content()); err != nil {
 		return "", err
 	}
 	if backup {
-		if err := writeChanged(files, static+backupSuffix, old); err != nil {
+		// Nobody reads there the passwords who may not read them in zoo.cfg.
+		if err := writeChanged(files, static+backupSuffix, static, old); err != nil {
 			return "", err
 		}
 	}
-	if err := writeChanged(files, static, edited); err != nil {
+	if err := writeChanged(files, static, "", edited); err != nil {
 		return "", err
 	}
 	if err := files.Remove(static + dynamicNext); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -124,12 +126,12 @@ func (m Membership) ownHasClientAddr() bool {
 	return false
 }
 
-// writeChanged writes a file unless it has that content already.
-func writeChanged(files Files, name string, content []byte) error {
+// writeChanged writes a file unless it has that content already; like is as in Files.
+func writeChanged(files Files, name, like string, content []byte) error {
 	if have, err := files.ReadFile(name); err == nil && bytes.Equal(have, content) {
 		return nil
 	}
-	if err := files.WriteFile(name, content); err != nil {
+	if err := files.WriteFile(name, like, content); err != nil {
 		return fmt.Errorf("write the members to %s; a restart would not know the new ones: %w", name, err)
 	}
 	return nil

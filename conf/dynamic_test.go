@@ -44,7 +44,7 @@ func (m *memoryFiles) ReadFile(name string) ([]byte, error) {
 	return []byte(content), nil
 }
 
-func (m *memoryFiles) WriteFile(name string, content []byte) error {
+func (m *memoryFiles) WriteFile(name, _ string, content []byte) error {
 	if err := m.spend(); err != nil {
 		return err
 	}
@@ -254,7 +254,7 @@ func TestDiskFiles(t *testing.T) {
 	}
 	fresh := filepath.Join(dir, "fresh")
 	for _, file := range []string{link, fresh} {
-		if err := (DiskFiles{}).WriteFile(file, []byte("new")); err != nil {
+		if err := (DiskFiles{}).WriteFile(file, "", []byte("new")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -276,7 +276,30 @@ func TestDiskFiles(t *testing.T) {
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 2 {
 		t.Errorf("files %v, error %v, want the file and the link", entries, err)
 	}
-	if err := (DiskFiles{}).WriteFile(filepath.Join(dir, "none", "x"), nil); !errors.Is(err, fs.ErrNotExist) {
+	if err := (DiskFiles{}).WriteFile(filepath.Join(dir, "none", "x"), "", nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a file in no folder: error %v", err)
+	}
+}
+
+// TestSecretsOfTheStaticFileStayItsOwn: a zoo.cfg that only the server may read has passwords; so has the one that is
+// kept of it.
+func TestSecretsOfTheStaticFileStayItsOwn(t *testing.T) {
+	static := filepath.Join(t.TempDir(), "zoo.cfg")
+	const text = "dataDir=/d\nssl.quorum.keyStore.password=hush\nserver.1=127.0.0.1:1:2\n"
+	if err := os.WriteFile(static, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := Membership{Static: static, MyID: 1, Lines: []string{"server.1=127.0.0.1:1:2:participant"}, Version: 1}
+	if _, err := WriteDynamic(DiskFiles{}, m); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{static, static + ".bak"} {
+		content, err := os.ReadFile(name)
+		if err != nil || !strings.Contains(string(content), "hush") {
+			t.Fatalf("%s: %q, error %v", name, content, err)
+		}
+		if info, err := os.Stat(name); err != nil || info.Mode() != 0o600 {
+			t.Errorf("%s: mode %v, error %v", name, info.Mode(), err)
+		}
 	}
 }

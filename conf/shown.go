@@ -2,6 +2,7 @@ package conf
 
 import (
 	"bytes"
+	"regexp"
 	"strings"
 )
 
@@ -40,18 +41,23 @@ func (c *Config) Given(name string) bool {
 // hidden stands for the value of a secret.
 const hidden = "(hidden)"
 
-// soundsSecret tells whether a key that is in no table may hold a secret.
-func soundsSecret(name string) bool {
-	name = strings.ToLower(name)
-	for _, word := range []string{"passw", "secret", "digest", "credential", "token"} {
-		if strings.Contains(name, word) {
-			return true
-		}
-	}
-	return false
-}
+// secretWords are in the names of keys that may hold a secret.
+const secretWords = `(?i:passw|secret|digest|credential|token|api_?key)`
 
-// withoutSecrets returns a properties text whose secrets have other values.
+var (
+	secretName = regexp.MustCompile(secretWords)
+	// secretComment is a comment with such a name and, after the sign or behind a name with a dot, what may be its
+	// value: an entry that was switched off.
+	secretComment = regexp.MustCompile(`((?:^|[\r\n])[ \t\f]*[#!][^\r\n]*?(?:` +
+		`[^\s=:]*` + secretWords + `[^\s=:]*[ \t]*[=:]|` +
+		`[^\s=:]+\.[^\s=:]*` + secretWords + `[^\s=:]*[ \t]))[^\r\n]+`)
+)
+
+// soundsSecret tells whether a key that is in no table may hold a secret.
+func soundsSecret(name string) bool { return secretName.MatchString(name) }
+
+// withoutSecrets returns a properties text whose secrets have other values, those of entries that were made comments,
+// too.
 func withoutSecrets(text []byte, entries []entry, t *table) string {
 	var b bytes.Buffer
 	done := 0
@@ -65,5 +71,6 @@ func withoutSecrets(text []byte, entries []entry, t *table) string {
 		done = e.end
 	}
 	b.Write(text[done:])
-	return strings.ToValidUTF8(b.String(), "\uFFFD")
+	shown := secretComment.ReplaceAllString(b.String(), "${1}"+hidden)
+	return strings.ToValidUTF8(shown, "\uFFFD")
 }

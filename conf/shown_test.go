@@ -36,3 +36,21 @@ func TestShownWithoutSecrets(t *testing.T) {
 		t.Error("who has given what is not known")
 	}
 }
+
+// TestCommentsAreShownWithoutSecrets: an entry that was made a comment may hold what is still a password elsewhere.
+func TestCommentsAreShownWithoutSecrets(t *testing.T) {
+	for text, want := range map[string]string{ // any order
+		"#ssl.keyStore.password=hush\n":            "#ssl.keyStore.password=(hidden)\n",
+		" ! ssl.trustStore.password : hush hush\r": " ! ssl.trustStore.password :(hidden)\r",
+		"#\tssl.keyStore.password hush\n":          "#\tssl.keyStore.password (hidden)\n",
+		"# was: superDigest=super:hush=\nclientPort=1\n# secret: hush": "# was: superDigest=(hidden)\nclientPort=1\n" +
+			"# secret:(hidden)",
+		"#SSL.KEYSTORE.PASSWORD=hush\rmy.apiKey=hush\r\n": "#SSL.KEYSTORE.PASSWORD=(hidden)\rmy.apiKey=(hidden)\n",
+		"# the password of the store is in the vault\n":   "# the password of the store is in the vault\n",
+		"# ports = 1\n#\n\n##\n":                          "# ports = 1\n#\n\n##\n",
+	} {
+		if got := load(t, text+"\ndataDir=/d\nclientPort=1\n").Initial(); got != want+"\ndataDir=/d\nclientPort=1\n" {
+			t.Errorf("%q is shown as\n%q, want\n%q", text, got, want)
+		}
+	}
+}

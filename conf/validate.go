@@ -1,10 +1,12 @@
 package conf
 
 import (
+	"encoding/base64"
 	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -171,6 +173,53 @@ func (l *loader) finishAuth() {
 	if a.Enforce && !a.RequireSASL && len(a.EnforceSchemes) == 0 {
 		l.refuse("enforce.auth.enabled", "needs enforce.auth.schemes")
 	}
+	l.noticeEnforcement()
+	l.noticeSuperDigest()
+}
+
+// noticeEnforcement tells that the schemes which somebody has listed are not enforced, as in ZooKeeper
+// (AuthenticationHelper.initConfigurations).
+func (l *loader) noticeEnforcement() {
+	a := &l.config.Auth
+	if !l.isSet("enforce.auth.schemes") || a.Enforce && !a.RequireSASL {
+		return
+	}
+	why := "has no effect without enforce.auth.enabled=true: clients need no identity"
+	if a.RequireSASL {
+		why = "has no effect beside sessionRequireClientSASLAuth=true: the scheme is sasl"
+	}
+	l.notice(l.settings["enforce.auth.schemes"].notice(NoticeIgnored, why))
+}
+
+// digestBytes are the sizes of the digests that are not called by their size.
+var digestBytes = map[string]int{"MD5": 16, "SHA": 20, "SHA1": 20, "SHA-1": 20}
+
+// noticeSuperDigest tells of a superDigest that no password gives: the password itself, say, or a digest of another
+// kind than the one that is set now.
+func (l *loader) noticeSuperDigest() {
+	const name = "DigestAuthenticationProvider.superDigest"
+	a := &l.config.Auth
+	if !l.isSet(name) || !a.DigestEnabled {
+		return
+	}
+	algorithm := strings.ToUpper(a.DigestAlgorithm)
+	size, ok := digestBytes[algorithm]
+	if !ok { // SHA-256, SHA3-512
+		_, bits, _ := strings.Cut(algorithm, "-")
+		n, err := strconv.Atoi(bits)
+		if err != nil {
+			return
+		}
+		size = n / 8
+	}
+	_, text, _ := strings.Cut(a.SuperDigest, ":")
+	if digest, err := base64.StdEncoding.DecodeString(text); err == nil && len(digest) == size {
+		return
+	}
+	const form = "nobody can be super by it: it is not a name, a colon, and a digest of %s in base64, which has %d " +
+		"characters; see DigestAuthenticationProvider.digestAlg"
+	l.notice(l.settings[name].notice(NoticeAdvice,
+		fmt.Sprintf(form, algorithm, base64.StdEncoding.EncodedLen(size))))
 }
 
 // finishAudit checks that the form of the audit log's file is of a file.

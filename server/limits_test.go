@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -233,4 +234,51 @@ func TestAHandshakeIsShort(t *testing.T) {
 		t.Error("a handshake of all that is allowed gives no session")
 	}
 	padded.wantSilence()
+}
+
+// TestAMultiReadIsBounded: a short request cannot ask for an answer that fills the memory. One operation is answered
+// however much it reads.
+func TestAMultiReadIsBounded(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.MaxFrameBytes = 4 << 10 })
+	c := r.connect(t)
+	c.must(jute.OpCreate, makeNode("/a", strings.Repeat("x", 3<<10), jute.ModePersistent), jute.OK)
+	for _, step := range []struct {
+		reads int
+		want  jute.Code
+	}{{1, jute.OK}, {20, jute.OK}, {30, jute.MarshallingError}, {1, jute.OK}} {
+		reads := make(multi, step.reads)
+		for i := range reads {
+			reads[i].op, reads[i].body = jute.OpGetData, look("/a")
+		}
+		got := c.must(jute.OpMultiRead, reads, step.want)
+		if long := len(got.body) > step.reads*3<<10; long != (step.want == jute.OK) {
+			t.Errorf("%d reads have an answer of %d bytes", step.reads, len(got.body))
+		}
+	}
+}
+
+// TestAMultiReadAsksOnceForEachList: who may read is found out for each znode all the same.
+func TestAMultiReadAsksOnceForEachList(t *testing.T) {
+	r := newRig(t, nil)
+	c, other := r.connect(t), r.connect(t)
+	c.must(jute.OpAuth, &jute.AuthPacket{Scheme: "digest", Auth: []byte("u:p")}, jute.OK)
+	for _, path := range []string{"/open", "/shut"} {
+		c.must(jute.OpCreate, makeNode(path, "x", jute.ModePersistent), jute.OK)
+	}
+	entry := func(perms jute.Perms, scheme, id string) jute.ACL {
+		return jute.ACL{Perms: perms, ID: jute.ID{Scheme: scheme, ID: id}}
+	}
+	for path, last := range map[string]jute.ACL{ // order: each is set by itself
+		"/open": entry(jute.PermRead, "world", "anyone"), "/shut": entry(jute.PermAll, "auth", ""),
+	} {
+		list := []jute.ACL{entry(jute.PermAdmin, "world", "anyone"), last}
+		c.must(jute.OpSetACL, &jute.SetACLRequest{Path: path, ACL: list, Version: -1}, jute.OK)
+	}
+	reads := multi{{jute.OpGetData, look("/open")}, {jute.OpGetData, look("/shut")}, {jute.OpGetData, look("/open")},
+		{jute.OpGetChildren, look("/shut")}}
+	got := c.must(jute.OpMultiRead, reads, jute.OK)
+	wantMulti(t, &got, []jute.Op{jute.OpGetData, jute.OpGetData, jute.OpGetData, jute.OpGetChildren}, nil)
+	got = other.must(jute.OpMultiRead, reads, jute.OK)
+	wantMulti(t, &got, []jute.Op{jute.OpGetData, jute.OpError, jute.OpGetData, jute.OpError},
+		[]jute.Code{0, jute.NoAuth, 0, jute.NoAuth})
 }

@@ -27,7 +27,7 @@ func (c *conn) auth(r *request) error {
 	}
 	c.server.metrics.authFailed.Add(1)
 	c.server.bad.Warn("authentication failed", slog.String("peer", c.remote.String()), session(c.session),
-		slog.String("scheme", p.Scheme))
+		slog.String("scheme", shown(p.Scheme)))
 	if code == jute.BadArguments {
 		return errClose
 	}

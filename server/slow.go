@@ -3,6 +3,7 @@ package server
 import (
 	"log/slog"
 	"math"
+	"strings"
 	"time"
 
 	"zkd/jute"
@@ -66,9 +67,20 @@ func (s *Server) slowWrite(c *conn, r *storage.Result, a arrival, now time.Durat
 func (s *Server) slowAttrs(c *conn, op jute.Op, xid jute.Xid, path string, took time.Duration, parts ...any) []any {
 	return append([]any{
 		session(c.session), slog.String("peer", c.remote.String()), slog.String("op", op.String()),
-		slog.Int("xid", int(xid)), slog.String("path", path), slog.Duration("took", took),
+		slog.Int("xid", int(xid)), slog.String("path", shown(path)), slog.Duration("took", took),
 		slog.Int64("under_way", s.underWay.n.Load()),
 	}, parts...)
+}
+
+// shownBytesMax is how much of a text that a client has sent is in a line of the log: it may be as long as a request.
+const shownBytesMax = 512
+
+// shown is the beginning of a text from a client, for the log.
+func shown(text string) string {
+	if len(text) <= shownBytesMax {
+		return text
+	}
+	return strings.ToValidUTF8(text[:shownBytesMax], "") + "…"
 }
 
 // pathOf is the path that a request begins with; "" for one that does not.

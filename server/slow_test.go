@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -130,4 +131,33 @@ func TestNoRequestIsSlowWhenOff(t *testing.T) {
 	if got := log.slow(t); len(got) != 0 || r.server.slow.seen.Load() != 0 {
 		t.Errorf("logged %v", got)
 	}
+}
+
+// TestLinesOfTheLogAreShort: what a client sends is in the log as far as it helps.
+func TestLinesOfTheLogAreShort(t *testing.T) {
+	log := &logged{}
+	r := newRig(t, func(o *Options) {
+		o.SlowRequest = 1 // everything is slow
+		o.Logger = slog.New(slog.NewJSONHandler(log, nil))
+	})
+	c := r.connect(t)
+	long := strings.Repeat("ä", 100<<10)
+	c.must(jute.OpExists, look("/"+long), jute.NoNode)
+	c.must(jute.OpCreate, makeNode("/"+long, "", jute.ModePersistent), jute.OK)
+	c.must(jute.OpAuth, &jute.AuthPacket{Scheme: long}, jute.AuthFailed)
+	eventually(t, "the failure is in the log", func() bool { return log.has("authentication failed") })
+	log.mu.Lock()
+	defer log.mu.Unlock()
+	for line := range bytes.Lines(log.b.Bytes()) {
+		if len(line) > 4<<10 {
+			t.Errorf("a line of %d bytes: %.200s", len(line), line)
+		}
+	}
+}
+
+// has reports whether a text is in the log.
+func (l *logged) has(text string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return bytes.Contains(l.b.Bytes(), []byte(text))
 }

@@ -2,7 +2,6 @@ package storage
 
 import (
 	"zkd/jute"
-	"zkd/storage/acl"
 )
 
 // delete evaluates delete (PrepRequestProcessor.pRequest2Txn, DataTree.deleteNode).
@@ -140,7 +139,7 @@ func (t *txn) setACL(_ jute.Op, d *jute.Decoder, out *OpResult) jute.Code {
 	if code := t.checkPath(r.Path, r.Nulls); code != jute.OK {
 		return code
 	}
-	list, code := acl.Fix(r.ACL, t.p.Identities, t.schemes())
+	list, code := t.fixedACL(r.ACL)
 	if code != jute.OK {
 		return code
 	}

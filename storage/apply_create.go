@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"zkd/jute"
-	"zkd/storage/acl"
 )
 
 // The paths of the system's own znodes.
@@ -37,7 +36,7 @@ func (t *txn) create(op jute.Op, d *jute.Decoder, out *OpResult) jute.Code {
 	if code := checkHasParent(r.Path, r.Nulls); code != jute.OK {
 		return code
 	}
-	list, code := acl.Fix(r.ACL, t.p.Identities, t.schemes())
+	list, code := t.fixedACL(r.ACL)
 	if code != jute.OK {
 		return code
 	}

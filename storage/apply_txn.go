@@ -39,6 +39,11 @@ type txn struct {
 	journalling bool // inside a multi
 	epoch       int  // counts multis: a change is kept in the journal once for each
 
+	// verdicts are what allowed has found out for the proposal, of lists that are long for this caller.
+	verdicts map[verdict]bool
+	// grownACL is how many bytes the lists of the proposal have that name auth.
+	grownACL int
+
 	arena   arena
 	p       Proposal
 	origin  uint64
@@ -145,6 +150,7 @@ func (t *txn) end() {
 	clear(t.journal)
 	clear(t.sessions)
 	clear(t.uploadWrites)
+	clear(t.verdicts)
 	t.order, t.slabUsed, t.ephemerals = t.order[:0], 0, t.ephemerals[:0]
 	t.results, t.spans, t.events, t.ops = t.results[:0], t.spans[:0], t.events[:0], t.ops[:0]
 	t.journal, t.newOrder = t.journal[:0], t.newOrder[:0]
@@ -175,6 +181,8 @@ func (t *txn) evaluateEntry(data []byte) error {
 // evaluate evaluates the proposal t.p and keeps its result.
 func (t *txn) evaluate() {
 	p := &t.p
+	clear(t.verdicts)
+	t.grownACL = 0
 	if takesZxid(p.Op) {
 		t.pos.zxid++
 	}
@@ -361,11 +369,6 @@ func (t *txn) data(c *change) []byte {
 // event keeps one change for the watches.
 func (t *txn) event(typ jute.EventType, path string, list []jute.ACL) {
 	t.events = append(t.events, Event{Type: typ, Path: path, Zxid: t.pos.zxid, ACL: list})
-}
-
-// allowed reports whether the caller may do perm to n.
-func (t *txn) allowed(n *znode, perm jute.Perms) bool {
-	return t.p.Flags&FlagSkipACL != 0 || acl.Allowed(n.acl, perm, t.p.Identities)
 }
 
 // schemes returns the ACL schemes that have a provider.

@@ -233,11 +233,18 @@ const (
 	bytesHardKey = "byteHardLimit"
 )
 
+// statsTextMax is how much of the text of a limits or stats znode is read, up to the last pair that is whole. It has
+// some hundred bytes, and is read and written with each write below the quota, whoever has made it a megabyte.
+const statsTextMax = 4 << 10
+
 // parseStatsTrack reads pairs "key=value" separated by ',' or ';'. Where ZooKeeper trips over what it cannot read
 // (and answers that write with an error that is none), a value counts as -1.
 func parseStatsTrack(text []byte) statsTrack {
 	s := statsTrack{count: -1, bytes: -1, countHard: -1, bytesHard: -1}
 	rest := viewString(text)
+	if len(rest) > statsTextMax {
+		rest = rest[:max(0, strings.LastIndexAny(rest[:statsTextMax], ",;"))]
+	}
 	for rest != "" {
 		end := strings.IndexAny(rest, ",;")
 		pair := rest

@@ -129,7 +129,7 @@ func (i *instance) operatorTLS(end *conf.TLSEnd, prefix string, needCertificate 
 		end.ClientAuth = "need"
 	}
 	set, err := keystore.Open(keystore.Options{End: *end, Prefix: prefix, ReadFile: os.ReadFile,
-		Now: clock.Real().Now, LookupAddr: net.DefaultResolver.LookupAddr})
+		Now: clock.Real().Now, LookupAddr: lookupAddr, Do: (&http.Client{Timeout: fetchWithin}).Do})
 	if err != nil {
 		return nil, fmt.Errorf("TLS with operators: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"testing"
 
+	"zkd/compat-tests/authority"
 	"zkd/compat-tests/target"
 	"zkd/conf"
 )
@@ -57,6 +58,31 @@ func TestOperatorTLS(t *testing.T) {
 	i := &instance{logger: slog.New(slog.DiscardHandler)}
 	if _, err := i.operatorTLS(&conf.TLSEnd{Protocol: "TLSv1.3"}, "ssl.quorum.", false); err == nil {
 		t.Error("no stores, and no error")
+	}
+}
+
+// TestOperatorTLSWithRevocation: the members' stores serve operators also where members look for revoked certificates;
+// then those of operators are looked for, too: the one here does not say where.
+func TestOperatorTLSWithRevocation(t *testing.T) {
+	ca := authority.New(t, "ca")
+	own := ca.Named("server")
+	for _, needed := range []bool{false, true} {
+		end := conf.TLSEnd{Protocol: "TLSv1.3", CRL: true}
+		end.KeyStore.Location, end.TrustStore.Location = own.PEM("server.pem"), ca.Trust()
+		i := &instance{logger: slog.New(slog.DiscardHandler)}
+		config, err := i.operatorTLS(&end, "ssl.quorum.", needed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		near, far := net.Pipe()
+		ended := make(chan error, 1)
+		go func() { ended <- tls.Server(far, config).Handshake() }()
+		_ = tls.Client(near, ca.Config(ca.Named("operator"))).Handshake() // the server knows more: it ends last
+		_ = near.Close()                                                  // it was only for the handshake
+		if err := <-ended; (err != nil) != needed {
+			t.Errorf("a certificate is needed %v: %v", needed, err)
+		}
+		_ = far.Close() // likewise
 	}
 }
 

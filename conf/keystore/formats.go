@@ -115,9 +115,12 @@ func jksTrusted(file []byte, password string) ([]*x509.Certificate, error) {
 	return found, nil
 }
 
-// pkcs12Keys returns the one key of a PKCS12 file.
+// pkcs12Keys returns the keys of a PKCS12 file.
 func pkcs12Keys(file []byte, password string) ([]keyPair, error) {
 	key, cert, others, err := pkcs12.DecodeChain(file, password)
+	if err != nil && strings.Contains(err.Error(), "exactly one key") {
+		return pkcs12ManyKeys(file, password)
+	}
 	if err != nil {
 		return nil, explainPKCS12(err)
 	}
@@ -126,6 +129,38 @@ func pkcs12Keys(file []byte, password string) ([]keyPair, error) {
 		return nil, fmt.Errorf("a key of the kind %T cannot be used with TLS; make one with RSA or EC", key)
 	}
 	return []keyPair{{key: signer, chain: append([]*x509.Certificate{cert}, others...)}}, nil
+}
+
+// pkcs12ManyKeys returns the keys of a PKCS12 file that has more than one, such as one of RSA and one of EC. Each is
+// given all certificates: which are its own is seen by the key.
+func pkcs12ManyKeys(file []byte, password string) ([]keyPair, error) {
+	//nolint:staticcheck // the module has nothing else for more than one key
+	blocks, err := pkcs12.ToPEM(file, password)
+	if err != nil {
+		return nil, fmt.Errorf("it has more than one key, and something else that cannot be read then; keep one key "+
+			"in a file of its own, with keytool -importkeystore -srcalias: %w", err)
+	}
+	var pairs []keyPair
+	var certs []*x509.Certificate
+	for _, b := range blocks {
+		if b.Type == "CERTIFICATE" {
+			cert, err := x509.ParseCertificate(b.Bytes)
+			if err != nil {
+				return nil, fmt.Errorf("a certificate in it cannot be read; issue it anew: %w", err)
+			}
+			certs = append(certs, cert)
+			continue
+		}
+		key, err := parseKey(b.Bytes)
+		if err != nil {
+			return nil, err
+		}
+		pairs = append(pairs, keyPair{key: key})
+	}
+	for i := range pairs {
+		pairs[i].chain = certs
+	}
+	return pairs, nil
 }
 
 // pkcs12Trusted returns the certificates that Java has marked as trusted in a PKCS12 file.

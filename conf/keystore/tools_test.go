@@ -1,6 +1,8 @@
 package keystore
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -74,6 +76,39 @@ func TestKeytool(t *testing.T) {
 		o.End.KeyStore.Password = "secret3"
 		_, err := Open(o)
 		expect(t, c.key, err, "the password is wrong, or the file is damaged; correct ssl.quorum.keyStore.password")
+	}
+}
+
+// TestKeytoolManyKeys: of a store with a key of RSA and one of EC, that which the client can do with is used.
+func TestKeytoolManyKeys(t *testing.T) {
+	dir := t.TempDir()
+	tool(t, "keytool", dir, `
+-genkeypair -alias rsa -keyalg RSA -dname CN=rsa -ext san=ip:127.0.0.1 -keystore two.p12 -storepass secret1
+-genkeypair -alias ec -keyalg EC -dname CN=ec -ext san=ip:127.0.0.1 -keystore two.p12 -storepass secret1
+`)
+	o := Options{Prefix: "ssl.", Clients: true, ReadFile: os.ReadFile, Now: time.Now}
+	o.End = conf.TLSEnd{ClientAuth: "none", Protocol: "TLSv1.2",
+		KeyStore: conf.Store{Location: filepath.Join(dir, "two.p12"), Password: "secret1"}}
+	set := open(t, o)
+	roots := x509.NewCertPool()
+	for _, own := range set.loaded.Load().certificates {
+		roots.AddCert(own.Leaf)
+	}
+	for suite, subject := range map[uint16]string{ // any order
+		tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256:   "CN=rsa",
+		tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256: "CN=ec",
+	} {
+		seen := ""
+		client := &tls.Config{RootCAs: roots, ServerName: "127.0.0.1", CipherSuites: []uint16{suite},
+			MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS12}
+		client.VerifyConnection = func(state tls.ConnectionState) error {
+			seen = state.PeerCertificates[0].Subject.String()
+			return nil
+		}
+		errServer, errClient := shake(t, set.Server(), client)
+		if errServer != nil || errClient != nil || seen != subject {
+			t.Errorf("%q is shown, want %q: server %v, client %v", seen, subject, errServer, errClient)
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"os"
 	"testing"
 	"time"
 
@@ -187,5 +188,67 @@ func TestAPortOfItsOwn(t *testing.T) {
 		if status, _ := get(t, "http://"+addr+path); status != want {
 			t.Errorf("%s: %d, want %d", path, status, want)
 		}
+	}
+}
+
+// TestWhoStopsMidwayIsCutOff: a client that sends a part of a request, or takes a part of an answer, keeps its
+// connection no longer than one that says nothing. Else 256 of them were all that the port has.
+func TestWhoStopsMidwayIsCutOff(t *testing.T) {
+	o := options(t, standalone())
+	o.IdleTimeout = 50 * time.Millisecond
+	s := New(o)
+	addr := serve(t, s)
+	for _, request := range []string{
+		"GET /commands/ruok HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n12345",
+		"POST /commands/ruok HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+		"POST /commands/restore HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n",
+		"GET /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n",
+	} {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(c, request); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.SetReadDeadline(time.Now().Add(testWithin)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%q: the connection stays", request)
+		}
+		_ = c.Close() // ended by the other side
+	}
+}
+
+// TestWhoTakesNothingIsCutOff: also where the page does not look at it itself.
+func TestWhoTakesNothingIsCutOff(t *testing.T) {
+	ended := make(chan error, 1)
+	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		block := make([]byte, 1<<20)
+		for {
+			if _, err := w.Write(block); err != nil {
+				ended <- err
+				return
+			}
+		}
+	})
+	addr := serve(t, NewPort(PortOptions{Handler: handler, Clock: clock.Real(), Logger: slog.New(slog.DiscardHandler),
+		IdleTimeout: 50 * time.Millisecond}))
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }() // nothing was read
+	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("the answer ended with %v", err)
+		}
+	case <-time.After(testWithin):
+		t.Error("the server waits for a client that takes nothing")
 	}
 }

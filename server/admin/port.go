@@ -14,7 +14,8 @@ import (
 )
 
 // PortOptions says how a Port answers. TLS nil is plain HTTP alone; with Unified the port takes both, and Plain is told
-// of each connection without TLS.
+// of each connection without TLS. IdleTimeout is how long a client may send nothing of a request that it has begun, or
+// take nothing of an answer; 0 is for ever.
 type PortOptions struct {
 	Handler     http.Handler
 	Clock       clock.Clock
@@ -49,7 +50,43 @@ func (p *Port) serve(w http.ResponseWriter, r *http.Request) {
 	if r.TLS != nil {
 		w.Header().Set("Strict-Transport-Security", "max-age=86400; includeSubDomains")
 	}
+	if p.opts.IdleTimeout > 0 {
+		// net/http reads what is left of a body before it answers, without a time limit of its own. Not so where there
+		// is none: it looks there whether the client has left, and a deadline would look like that.
+		if r.Body != nil && r.Body != http.NoBody {
+			// A connection that has no deadlines is none of a network.
+			_ = http.NewResponseController(w).SetReadDeadline(p.opts.Clock.Now().Add(p.opts.IdleTimeout))
+		}
+		w = &answering{ResponseWriter: w, port: p}
+	}
 	p.opts.Handler.ServeHTTP(w, r)
+}
+
+// answering is an answer whose client must take something of it within IdleTimeout.
+type answering struct {
+	http.ResponseWriter
+	port *Port
+}
+
+// Unwrap is for http.ResponseController.
+func (a *answering) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// Write implements http.ResponseWriter.
+func (a *answering) Write(b []byte) (int, error) {
+	a.wait()
+	return a.ResponseWriter.Write(b)
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answering) WriteHeader(status int) {
+	a.wait()
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// wait gives the client time until the next write.
+func (a *answering) wait() {
+	until := a.port.opts.Clock.Now().Add(a.port.opts.IdleTimeout)
+	_ = http.NewResponseController(a.ResponseWriter).SetWriteDeadline(until) // as in serve
 }
 
 // Serve answers on l until Shutdown, or until l fails. It closes l.

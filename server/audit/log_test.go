@@ -187,6 +187,46 @@ type refusing struct{}
 // Write fails.
 func (*refusing) Write([]byte) (int, error) { return 0, errors.New("no") }
 
+// sizes takes down how long what is written is, and how many lines it has; it fails as long as there is an error.
+type sizes struct {
+	longest, lines int
+	err            error
+}
+
+// Write implements io.Writer.
+func (s *sizes) Write(p []byte) (int, error) {
+	s.longest, s.lines = max(s.longest, len(p)), s.lines+bytes.Count(p, []byte("\n"))
+	return len(p), s.err
+}
+
+// TestManyLongLinesAreNotGathered: a multi of a client with many identities is a long line for each operation. They do
+// not fill the memory before the first of them is written, and each that is lost is counted.
+func TestManyLongLinesAreNotGathered(t *testing.T) {
+	const n, long = 200, 64 << 10
+	for _, f := range []audit.Format{audit.FormatZooKeeper, audit.FormatText, audit.FormatJSON} {
+		var w sizes
+		sink := audit.ToWriter(&w, f)
+		event := audit.Event{User: strings.Repeat("u", long), Operation: audit.OpSetData, Result: audit.Success}
+		for range n {
+			sink.Write(&event)
+		}
+		if err := sink.Flush(); err != nil || w.lines != n || w.longest > 32*long {
+			t.Errorf("%s: %d lines, up to %d bytes at once: %v", f, w.lines, w.longest, err)
+		}
+		w.err = errors.New("disk is full")
+		for range n {
+			sink.Write(&event)
+		}
+		if err := sink.Flush(); err == nil || !strings.Contains(err.Error(), "up to 200 lines") {
+			t.Errorf("%s: %v, want that 200 lines are lost", f, err)
+		}
+		w.err = nil
+		if err := sink.Flush(); err != nil {
+			t.Errorf("%s: nothing to write: %v", f, err)
+		}
+	}
+}
+
 func TestFileIsOpenedAgain(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "audit.log")
 	now := clock.NewManual(noon)

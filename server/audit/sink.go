@@ -65,30 +65,48 @@ func (l *logged) Flush() error {
 type buffered struct {
 	to    io.Writer
 	text  bytes.Buffer
-	lines int
+	lines int // in text
 	line  func(e *Event)
+	lost  int   // lines since the last Flush
+	err   error // why
 }
 
-// keptBytes is how large a buffer is kept for the next lines.
-const keptBytes = 256 << 10
+// gatheredTextMax is how much text is gathered: one multi may be tens of thousands of lines, each with all users of its
+// client. A buffer up to keptBytes is kept for the next lines.
+const (
+	gatheredTextMax = 1 << 20
+	keptBytes       = 256 << 10
+)
 
 // Write holds e's line back.
 func (b *buffered) Write(e *Event) {
 	b.line(e)
 	b.lines++
+	if b.text.Len() > gatheredTextMax {
+		b.write()
+	}
 }
 
-// Flush writes the lines with one call.
-func (b *buffered) Flush() error {
+// write writes the lines with one call.
+func (b *buffered) write() {
 	if b.lines == 0 {
-		return nil
+		return
 	}
-	_, err := b.to.Write(b.text.Bytes())
-	n := b.lines
+	if _, err := b.to.Write(b.text.Bytes()); err != nil {
+		b.lost, b.err = b.lost+b.lines, err
+	}
 	b.lines = 0
-	if b.text.Reset(); b.text.Cap() > keptBytes {
+	b.text.Reset()
+}
+
+// Flush writes what was held back.
+func (b *buffered) Flush() error {
+	b.write()
+	if b.text.Cap() > keptBytes {
 		b.text = bytes.Buffer{}
 	}
+	n, err := b.lost, b.err
+	b.lost, b.err = 0, nil
 	if err != nil {
 		return fmt.Errorf("up to %d lines of the audit log are lost: %w", n, err)
 	}
@@ -112,7 +130,7 @@ const javaTime = "2006-01-02 15:04:05,000"
 // javaLogger is what %c{2} of logback makes of the name of org.apache.zookeeper.audit.Slf4jAuditLogger.
 const javaLogger = "o.a.z.a.Slf4jAuditLogger"
 
-// ToWriter returns a Sink that writes lines of a format to w, one call for all that has gathered.
+// ToWriter returns a Sink that writes lines of a format to w, one call for all that has gathered, up to a megabyte.
 func ToWriter(w io.Writer, f Format) Sink {
 	b := &buffered{to: w}
 	var records Sink

@@ -56,6 +56,9 @@ func Allowed(list []jute.ACL, perm jute.Perms, ids []jute.ID) bool {
 			return true
 		}
 	}
+	if len(list)*len(ids) > compareMax {
+		return newProven(ids).allow(list, perm)
+	}
 	for i := range list {
 		if list[i].Perms&perm == 0 {
 			continue
@@ -89,23 +92,86 @@ func matches(id, entry *jute.ID) bool {
 	return false
 }
 
+// compareMax is up to how many pairs of an entry and an identity are compared each with each. Above it the identities
+// are looked up, for a client chooses both numbers. A guess: the lookup table costs about as much.
+const compareMax = 256
+
+// name is a scheme and an id.
+type name struct{ scheme, id string }
+
+// proven is a set of identities in which the one that an entry names is found at once.
+type proven struct {
+	exact   map[name]struct{} // all but those of ip
+	ips     []string          // a connection has one
+	anySASL bool              // see matches
+}
+
+// newProven makes the set of ids.
+func newProven(ids []jute.ID) *proven {
+	p := &proven{exact: make(map[name]struct{}, len(ids))}
+	for i := range ids {
+		id := &ids[i]
+		if id.Scheme == SchemeIP {
+			p.ips = append(p.ips, id.ID)
+			continue
+		}
+		p.anySASL = p.anySASL || id.Scheme == SchemeSASL && id.ID == SchemeSuper
+		p.exact[name{id.Scheme, id.ID}] = struct{}{}
+	}
+	return p
+}
+
+// has reports whether an identity has that scheme and id.
+func (p *proven) has(scheme, id string) bool {
+	_, ok := p.exact[name{scheme, id}]
+	return ok
+}
+
+// allow is the end of Allowed.
+func (p *proven) allow(list []jute.ACL, perm jute.Perms) bool {
+	for i := range list {
+		if list[i].Perms&perm != 0 && p.match(&list[i].ID) {
+			return true
+		}
+	}
+	return false
+}
+
+// match reports whether one of the identities is the one that an ACL entry names: matches for all of them.
+func (p *proven) match(entry *jute.ID) bool {
+	switch entry.Scheme {
+	case SchemeDigest, SchemeX509:
+		return p.has(entry.Scheme, entry.ID)
+	case SchemeSASL:
+		return p.anySASL || p.has(SchemeSASL, entry.ID) || p.has(SchemeSASLAny, entry.ID)
+	case SchemeIP:
+		return slices.ContainsFunc(p.ips, func(ip string) bool { return ipMatches(ip, entry.ID) })
+	}
+	return false
+}
+
+// EntriesMax is how many entries the list of a znode may have that a client makes: every access looks through it, those
+// of all clients on one goroutine. A guess, many times what anybody needs. ZooKeeper has no bound.
+const EntriesMax = 2048
+
 // Fix returns the list that a znode gets when a client with the identities ids asks for list
 // (org.apache.zookeeper.server.PrepRequestProcessor.fixupACL): exact duplicates are dropped, auth is replaced by the
-// caller's identities, the order is kept. It fails with InvalidACL; with MarshallingError where ZooKeeper trips over
-// a null id.
+// caller's identities, the order is kept. It fails with InvalidACL, also for more than EntriesMax entries; with
+// MarshallingError where ZooKeeper trips over a null id.
 //
 // The result shares no memory with list or ids; for the commonest list it is Open and costs no allocation.
 func Fix(list []jute.ACL, ids []jute.ID, schemes Schemes) ([]jute.ACL, jute.Code) {
-	if len(list) == 0 {
+	if len(list) == 0 || len(list) > EntriesMax {
 		return nil, jute.InvalidACL
 	}
 	if len(list) == 1 && list[0].Perms == jute.PermAll && isAnyone(&list[0].ID) {
 		return Open, jute.OK
 	}
 	fixed := make([]jute.ACL, 0, len(list))
+	var seen seenEntries
 	for i := range list {
 		entry := &list[i]
-		if isDuplicate(list[:i], entry) {
+		if seen.repeats(list[:i], entry) {
 			continue
 		}
 		if entry.ID.Nulls.Has(0) {
@@ -113,7 +179,7 @@ func Fix(list []jute.ACL, ids []jute.ID, schemes Schemes) ([]jute.ACL, jute.Code
 		}
 		if entry.ID.Scheme == SchemeAuth {
 			expanded := appendAuthenticated(fixed, entry.Perms, ids, schemes)
-			if len(expanded) == len(fixed) {
+			if len(expanded) == len(fixed) || len(expanded) > EntriesMax {
 				return nil, jute.InvalidACL
 			}
 			fixed = expanded
@@ -124,12 +190,33 @@ func Fix(list []jute.ACL, ids []jute.ID, schemes Schemes) ([]jute.ACL, jute.Code
 		}
 		fixed = append(fixed, cloned(entry.Perms, &entry.ID))
 	}
+	if len(fixed) > EntriesMax {
+		return nil, jute.InvalidACL
+	}
 	return fixed, jute.OK
 }
 
-// isDuplicate reports whether seen holds entry.
-func isDuplicate(seen []jute.ACL, entry *jute.ACL) bool {
-	return slices.ContainsFunc(seen, func(a jute.ACL) bool { return a == *entry })
+// seenEntries finds entries that were there before, in a map as soon as there are more than a few: a client chooses how
+// many, and the time would grow with their square.
+type seenEntries map[jute.ACL]struct{}
+
+// fewEntries is up to how many are compared one by one.
+const fewEntries = 16
+
+// repeats reports whether entry is among before. It is asked for all entries in their order.
+func (s *seenEntries) repeats(before []jute.ACL, entry *jute.ACL) bool {
+	if len(before) < fewEntries {
+		return slices.ContainsFunc(before, func(a jute.ACL) bool { return a == *entry })
+	}
+	if *s == nil {
+		*s = make(seenEntries)
+		for i := range before {
+			(*s)[before[i]] = struct{}{}
+		}
+	}
+	_, ok := (*s)[*entry]
+	(*s)[*entry] = struct{}{}
+	return ok
 }
 
 // cloned returns an entry in memory of its own.

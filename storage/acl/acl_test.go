@@ -1,6 +1,9 @@
 package acl
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -226,6 +229,56 @@ func TestAllowed(t *testing.T) {
 		if got := Allowed(c.list, c.perm, c.ids); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
+	}
+}
+
+// TestManyIdentities: looked up, identities satisfy the entries that they do when each is compared with each.
+func TestManyIdentities(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	schemes := []string{"digest", "x509", "sasl", SchemeSASLAny, "ip", "super", "world", "zkd", "auth"}
+	texts := []string{"a", "b", "super", "anyone", "10.0.0.1", "10.0.0.2", "10.0.0.0/8", "11.0.0.0/30", ""}
+	for range 20_000 {
+		ids, list := make([]jute.ID, r.IntN(4)), make([]jute.ACL, r.IntN(4))
+		for i := range ids {
+			ids[i] = jute.ID{Scheme: schemes[r.IntN(len(schemes))], ID: texts[r.IntN(len(texts))]}
+		}
+		for i := range list {
+			list[i] = entry(jute.Perms(r.IntN(4)), schemes[r.IntN(len(schemes))], texts[r.IntN(len(texts))])
+		}
+		want := slices.ContainsFunc(list, func(a jute.ACL) bool {
+			return a.Perms&jute.PermRead != 0 &&
+				slices.ContainsFunc(ids, func(id jute.ID) bool { return matches(&id, &a.ID) })
+		})
+		if got := newProven(ids).allow(list, jute.PermRead); got != want {
+			t.Fatalf("%v of %v: %v, want %v", ids, list, got, want)
+		}
+	}
+	var ids []jute.ID
+	for i := range compareMax {
+		ids = append(ids, jute.ID{Scheme: "digest", ID: fmt.Sprint(i)})
+	}
+	list := []jute.ACL{entry(1, "digest", "x"), entry(2, "digest", "7")}
+	if Allowed(list, jute.PermRead, ids) || !Allowed(list, jute.PermWrite, ids) {
+		t.Error("many identities are not looked up rightly")
+	}
+}
+
+// TestLongListsHaveNoDuplicates: the first of each stays, in their order, beyond the few that are compared.
+func TestLongListsHaveNoDuplicates(t *testing.T) {
+	var list, want []jute.ACL
+	for i := range EntriesMax {
+		e := entry(jute.PermAll, "digest", fmt.Sprintf("u:%d", i*i%1000))
+		list = append(list, e)
+		if !slices.Contains(want, e) {
+			want = append(want, e)
+		}
+	}
+	got, code := Fix(list, nil, Digest)
+	if code != jute.OK || !slices.Equal(got, want) {
+		t.Errorf("%v, %d entries, want %d", code, len(got), len(want))
+	}
+	if _, code := Fix(append(list, list[0]), nil, Digest); code != jute.InvalidACL {
+		t.Errorf("a longer list: %v", code)
 	}
 }
 

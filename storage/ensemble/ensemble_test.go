@@ -3,6 +3,7 @@ package ensemble
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -99,6 +100,42 @@ func TestApplyIsStricter(t *testing.T) {
 		}
 		if _, code, why := before.Apply(r, Rules{}); code != jute.BadArguments || !strings.Contains(why, c.why) {
 			t.Errorf("%+v: %v, %s", c, code, why)
+		}
+	}
+}
+
+// TestApplyIsBounded: what is beyond the bounds is refused before servers are compared with one another.
+func TestApplyIsBounded(t *testing.T) {
+	before, err := Parse("server.1=a:1:2;3\nserver.2=b:1:2;3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	servers := func(n int) string {
+		var all []string
+		for i := range n {
+			all = append(all, fmt.Sprintf("server.%d=h%d:1:2;3", i+10, i))
+		}
+		return strings.Join(all, ",")
+	}
+	addresses := func(n int) string {
+		return "server.9=" + strings.Repeat("c:1:2|", n-1) + "c:1:2;3"
+	}
+	joining := func(text string) *jute.ReconfigRequest {
+		return &jute.ReconfigRequest{JoiningServers: text, CurConfigID: -1, Nulls: 1 << 2}
+	}
+	whole := func(text string) *jute.ReconfigRequest {
+		return &jute.ReconfigRequest{NewMembers: text, CurConfigID: -1, Nulls: 1<<0 | 1<<1}
+	}
+	for i, c := range []struct {
+		request *jute.ReconfigRequest
+		want    jute.Code
+	}{
+		{joining(servers(serversMax)), jute.OK}, {joining(servers(serversMax + 1)), jute.BadArguments},
+		{whole(servers(serversMax)), jute.OK}, {whole(servers(serversMax + 1)), jute.BadArguments},
+		{joining(addresses(addressesMax)), jute.OK}, {joining(addresses(addressesMax + 1)), jute.BadArguments},
+	} {
+		if _, code, why := before.Apply(c.request, Rules{MultiAddress: true}); code != c.want {
+			t.Errorf("request %d: %v (%s), want %v", i, code, why, c.want)
 		}
 	}
 }

@@ -52,6 +52,19 @@ func checkVoters(c *Config, rules Rules) *refusal {
 	return nil
 }
 
+// Bounds of what a reconfig may ask for: each server is compared with each other, and each address with theirs, on the
+// goroutine that all clients wait for, and before it is known whether the client may ask. The first is a guess, far more
+// than a group can have; so is the second.
+const (
+	serversMax   = 255
+	addressesMax = 32 // of one server
+)
+
+// tooMany refuses a configuration for its size.
+func tooMany(n int) *refusal {
+	return badArguments(fmt.Sprintf("%d servers are more than an ensemble may have, which is %d", n, serversMax))
+}
+
 // whole reads the configuration that replaces another one: lines, or a list with commas.
 func whole(members string, rules Rules) (Config, *refusal) {
 	if strings.Contains(members, `\`) {
@@ -60,6 +73,9 @@ func whole(members string, rules Rules) (Config, *refusal) {
 	next, refused := parse(strings.ReplaceAll(members, ",", "\n"), rules)
 	if refused != nil {
 		return Config{}, refused
+	}
+	if len(next.Servers) > serversMax {
+		return Config{}, tooMany(len(next.Servers))
 	}
 	// Quirk: that there are too few voters is found twice; the first time nobody catches it.
 	observers := len(next.Servers) > next.Voters()
@@ -84,7 +100,11 @@ func (c *Config) incremental(r *jute.ReconfigRequest, rules Rules) (Config, *ref
 		}
 		delete(servers, uint64(id))
 	}
-	for _, text := range list(r.JoiningServers, ",") {
+	joining := list(r.JoiningServers, ",")
+	if len(joining) > serversMax {
+		return Config{}, tooMany(len(joining))
+	}
+	for _, text := range joining {
 		parts := list(text, "=")
 		if len(parts) != 2 {
 			return Config{}, badArguments(fmt.Sprintf("%q: wanted server.N=… of a server that joins", text))

@@ -70,6 +70,9 @@ func parseServer(id, value string, rules Rules) (Server, *refusal) {
 	if len(addresses) > 1 && !rules.MultiAddress {
 		return Server{}, badArguments("several addresses of a server need multiAddress.enabled=true")
 	}
+	if len(addresses) > addressesMax {
+		return Server{}, badArguments(fmt.Sprintf("a server may have at most %d addresses", addressesMax))
+	}
 	if len(halves) > 2 || len(addresses) == 0 {
 		return Server{}, badArguments(serverForm)
 	}
