@@ -172,7 +172,7 @@ func TestScripts(t *testing.T) {
 			server := target.Start(t, target.Options{JVMFlags: []string{"-Dznode.container.checkIntervalMs=500"}})
 			out, err := target.Client{
 				Argv:   []string{filepath.Join(env, "bin", "python"), script, server.Addr},
-				Within: 2 * time.Minute,
+				Within: 6 * time.Minute,
 			}.Run(t)
 			if err != nil {
 				t.Fatalf("%s: %v", script, err)
@@ -195,10 +195,7 @@ func environment(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return target.Cached(t, "python", []string{string(requirements)}, func(ctx context.Context, dir string) error {
-		if err := target.Execute(ctx, "", "python3", "-m", "venv", dir); err != nil {
-			return err
-		}
-		if err := target.Execute(ctx, "", filepath.Join(dir, "bin", "pip"), "install", "-q", "-r", file); err != nil {
+		if err := target.PythonEnvironment(ctx, dir, "-r", file); err != nil {
 			return err
 		}
 		versions, err := filepath.Glob(filepath.Join(dir, "lib", "python3.*"))
