@@ -137,7 +137,7 @@ func (g *testGroup) change(mark applied, kind raftpb.ConfChangeType, id uint64) 
 
 // TestChangeDependsOnItsProposal proposes changes of which one's proposal is refused by the state.
 func TestChangeDependsOnItsProposal(t *testing.T) {
-	g := newTestGroup(t, 3, 0, nil)
+	g := newTestGroup(t, 3, 0, patient)
 	bad := applied{7, 0}
 	for _, m := range g.members { // order: each for itself
 		m.machine.whole(func() { m.machine.refuse = map[applied]bool{bad: true} })

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { os.Exit(target.Main(m, "kazoo")) }
 
 // suiteWithin bounds Kazoo's own suite, testWithin each of its tests, which Kazoo's own project bounds with 180 s.
 const (
-	suiteWithin = 12 * time.Minute
+	suiteWithin = 16 * time.Minute
 	testWithin  = 60 * time.Second
 )
 
