@@ -18,8 +18,10 @@ var errNoEnsemble = errors.New("this load needs servers that it can tell apart: 
 // Bounds of a failover. Guesses.
 const (
 	// failoverAttempt bounds one attempt to take the session to another server. ZooKeeper forgets connections that
-	// come while it starts to serve, so a longer wait would count as its gap.
+	// come while it starts to serve, so a longer wait would count as its gap. An attempt may take a failoverShare of
+	// the time that has gone by, too: on a slow machine none would succeed else.
 	failoverAttempt = 100 * time.Millisecond
+	failoverShare   = 10
 	// failoverWithin bounds a gap.
 	failoverWithin = 60 * time.Second
 )
@@ -173,9 +175,11 @@ func (w *failoverWriter) write(end *ending) (time.Duration, error) {
 func (w *failoverWriter) reconnect() error {
 	ctx, cancel := context.WithTimeout(w.run.ctx, failoverWithin)
 	defer cancel()
+	began := nanos()
 	for {
 		w.server = (w.server + 1) % len(w.addrs)
-		attempt, cancel := context.WithTimeout(ctx, failoverAttempt)
+		within := max(failoverAttempt, time.Duration(nanos()-began)/failoverShare)
+		attempt, cancel := context.WithTimeout(ctx, within)
 		conn, err := client.Reattach(attempt, w.addrs[w.server], w.conn)
 		if errors.Is(err, client.ErrExpired) {
 			w.expired++

@@ -231,6 +231,9 @@ type testGroup struct {
 // have a test wait for that long by accident.
 const patience = 100
 
+// patient is for a test that wants no election but the first: a member that the system lets wait is no reason for one.
+func patient(o *Options) { o.ElectionTicks = 10 * patience }
+
 // newTestGroup makes a group of voters 1…voters and learners behind them, and starts all of it.
 func newTestGroup(t testing.TB, voters, learners int, set func(o *Options)) *testGroup {
 	g := &testGroup{t: t, net: newTestNet(), disk: newFakeDisk(), members: map[uint64]*testMember{}, set: set}

@@ -12,7 +12,7 @@ import (
 
 func TestGroupAgrees(t *testing.T) {
 	for _, size := range []int{2, 3, 5} {
-		g := newTestGroup(t, size, 1, nil)
+		g := newTestGroup(t, size, 1, patient)
 		g.leader()
 		for seq := range uint32(20) {
 			for _, id := range g.up() {
@@ -215,7 +215,7 @@ func TestOneWayCuts(t *testing.T) {
 		other := g.leader(lead.id)
 		w := newWaiter(t)
 		lead.node.Barrier(w)
-		mustWrite(t, other.node, applied{100, 0})
+		g.mustWriteSoon(other.node, applied{100, 0})
 		eventually(t, "the old leader steps down", func() bool { return lead.states.last().Role != RoleLeader })
 		cut(false)
 		g.leader()
@@ -226,7 +226,7 @@ func TestOneWayCuts(t *testing.T) {
 
 // TestReadIndexOnFollowers reads on each member what was acknowledged on another.
 func TestReadIndexOnFollowers(t *testing.T) {
-	g := newTestGroup(t, 3, 1, nil)
+	g := newTestGroup(t, 3, 1, patient)
 	g.leader()
 	for seq := range uint32(50) {
 		writer, reader := g.members[1+uint64(seq)%4], g.members[1+uint64(seq/4)%4]
@@ -354,6 +354,7 @@ func TestLogIsKeptForThoseThatLag(t *testing.T) {
 	}{{1 << 20, 0}, {2000, 1}} {
 		var restored atomic.Int32
 		g := newTestGroup(t, 3, 0, func(o *Options) {
+			patient(o)
 			o.TailEntries, o.TailBytes, o.LagBytes = 8, 400, c.lagBytes
 			o.OnRestored = func() { restored.Add(1) }
 		})

@@ -123,6 +123,7 @@ func newConfiguredGroup(t testing.TB, voters int) *testGroup {
 		lines.WriteString(lineOf(uint64(id), "participant") + "\n")
 	}
 	return newTestGroup(t, voters, 0, func(o *Options) {
+		patient(o)
 		m := &configured{fakeMachine: o.Machine.(*fakeMachine), shared: shared} //nolint:errcheck // it is one
 		if !o.Joining {
 			m.text = lines.String()

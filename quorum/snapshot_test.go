@@ -48,6 +48,7 @@ func TestLaggingMemberGetsASnapshot(t *testing.T) {
 	var restored atomic.Int32
 	g := newTestGroup(t, 3, 0, func(o *Options) {
 		smallLog(o)
+		patient(o)
 		o.OnRestored = func() { restored.Add(1) }
 	})
 	g.leader()
@@ -73,7 +74,10 @@ func TestLaggingMemberGetsASnapshot(t *testing.T) {
 
 // TestMemberJoins adds a member that knows nothing, first as a learner, then with a vote, and removes another one.
 func TestMemberJoins(t *testing.T) {
-	g := newTestGroup(t, 3, 0, smallLog)
+	g := newTestGroup(t, 3, 0, func(o *Options) {
+		smallLog(o)
+		patient(o)
+	})
 	lead := g.leader()
 	g.write(lead.id, 1, 0, 30)
 	g.forget(lead.machine.AppliedIndex() - 5)
@@ -137,7 +141,7 @@ func (g *testGroup) change(mark applied, kind raftpb.ConfChangeType, id uint64) 
 
 // TestChangeDependsOnItsProposal proposes changes of which one's proposal is refused by the state.
 func TestChangeDependsOnItsProposal(t *testing.T) {
-	g := newTestGroup(t, 3, 0, nil)
+	g := newTestGroup(t, 3, 0, patient)
 	bad := applied{7, 0}
 	for _, m := range g.members { // order: each for itself
 		m.machine.whole(func() { m.machine.refuse = map[applied]bool{bad: true} })
@@ -204,7 +208,7 @@ func TestFounding(t *testing.T) {
 	for range 3 {
 		lead := g.leader()
 		eventually(t, "the group is founded", func() bool { return lead.machine.ClusterID() == id })
-		mustWrite(t, lead.node, applied{})
+		g.mustWriteSoon(lead.node, applied{})
 		g.stop(lead.id)
 		g.start(lead.id)
 	}

@@ -1,10 +1,10 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -337,9 +337,9 @@ func TestAnExpiryOfAnEarlierTermCountsNoMore(t *testing.T) {
 }
 
 func TestReportsThatCannotBeReadAreIgnored(t *testing.T) {
-	var logged bytes.Buffer
+	log := &logged{}
 	g := startGroup(t, groupOptions{members: 1, set: func(_ uint64, o *Options) {
-		o.Logger = slog.New(slog.NewTextHandler(&logged, nil))
+		o.Logger = slog.New(slog.NewTextHandler(log, nil))
 	}})
 	s := g.at(1).server
 	bad := [][]byte{nil, {}, {2}, {2, 0, 0, 0, 0, 0, 0, 0, 1}, {1, 0}, make([]byte, 9)}
@@ -348,8 +348,9 @@ func TestReportsThatCannotBeReadAreIgnored(t *testing.T) {
 	}
 	s.Heard(2, []byte{1})
 	s.Heard(2, []byte{1, 0, 0, 0, 0, 0, 0, 0, 1}) // nobody knows it
-	if got := bytes.Count(logged.Bytes(), []byte("cannot read which sessions")); got != len(bad) {
-		t.Errorf("%d reports are warned of, want %d:\n%s", got, len(bad), &logged)
+	text := log.text()
+	if got := strings.Count(text, "cannot read which sessions"); got != len(bad) {
+		t.Errorf("%d reports are warned of, want %d:\n%s", got, len(bad), text)
 	}
 }
 

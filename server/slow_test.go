@@ -25,6 +25,13 @@ func (l *logged) Write(b []byte) (int, error) {
 	return l.b.Write(b)
 }
 
+// text is all that was logged so far.
+func (l *logged) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
 // slow returns the lines about slow requests, by operation and path.
 func (l *logged) slow(t *testing.T) map[string]map[string]any {
 	t.Helper()

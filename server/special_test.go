@@ -304,8 +304,11 @@ func TestALocalSessionExpires(t *testing.T) {
 	}})
 	g.elect(1)
 	g.serves(1)
+	c := g.at(1).connect(t)
 	began := time.Now()
-	c := g.at(1).connectTimeout(t, 100*time.Millisecond)
+	if !g.at(1).server.locals.tracker.SetTimeout(c.welcome.SessionID, 100*time.Millisecond) { // short from now on
+		t.Fatal("the session is not tracked")
+	}
 	c.wantClosed()
 	if took := time.Since(began); took < 100*time.Millisecond {
 		t.Errorf("expired after %v", took)

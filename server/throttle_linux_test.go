@@ -44,11 +44,15 @@ func TestStaleRequests(t *testing.T) {
 	}
 }
 
+// endless is the timeout of a session that outlives all the seconds by which a test moves the clock while it waits.
+const endless = 500 * time.Hour
+
 func TestTheFirstInLineIsLookedAtAgain(t *testing.T) {
 	r, node, now := startThrottled(t, func(o *Options) {
 		o.Limits.Requests = RequestThrottle{MaxRequests: 1, Stall: time.Second, DropStale: true, StaleConnection: true}
+		o.MaxTimeout = endless
 	})
-	a, b := r.connect(t), r.connect(t)
+	a, b := r.connectTimeout(t, endless), r.connect(t)
 	a.mustCreate("/n", "", jute.ModePersistent)
 	a.send(jute.OpSetData, setTo("/n", "a"))
 	node.holds(t, 1)

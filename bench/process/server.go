@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -91,16 +92,33 @@ func Start(ctx context.Context, command Command, parent string) (*Server, error)
 	return s, nil
 }
 
+// The ports that freePorts chooses from: below those that the system gives to whoever asks for any (from 32768 on with
+// Linux), so that nobody gets the port of a server that has not begun yet, or is down for a moment.
+const (
+	freePortsFrom = 17_000
+	freePortsTo   = 32_000
+	freePortsTry  = 100 // for each port
+)
+
 // freePorts returns n different ports of the loopback address that were free a moment ago.
 func freePorts(n int) ([]int, error) {
-	ports := make([]int, n)
-	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	ports := make([]int, 0, n)
+	var last error
+	for range n * freePortsTry {
+		if len(ports) == n {
+			break
+		}
+		port := freePortsFrom + rand.IntN(freePortsTo-freePortsFrom) //nolint:gosec // any will do
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
-			return nil, fmt.Errorf("find a free port: %w", err)
+			last = err
+			continue
 		}
 		defer l.Close() //nolint:errcheck // held until all are chosen, so that they differ
-		ports[i] = l.Addr().(*net.TCPAddr).Port
+		ports = append(ports, port)
+	}
+	if len(ports) < n {
+		return nil, fmt.Errorf("find a free port from %d to %d: %w", freePortsFrom, freePortsTo, last)
 	}
 	return ports, nil
 }

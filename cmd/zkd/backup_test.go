@@ -355,7 +355,7 @@ func TestRestoredServerBecomesAnEnsemble(t *testing.T) {
 			t.Errorf("server %d is of the cluster that was backed up", n)
 		}
 	}
-	s := mustZkd[ensembleStatus](t, "status", "--server", addresses[0])
+	s := mustZkd[ensembleStatus](t, "status", "--timeout", "60s", "--server", addresses[0])
 	if len(s.Servers) != 3 || s.Servers[2].ID != 3 {
 		t.Errorf("%+v", s)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"zkd/compat-tests/target"
 	"zkd/conf"
 )
 
@@ -52,11 +53,12 @@ func TestTheClientPortMovesWhenItIsFree(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- i.run(ctx) }()
-	other, err := net.Listen("tcp", "127.0.0.1:0")
+	// A port that the system gives to nobody else while it is free.
+	wanted := fmt.Sprintf("127.0.0.1:%d", target.FreePort(t))
+	other, err := net.Listen("tcp", wanted)
 	if err != nil {
 		t.Fatal(err)
 	}
-	wanted := other.Addr().String()
 	i.moves <- wanted
 	i.moves <- wanted // when there is room, the first was looked at
 	if word(before, "ruok") != "imok" {

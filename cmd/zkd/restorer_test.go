@@ -219,8 +219,13 @@ func (m *member) snapshot(t *testing.T) []byte {
 // soon waits until cond holds.
 func soon(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(scriptDeadline); !cond(); {
-		if time.Now().After(deadline) {
+	deadline, again := time.NewTimer(scriptDeadline), time.NewTicker(5*time.Millisecond)
+	defer deadline.Stop()
+	defer again.Stop()
+	for !cond() {
+		select {
+		case <-again.C:
+		case <-deadline.C:
 			t.Fatalf("not in time: %s", what)
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -88,16 +87,10 @@ func snapshotText(t *testing.T, content []byte) string {
 // awaitGone waits until a directory was removed: the answer comes before.
 func awaitGone(t *testing.T, dir string) {
 	t.Helper()
-	deadline := time.Now().Add(scriptDeadline)
-	for {
+	soon(t, dir+" is removed", func() bool {
 		_, err := os.Stat(dir)
-		if os.IsNotExist(err) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s is left behind: %v", dir, err)
-		}
-	}
+		return os.IsNotExist(err)
+	})
 }
 
 // TestSnapshotCommand takes snapshots of a running server: streamed, kept, compressed, without the last zxid.

@@ -86,7 +86,7 @@ func TestStatusReadsWhatZooKeeperSays(t *testing.T) {
 		"srvr": fmt.Sprintf(recordedSrvr, "0x100000008", "follower"), "mntr": fmt.Sprintf(notListed, "mntr"),
 	})
 	fakeServer(t, third, nil, map[string]string{"srvr": notServing, "mntr": notServing})
-	out, err := zkd(t, "status", "--server", fmt.Sprintf("127.0.0.1:%d", first))
+	out, err := zkd(t, "status", "--timeout", "60s", "--server", fmt.Sprintf("127.0.0.1:%d", first))
 	if err == nil || err.Error() != "1 of 3 servers do not serve" {
 		t.Errorf("%v", err)
 	}
@@ -142,7 +142,7 @@ func TestStatusOverTLS(t *testing.T) {
 		{[]string{"--server", servers, trust}, "without --tls", nil},
 		{[]string{"--server", servers, "--tls", "--cert-file=" + end.TrustStore.Location}, "its key", nil},
 	} {
-		out, err := zkd(t, append([]string{"status", "--timeout", "20s"}, tc.args...)...)
+		out, err := zkd(t, append([]string{"status", "--timeout", "60s"}, tc.args...)...)
 		if (err == nil) != (tc.fails == "") || err != nil && !strings.Contains(err.Error(), tc.fails) {
 			t.Errorf("%q: %v, want %q", tc.args, err, tc.fails)
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 // dialWithin bounds a TLS handshake. A guess: some milliseconds, many times that on a busy machine.
-const dialWithin = 30 * time.Second
+const dialWithin = time.Minute
 
 // secured is a server's port for TLS, and the authority that it trusts.
 type secured struct {

@@ -37,7 +37,7 @@ func calls(t *testing.T, program, addr string, certificates ...string) {
 	t.Helper()
 	proxy, doomed := target.StartProxy(t, addr), target.StartProxy(t, addr)
 	argv := []string{program, addr, proxy.Addr, proxy.CutServer(t), doomed.Addr, doomed.CloseServer(t)}
-	out, err := target.Client{Argv: append(argv, certificates...), Within: 3 * time.Minute}.Run(t)
+	out, err := target.Client{Argv: append(argv, certificates...), Within: 6 * time.Minute}.Run(t)
 	if err != nil {
 		t.Fatalf("the program failed: %v", err)
 	}

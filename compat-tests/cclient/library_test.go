@@ -100,7 +100,11 @@ func build(ctx context.Context, dir, jute string) error {
 	if err := errors.Join(os.MkdirAll(tree, 0o750), os.MkdirAll(include, 0o750)); err != nil {
 		return err
 	}
-	archive, err := fetch(ctx, dir)
+	var archive string
+	err := target.Fetch(ctx, func(ctx context.Context, _ int) (err error) {
+		archive, err = fetch(ctx, dir)
+		return err
+	})
 	if err != nil {
 		return err
 	}

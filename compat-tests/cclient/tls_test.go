@@ -17,8 +17,8 @@ import (
 	"zkd/compat-tests/target"
 )
 
-// visitWithin bounds one run of the program of one client, which waits for nothing longer than 20 s.
-const visitWithin = 2 * time.Minute
+// visitWithin bounds one run of the program of one client, which waits for nothing longer than 100 s.
+const visitWithin = 4 * time.Minute
 
 // visits is a transcript of clients that try to get in.
 type visits struct {

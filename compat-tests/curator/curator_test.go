@@ -110,7 +110,7 @@ func program(t *testing.T, args ...string) target.Client {
 	t.Helper()
 	argv := append([]string{"java"}, target.JVMOptions(t)...)
 	argv = append(argv, "-cp", target.JavaClasses(t, "src", target.Classpath(t, pom)), "-Dcompat.loglevel=OFF", "Main")
-	return target.Client{Argv: append(argv, args...), Within: 4 * time.Minute}
+	return target.Client{Argv: append(argv, args...), Within: 8 * time.Minute}
 }
 
 // run runs a client program and makes each of its checks a subtest; there must be as many as the least.

@@ -18,8 +18,9 @@ import (
 // answerWithin bounds the wait for the answers to one burst. A guess: 1,000 times what they take.
 const answerWithin = time.Minute
 
-// closeWithin bounds the wait for a server to close a connection after an error that closes it. A guess.
-const closeWithin = 10 * time.Second
+// closeWithin bounds the wait for a server to close a connection after an error that closes it. A guess, for a machine
+// that stands still.
+const closeWithin = time.Minute
 
 // step is one burst of a script and what came back, a line of text for each frame.
 type step struct {

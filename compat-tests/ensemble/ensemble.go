@@ -271,17 +271,6 @@ func (e *Ensemble) Addrs() []string {
 // Hosts returns the connect string of all servers.
 func (e *Ensemble) Hosts() string { return strings.Join(e.Addrs(), ",") }
 
-// Mode returns what srvr says after "Mode: ", "" if it says nothing. Any goroutine may call it.
-func (s *Server) Mode() string {
-	answer, err := s.FourLetterWord("srvr")
-	if err != nil {
-		return ""
-	}
-	_, rest, _ := strings.Cut(answer, "Mode: ")
-	mode, _, _ := strings.Cut(rest, "\n")
-	return mode
-}
-
 // Member is the server's line of a configuration, with a role: participant or observer.
 func (s *Server) Member(role string) string {
 	return fmt.Sprintf("server.%d=%s:%s;%s", s.ID, s.Address, role, s.Client)

@@ -5,7 +5,7 @@ import "time"
 // Bounds on what servers may do late. expirySlack is what a session may take to go beyond its time-out: a new leader
 // gives each its full time-out anew, after an election; the faults of a round follow each other within it.
 const (
-	expirySlack = 30 * time.Second
+	expirySlack = 60 * time.Second
 	toldSlack   = 15 * time.Second // between the word that a session is gone and the end of its ephemerals
 )
 

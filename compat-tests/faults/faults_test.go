@@ -25,6 +25,7 @@ const (
 	rawClients    = 5
 	goClients     = 2
 	timeoutAsked  = 4 * time.Second
+	timeoutStays  = 15 * time.Second // of a session that is not to expire, however slow the machine is
 	tick          = 500 * time.Millisecond
 	healedWithin  = 2 * time.Minute // for every client to have a write acknowledged after the faults
 	diskBytes     = 512 << 20
@@ -156,8 +157,12 @@ type round struct {
 func (r *round) random(i int) *rand.Rand { return rand.New(rand.NewPCG(r.seed+uint64(r.n), uint64(i))) }
 
 func (r *round) options(i int, addrs []string, stop <-chan struct{}) SessionOptions {
+	timeout := timeoutAsked
+	if r.stay {
+		timeout = timeoutStays
+	}
 	return SessionOptions{
-		Addrs: addrs, Timeout: timeoutAsked, Rand: r.random(i), Now: r.now, Violated: r.history.Violated, Stop: stop,
+		Addrs: addrs, Timeout: timeout, Rand: r.random(i), Now: r.now, Violated: r.history.Violated, Stop: stop,
 	}
 }
 
@@ -243,7 +248,7 @@ func (r *round) finish() {
 	}
 	s := r.open(r.e.Addrs())
 	defer s.Close() //nolint:errcheck // it expires by itself else
-	why := ensemble.Await(timeoutAsked+expirySlack, func() (bool, string) {
+	why := ensemble.Await(timeoutStays+expirySlack, func() (bool, string) {
 		_, names, _, err := s.Children(ephemeralPath(r.root), false)
 		if err != nil {
 			err = s.Connect()

@@ -106,7 +106,7 @@ func (n *Nemesis) launch() {
 
 // decidedWithin is how long a server may take to end, or to serve, when its disk has space again. Much more than it
 // needs, and much less than it would take to give up a clean stop.
-const decidedWithin = 15 * time.Second
+const decidedWithin = 45 * time.Second
 
 // decided waits until a server whose disk was full has ended or serves.
 func (n *Nemesis) decided(s *ensemble.Server) {

@@ -318,7 +318,7 @@ func (c *Client) Finish() error {
 	if c.Live == nil {
 		return nil
 	}
-	if err := c.Touch(); err != nil {
+	if err := c.Touch(); err != nil || c.Live == nil {
 		return err
 	}
 	for i := range registers {
@@ -330,31 +330,41 @@ func (c *Client) Finish() error {
 	return c.Touch()
 }
 
-// Ping keeps the session alive that Run has left open, and changes nothing.
+// Ping keeps the session alive that Run has left open, and changes nothing. On a machine that stands still the session
+// may expire nevertheless: then Live is nil, and whether it was too early is for CheckEphemerals to say.
 func (c *Client) Ping() error {
 	if c.Live == nil || c.session.Ping() == nil {
 		return nil
 	}
-	if err := c.session.Connect(); err != nil {
+	switch err := c.session.Connect(); {
+	case errors.Is(err, ErrExpired):
+		c.Live = nil
+		c.history.Ephemeral(c.Own, func(e *Ephemeral) { e.Expired = c.options.Now() })
+	case err != nil:
 		return fmt.Errorf("client %d after the faults: %w", c.id, err)
 	}
 	return nil
 }
 
+// touches is how often Touch writes until it is acknowledged: on a slow machine a connection may end any time.
+const touches = 5
+
 // Touch writes, to show that the session lives.
 func (c *Client) Touch() error {
-	if c.Live == nil {
-		return nil
+	var last error
+	for range touches {
+		if err := c.Ping(); err != nil || c.Live == nil {
+			return err
+		}
+		reply, _, err := c.session.SetData(sequencePath(c.root), "", jute.AnyVersion)
+		if err == nil && reply.Err == jute.OK {
+			c.history.Ephemeral(c.Own, func(e *Ephemeral) { e.Acked = reply.Call })
+			return nil
+		}
+		last = fmt.Errorf("client %d writes after the faults: %v, %w", c.id, reply.Err, err)
+		c.session.Drop() // and find out
 	}
-	if err := c.Ping(); err != nil {
-		return err
-	}
-	reply, _, err := c.session.SetData(sequencePath(c.root), "", jute.AnyVersion)
-	if err != nil || reply.Err != jute.OK {
-		return fmt.Errorf("client %d writes after the faults: %v, %w", c.id, reply.Err, err)
-	}
-	c.history.Ephemeral(c.Own, func(e *Ephemeral) { e.Acked = reply.Call })
-	return nil
+	return last
 }
 
 // End closes the session that Run has left open.

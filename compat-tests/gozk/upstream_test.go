@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,11 +57,15 @@ const removedServes = "^TestIntegration_Reconfig$"
 
 var result = regexp.MustCompile(`(?m)^--- (PASS|FAIL|SKIP): (\w+) \(([0-9.]+)s\)`)
 
-// secondTriesMax bounds the tests that are run once more: if more fail, the machine is not the reason.
-const secondTriesMax = 3
+// againMax bounds the tests that are run once more: if more fail, the machine is not the reason. triesMax is how often
+// one is run at most.
+const (
+	againMax = 4
+	triesMax = 3
+)
 
 // TestUpstreamSuite runs the client's own tests. Each becomes a subtest here, so -run finds it by name in the output.
-// One that fails is run once more, alone: some give a server a second, which a busy machine does not always have.
+// One that fails is run again, alone: some give a server a second, which a busy machine does not always have.
 func TestUpstreamSuite(t *testing.T) {
 	kind := target.Selected(t)
 	target.Require(t, target.ToolsOf(kind)...)
@@ -70,25 +75,22 @@ func TestUpstreamSuite(t *testing.T) {
 		skip = append(skip, "-test.skip="+removedServes)
 	}
 	ran, err := runSuite(t, kind, binary, skip...)
-	var failed []string
-	for _, test := range ran {
-		if test[1] == "FAIL" {
-			failed = append(failed, test[2])
-		}
-	}
-	passed := map[string]bool{} // at the second try
-	if n := len(failed); n > 0 && n <= secondTriesMax {
+	failed := failures(ran)
+	passed := map[string]bool{} // at a later try
+	left := failed
+	for try := 2; try <= triesMax && len(left) > 0 && len(failed) <= againMax; try++ {
 		var again [][]string
-		again, err = runSuite(t, kind, binary, "-test.run=^("+strings.Join(failed, "|")+")$")
+		again, err = runSuite(t, kind, binary, "-test.run=^("+strings.Join(left, "|")+")$")
 		for _, test := range again {
 			passed[test[2]] = test[1] == "PASS"
 		}
+		left = slices.DeleteFunc(slices.Clone(left), func(name string) bool { return passed[name] })
 	}
 	for _, test := range ran {
 		t.Run(test[2], func(t *testing.T) {
 			switch {
 			case test[1] == "FAIL" && passed[test[2]]:
-				t.Log("passed at the second try")
+				t.Log("passed at a later try")
 			case test[1] == "FAIL":
 				t.Errorf("failed after %s s; the output of the suite is below", test[3])
 			case test[1] == "SKIP":
@@ -99,7 +101,17 @@ func TestUpstreamSuite(t *testing.T) {
 	if err != nil || len(ran) == 0 {
 		t.Errorf("the suite ended with %v after %d tests", err, len(ran))
 	}
-	t.Logf("%d tests of the client's suite ran against %s, %d of them twice", len(ran), kind, len(failed))
+	t.Logf("%d tests of the client's suite ran against %s, %d of them again", len(ran), kind, len(failed))
+}
+
+// failures are the names of the tests that failed, of matches of result.
+func failures(ran [][]string) (names []string) {
+	for _, test := range ran {
+		if test[1] == "FAIL" {
+			names = append(names, test[2])
+		}
+	}
+	return names
 }
 
 // runSuite runs the client's tests, and returns the matches of result and the error of the end.

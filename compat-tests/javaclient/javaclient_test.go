@@ -32,7 +32,7 @@ func TestTranscript(t *testing.T) {
 				Argv: append(argv, "-cp", classpath, "-Dcompat.loglevel=ERROR",
 					"compat.Main", server.Addr, proxy.Addr, proxy.CutServer(t),
 					doomed.Addr, doomed.CloseServer(t)),
-				Within: 3 * time.Minute,
+				Within: 6 * time.Minute,
 			}.Run(t)
 			if err != nil {
 				t.Fatalf("the program failed: %v", err)

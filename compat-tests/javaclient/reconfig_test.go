@@ -26,7 +26,7 @@ func TestReconfigTranscript(t *testing.T) {
 		e.Servers[0].Addr, target.SuperUser+":"+target.SuperPassword, alone.Addr)
 	argv = append(argv, e.Lines("observer", e.Servers[3])...)
 	argv = append(argv, e.Lines("participant", e.Servers[:3]...)...)
-	out, err := target.Client{Argv: argv, Within: 3 * time.Minute}.Run(t)
+	out, err := target.Client{Argv: argv, Within: 6 * time.Minute}.Run(t)
 	if err != nil {
 		t.Fatalf("the program failed: %v", err)
 	}

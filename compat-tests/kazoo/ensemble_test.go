@@ -20,7 +20,7 @@ func TestElection(t *testing.T) {
 		defer close(done)
 		out, err := target.Client{
 			Argv:   []string{python, filepath.Join("testdata", "ensemble", "election.py"), e.Hosts(), "15"},
-			Within: 3 * time.Minute,
+			Within: 6 * time.Minute,
 		}.Run(t)
 		if err != nil {
 			t.Errorf("election.py: %v", err)

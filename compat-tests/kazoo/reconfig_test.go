@@ -25,7 +25,7 @@ func TestReconfig(t *testing.T) {
 	}
 	script = append(script, e.Lines("participant", e.Servers[2])...)
 	script = append(script, e.Lines("observer", e.Servers[3])...)
-	out, err := target.Client{Argv: script, Within: 3 * time.Minute}.Run(t)
+	out, err := target.Client{Argv: script, Within: 6 * time.Minute}.Run(t)
 	if err != nil {
 		t.Errorf("reconfig.py: %v", err)
 	}

@@ -34,10 +34,7 @@ func TestKazooKeepsItsSession(t *testing.T) {
 	target.Require(t, target.Python)
 	t.Parallel() // it mostly waits for servers to start
 	python := target.Cached(t, "python-kazoo", []string{kazooVersion}, func(ctx context.Context, dir string) error {
-		if err := target.Execute(ctx, "", "python3", "-m", "venv", dir); err != nil {
-			return err
-		}
-		return target.Execute(ctx, "", filepath.Join(dir, "bin", "pip"), "install", "-q", kazooVersion)
+		return target.PythonEnvironment(ctx, dir, kazooVersion)
 	})
 	server := old(t, target.ServerVersion)
 	moveUnder(t, server, []string{filepath.Join(python, "bin", "python"), filepath.Join("testdata", "holder.py"),

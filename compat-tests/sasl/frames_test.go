@@ -17,7 +17,7 @@ import (
 )
 
 // frameWithin bounds the wait for one answer.
-const frameWithin = 30 * time.Second
+const frameWithin = time.Minute
 
 // frames is a client that speaks the protocol frame by frame.
 type frames struct {
@@ -36,7 +36,7 @@ func dial(t *testing.T, addr string, out *strings.Builder) *frames {
 	}
 	t.Cleanup(func() { _ = c.Close() }) // it may be closed
 	f := &frames{t: t, net: c, out: out}
-	hello := jute.ConnectRequest{TimeoutMillis: 20_000, Passwd: make([]byte, 16), HasReadOnly: true}
+	hello := jute.ConnectRequest{TimeoutMillis: 40_000, Passwd: make([]byte, 16), HasReadOnly: true}
 	f.send(hello.Append(nil))
 	if _, err := f.next(); err != nil {
 		t.Fatalf("no answer to the handshake: %v", err)

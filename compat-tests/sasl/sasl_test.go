@@ -61,7 +61,7 @@ Nobody { org.apache.zookeeper.server.auth.DigestLoginModule required username="n
 var pom string
 
 // javaWithin bounds a run of the Java program.
-const javaWithin = 3 * time.Minute
+const javaWithin = 6 * time.Minute
 
 // java runs the program with these logins.
 func java(t *testing.T, version, logins string, flags []string, args ...string) string {

@@ -22,9 +22,13 @@ const (
 	ServerVersion38 = "3.8.6"
 )
 
-// fetchWithin bounds one fetch of a client or one build. A guess: Maven needs 10 s for all of the class paths from a
-// near mirror.
-const fetchWithin = 5 * time.Minute
+// Bounds of a fetch of a client, with all of its attempts, or of a build. Guesses: Maven needs 10 s for all of the class
+// paths from a near mirror.
+const (
+	fetchWithin   = 10 * time.Minute
+	fetchAttempts = 4
+	fetchPause    = 5 * time.Second // after the first attempt; twice as long after each other one
+)
 
 // ServerPOM names the Apache ZooKeeper server and Java client of the version in the property zookeeper.version, with
 // the libraries that its distribution carries beside it.
@@ -115,7 +119,12 @@ func Classpath(tb testing.TB, pom string, properties ...string) string {
 		for _, property := range properties {
 			args = append(args, "-D"+property)
 		}
-		return Execute(ctx, dir, "mvn", args...)
+		return Fetch(ctx, func(ctx context.Context, attempt int) error {
+			if attempt > 1 { // Maven remembers for a day what a repository did not have
+				args = append(args, "-U")
+			}
+			return Execute(ctx, dir, "mvn", args...)
+		})
 	})
 	path, err := os.ReadFile(filepath.Join(dir, "classpath"))
 	if err != nil {
@@ -158,6 +167,45 @@ func JVMOptions(tb testing.TB) []string {
 		"-Dfile.encoding=UTF-8", "-Djava.net.preferIPv4Stack=true",
 		"-Dlogback.configurationFile=" + filepath.Join(dir, "logback.xml"),
 	}
+}
+
+// Fetch has try get something from the network, and once more after a pause as long as it fails, a few times: no
+// registry answers always. try is told the number of the attempt, from 1. The error is that of the last one.
+func Fetch(ctx context.Context, try func(ctx context.Context, attempt int) error) error {
+	return fetch(ctx, fetchPause, try)
+}
+
+// fetch is Fetch with the length of the first pause.
+func fetch(ctx context.Context, pause time.Duration, try func(ctx context.Context, attempt int) error) error {
+	for attempt := 1; ; attempt++ {
+		one, cancel := context.WithTimeout(ctx, fetchWithin/2) // one that hangs leaves time for another
+		err := try(one, attempt)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		if attempt == fetchAttempts {
+			return fmt.Errorf("after %d attempts: %w", attempt, err)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("after %d attempts in %v: %w", attempt, fetchWithin, err)
+		}
+		pause *= 2
+	}
+}
+
+// PythonEnvironment makes a virtual environment of Python in dir that holds what pip installs with args.
+func PythonEnvironment(ctx context.Context, dir string, args ...string) error {
+	if err := Execute(ctx, "", "python3", "-m", "venv", dir); err != nil {
+		return err
+	}
+	return Fetch(ctx, func(ctx context.Context, _ int) error {
+		return Execute(ctx, "", filepath.Join(dir, "bin", "pip"), append([]string{"install", "-q"}, args...)...)
+	})
 }
 
 // Execute runs a command in dir and returns an error that holds all of its output if it fails.

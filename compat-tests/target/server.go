@@ -7,6 +7,7 @@ import (
 	"crypto/sha1" //nolint:gosec // the digest scheme of ZooKeeper is SHA-1
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -35,10 +36,11 @@ const (
 // Bounds of the waits on a server. Guesses: ZooKeeper starts in 1 to 2 s on two idle cores, ten times that when they
 // are busy.
 const (
-	startWithin = 3 * time.Minute
-	stopWithin  = time.Minute
-	pollEvery   = 20 * time.Millisecond
-	dialWithin  = 10 * time.Second
+	startWithin  = 3 * time.Minute
+	stopWithin   = time.Minute
+	pollEvery    = 20 * time.Millisecond
+	dialWithin   = 10 * time.Second // while the server starts
+	answerWithin = time.Minute      // when it serves
 )
 
 // SuperUser and SuperPassword are the credentials of the digest scheme's superuser in the standard settings.
@@ -205,14 +207,28 @@ func (s *Server) LogTail(lines int) string {
 // FourLetterWord sends word and returns all of the answer.
 func (s *Server) FourLetterWord(word string) (string, error) { return FourLetterWord(s.Addr, word) }
 
-// FourLetterWord sends word to a client port and returns all of the answer, within ten seconds.
-func FourLetterWord(addr, word string) (string, error) {
-	conn, err := net.DialTimeout("tcp", addr, dialWithin)
+// FourLetterWord sends word to a client port and returns all of the answer.
+func FourLetterWord(addr, word string) (string, error) { return ask(addr, word, answerWithin) }
+
+// Mode returns what srvr says after "Mode: ", "" if it says nothing in ten seconds. Any goroutine may call it.
+func (s *Server) Mode() string {
+	answer, err := ask(s.Addr, "srvr", dialWithin)
+	if err != nil {
+		return ""
+	}
+	_, rest, _ := strings.Cut(answer, "Mode: ")
+	mode, _, _ := strings.Cut(rest, "\n")
+	return mode
+}
+
+// ask sends word to a client port and returns all of the answer.
+func ask(addr, word string, within time.Duration) (string, error) {
+	conn, err := net.DialTimeout("tcp", addr, within)
 	if err != nil {
 		return "", err
 	}
 	defer conn.Close() //nolint:errcheck // read only
-	if err := conn.SetDeadline(time.Now().Add(dialWithin)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(within)); err != nil {
 		return "", err
 	}
 	if _, err := io.WriteString(conn, word); err != nil {
@@ -236,7 +252,7 @@ func (s *Server) awaitAnswer() {
 	defer poll.Stop()
 	for {
 		// srvr says "not currently serving" until the server takes requests; ruok says imok before that.
-		if answer, err := s.FourLetterWord("srvr"); err == nil && strings.Contains(answer, "Mode:") {
+		if s.Mode() != "" {
 			return
 		}
 		select {
@@ -433,6 +449,9 @@ func readSources(tb testing.TB) (root string) {
 	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.IsDir() && path != root && strings.HasPrefix(entry.Name(), ".") {
 			return filepath.SkipDir
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // a file that another process had for a moment
 		}
 		return err
 	})

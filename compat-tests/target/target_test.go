@@ -52,6 +52,26 @@ func TestCachedFillsOnce(t *testing.T) {
 	}
 }
 
+// TestFetchTriesAgain fails twice, and every time.
+func TestFetchTriesAgain(t *testing.T) {
+	broken := errors.New("the registry is away")
+	for failures, want := range map[int]error{0: nil, 2: nil, 99: broken} { // order: each for itself
+		attempts := 0
+		err := target.FetchWithout(t.Context(), func(_ context.Context, attempt int) error {
+			if attempts++; attempt != attempts {
+				t.Errorf("attempt %d is called %d", attempts, attempt)
+			}
+			if attempt <= failures {
+				return broken
+			}
+			return nil
+		})
+		if !errors.Is(err, want) || want == nil && attempts != failures+1 || want != nil && attempts > 9 {
+			t.Errorf("%d failures: %v after %d attempts, want %v", failures, err, attempts, want)
+		}
+	}
+}
+
 func TestProxyCut(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -34,9 +34,9 @@ func TestClients(t *testing.T) {
 				"-Dzookeeper.ssl.keyStore.location="+store, "-Dzookeeper.ssl.keyStore.password="+authority.Password,
 				"-Dzookeeper.ssl.trustStore.location="+store, "-Dzookeeper.ssl.trustStore.password="+authority.Password,
 				"-cp", target.Classpath(t, target.ServerPOM, "zookeeper.version="+target.ServerVersion),
-				"org.apache.zookeeper.ZooKeeperMain", "-timeout", "10000", "-server", addr)
+				"org.apache.zookeeper.ZooKeeperMain", "-timeout", "40000", "-server", addr)
 			out, _ := target.Client{ // who is refused ends with an error
-				Argv: argv, Within: 2 * time.Minute,
+				Argv: argv, Within: 5 * time.Minute,
 				Stdin: "whoami\ncreate /java x auth:x:cdrwa\ngetAcl /java\nget /java\nquit\n",
 			}.Run(t)
 			return out
@@ -59,7 +59,7 @@ func TestClients(t *testing.T) {
 				filepath.Join(environment(t), "bin", "python"), filepath.Join("testdata", "kazoo_tls.py"), addr,
 				filepath.Join(ca.Dir, "client.pem"), ca.Trust(),
 			},
-			Within: 2 * time.Minute,
+			Within: 5 * time.Minute,
 		}.Run(t)
 		if err != nil {
 			t.Fatalf("kazoo_tls.py: %v", err)
@@ -76,10 +76,7 @@ func environment(t *testing.T) string {
 	t.Helper()
 	const kazoo = "kazoo==2.11.0"
 	return target.Cached(t, "python", []string{kazoo}, func(ctx context.Context, dir string) error {
-		if err := target.Execute(ctx, "", "python3", "-m", "venv", dir); err != nil {
-			return err
-		}
-		return target.Execute(ctx, "", filepath.Join(dir, "bin", "pip"), "install", "-q", kazoo)
+		return target.PythonEnvironment(ctx, dir, kazoo)
 	})
 }
 

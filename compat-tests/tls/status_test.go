@@ -21,8 +21,8 @@ func TestStatus(t *testing.T) {
 	for _, args := range [][]string{
 		{"--server", addr, "--ca-file", ca.Trust(), "--cert-file", own}, {s.ConfigPath()},
 	} {
-		argv := append([]string{target.ZkdBinary(t), "status", "--tls", "--timeout", "20s"}, args...)
-		out, err := target.Client{Argv: argv, Within: time.Minute}.Run(t)
+		argv := append([]string{target.ZkdBinary(t), "status", "--tls", "--timeout", "60s"}, args...)
+		out, err := target.Client{Argv: argv, Within: 5 * time.Minute}.Run(t)
 		if err != nil || !strings.Contains(out, addr+"  standalone") {
 			t.Errorf("zkd status %q: %v\n%s", args, err, out)
 		}

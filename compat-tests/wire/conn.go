@@ -25,7 +25,7 @@ var ErrRefused = errors.New("the server gave no session")
 // Options say where to connect and how. Addr is needed.
 type Options struct {
 	Addr    string
-	Timeout time.Duration                       // of the session that is asked for; default 30 s
+	Timeout time.Duration                       // of the session that is asked for; default 40 s, as long as is usual
 	Dial    func(addr string) (net.Conn, error) // default plain TCP
 }
 
@@ -52,7 +52,7 @@ func Open(o Options) (*Conn, error) {
 		o.Dial = func(addr string) (net.Conn, error) { return net.DialTimeout("tcp", addr, callWithin) }
 	}
 	if o.Timeout == 0 {
-		o.Timeout = 30 * time.Second
+		o.Timeout = 40 * time.Second
 	}
 	nc, err := o.Dial(o.Addr)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"io"
 	"io/fs"
 	"math/big"
 	"net"
@@ -249,16 +250,25 @@ func shake(t testing.TB, server, client *tls.Config) (errServer, errClient error
 			served <- err
 			return
 		}
-		defer raw.Close()
-		served <- errors.Join(raw.SetDeadline(deadline), exchange(tls.Server(raw, server)))
+		err = errors.Join(raw.SetDeadline(deadline), exchange(tls.Server(raw, server)))
+		hangUp(raw)
+		served <- err
 	}()
 	raw, err := net.Dial("tcp", listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	errClient = errors.Join(raw.SetDeadline(deadline), exchange(tls.Client(raw, client)))
-	_ = raw.Close() // whatever was wrong is in errClient
+	hangUp(raw)
 	return <-served, errClient
+}
+
+// hangUp closes a connection when all is read: a reset, which follows what nobody has read, would be seen in place of
+// the alert before it. Whatever is wrong is known by now.
+func hangUp(conn net.Conn) {
+	_ = conn.(*net.TCPConn).CloseWrite()
+	_, _ = io.Copy(io.Discard, conn)
+	_ = conn.Close()
 }
 
 // exchange sends a byte and reads one.

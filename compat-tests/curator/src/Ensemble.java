@@ -46,7 +46,7 @@ final class Ensemble {
     /** A client that knows all servers, and tries again for longer than an election takes on a busy machine. */
     private static CuratorFramework client() throws Exception {
         CuratorFramework client = CuratorFrameworkFactory.builder().connectString(hosts).sessionTimeoutMs(30_000)
-            .connectionTimeoutMs(10_000).retryPolicy(new RetryNTimes(300, 100)).build();
+            .connectionTimeoutMs(30_000).retryPolicy(new RetryNTimes(600, 100)).build();
         client.start();
         Main.check(client.blockUntilConnected(Main.WAIT_SECONDS, TimeUnit.SECONDS), "not connected to " + hosts);
         return client;

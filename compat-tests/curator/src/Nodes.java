@@ -9,6 +9,7 @@ import org.apache.curator.x.discovery.ServiceDiscovery;
 import org.apache.curator.x.discovery.ServiceDiscoveryBuilder;
 import org.apache.curator.x.discovery.ServiceInstance;
 import org.apache.zookeeper.CreateMode;
+import org.apache.zookeeper.data.Stat;
 
 /** Nodes that come back, groups, service discovery. */
 final class Nodes {
@@ -48,8 +49,10 @@ final class Nodes {
             node.start();
             Main.check(node.waitForInitialCreate(Main.WAIT_SECONDS, TimeUnit.SECONDS), "never created");
             String touched = "/nodes/ttl/" + PersistentTtlNode.DEFAULT_CHILD_NODE_NAME;
-            Main.eventually("its child keeps it", () -> client.checkExists().forPath(touched) != null
-                && client.checkExists().forPath(touched).getVersion() >= 2);
+            Main.eventually("its child keeps it", () -> {
+                Stat stat = client.checkExists().forPath(touched);
+                return stat != null && stat.getVersion() >= 2;
+            });
             node.close();
             Main.eventually("it expires", () -> client.checkExists().forPath("/nodes/ttl") == null);
         }

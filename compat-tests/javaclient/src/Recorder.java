@@ -21,7 +21,7 @@ import org.apache.zookeeper.data.Stat;
 
 /** Prints what calls return, the same in every run: no times, no ids, zxids only in relation to one another. */
 final class Recorder {
-    static final long WAIT_SECONDS = 20;
+    static final long WAIT_SECONDS = 100; // nothing takes as long, but on a machine that stands still
     static final List<ACL> OPEN = ZooDefs.Ids.OPEN_ACL_UNSAFE;
 
     private Recorder() {}

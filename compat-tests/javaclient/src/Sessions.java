@@ -6,6 +6,8 @@ import static compat.Recorder.call;
 
 import org.apache.zookeeper.ZooDefs.Ids;
 import java.util.Arrays;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import org.apache.zookeeper.CreateMode;
 import org.apache.zookeeper.Watcher.Event.KeeperState;
 import org.apache.zookeeper.ZooKeeper;
@@ -67,12 +69,21 @@ final class Sessions {
     /** Two handles on one session: whoever comes last has it, and the first one hears of its end. */
     private static void takeOverTwice(ZooKeeper zk) throws Exception {
         Recorder.Events first = new Recorder.Events("first");
-        Recorder.Events second = new Recorder.Events("second");
         ZooKeeper old = Main.connect(Main.server, first);
-        ZooKeeper taken = new ZooKeeper(Main.server, Main.TIMEOUT_MILLIS, second,
-            old.getSessionId(), old.getSessionPasswd());
-        second.await(KeeperState.SyncConnected);
-        taken.close(); // before the first one is back
+        old.create("/root/both", null, OPEN, CreateMode.EPHEMERAL);
+        do { // again if the first one, which waits for up to a second, is back before the close
+            CountDownLatch connected = new CountDownLatch(1);
+            ZooKeeper taken = new ZooKeeper(Main.server, Main.TIMEOUT_MILLIS, event -> {
+                if (event.getState() == KeeperState.SyncConnected) {
+                    connected.countDown();
+                }
+            }, old.getSessionId(), old.getSessionPasswd());
+            if (!connected.await(Recorder.WAIT_SECONDS, TimeUnit.SECONDS)) {
+                throw new IllegalStateException("the second handle does not get the session");
+            }
+            taken.close();
+        } while (zk.exists("/root/both", false) != null);
+        System.out.println("state second: " + KeeperState.SyncConnected);
         first.await(KeeperState.Disconnected);
         first.await(KeeperState.Expired);
         old.close();

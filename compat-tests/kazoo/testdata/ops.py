@@ -15,12 +15,12 @@ from kazoo.exceptions import (
 from kazoo.protocol.states import EventType
 from kazoo.security import OPEN_ACL_UNSAFE, make_acl, make_digest_acl, make_digest_acl_credential
 
-WAIT_SECONDS = 20
+WAIT_SECONDS = 60
 server = sys.argv[1]
 
 
 def connect(**options):
-    client = KazooClient(hosts=server, timeout=10, **options)
+    client = KazooClient(hosts=server, timeout=30, **options)
     client.start(timeout=WAIT_SECONDS)
     return client
 
@@ -62,7 +62,7 @@ def reads(zk):
     data, stat = zk.get("/c")
     check("get", data == b"data" and stat.version == 0 and stat.numChildren == 6 and stat.cversion == 6, stat)
     check("times",
-        abs(stat.created - time.time()) < 60 and stat.creation_transaction_id == stat.last_modified_transaction_id)
+        abs(stat.created - time.time()) < 600 and stat.creation_transaction_id == stat.last_modified_transaction_id)
     fails("get missing", NoNodeError, zk.get, "/none")
     check("exists missing", zk.exists("/none") is None)
     names = ["2", "e", "es-0000000003", "large", "s-0000000001", "\u00e4\u4e2d"]
@@ -179,19 +179,19 @@ def sessions(zk):
     # A process that ends without closing its session leaves it to whoever has its id and password.
     code = (
         "import os, sys; from kazoo.client import KazooClient;"
-        "c = KazooClient(hosts=sys.argv[1], timeout=10); c.start();"
+        "c = KazooClient(hosts=sys.argv[1], timeout=30); c.start();"
         "c.create('/session', ephemeral=True); print(c.client_id[0], c.client_id[1].hex(), flush=True); os._exit(0)"
     )
     left = subprocess.run([sys.executable, "-c", code, server], capture_output=True, text=True, timeout=WAIT_SECONDS,
         check=True)
     number, password = left.stdout.split()
-    taken = KazooClient(hosts=server, client_id=(int(number), bytes.fromhex(password)), timeout=10)
+    taken = KazooClient(hosts=server, client_id=(int(number), bytes.fromhex(password)), timeout=30)
     taken.start(timeout=WAIT_SECONDS)
     check("taken over", taken.client_id[0] == int(number) and taken.exists("/session") is not None, taken.client_id)
     taken.stop()
     taken.close()
     check("closed with its ephemeral", zk.exists("/session") is None)
-    nobody = KazooClient(hosts=server, client_id=(int(number), bytes.fromhex(password)), timeout=10)
+    nobody = KazooClient(hosts=server, client_id=(int(number), bytes.fromhex(password)), timeout=30)
     nobody.start(timeout=WAIT_SECONDS)
     check("a session that is gone is replaced", nobody.client_id[0] != int(number), nobody.client_id)
     nobody.stop()
@@ -206,7 +206,7 @@ def sessions(zk):
 
 def chroot(zk):
     zk.ensure_path("/root")
-    below = KazooClient(hosts=server + "/root", timeout=10)
+    below = KazooClient(hosts=server + "/root", timeout=30)
     below.start(timeout=WAIT_SECONDS)
     check("chroot create", below.create("/x") == "/x" and zk.exists("/root/x") is not None)
     check("chroot children", below.get_children("/") == ["x"])

@@ -11,12 +11,12 @@ from kazoo.recipe.cache import TreeCache, TreeEvent
 from kazoo.recipe.partitioner import SetPartitioner
 from kazoo.recipe.watchers import PatientChildrenWatch
 
-WAIT_SECONDS = 20
+WAIT_SECONDS = 60
 server = sys.argv[1]
 
 
 def connect():
-    client = KazooClient(hosts=server, timeout=10)
+    client = KazooClient(hosts=server, timeout=30)
     client.start(timeout=WAIT_SECONDS)
     return client
 

@@ -21,8 +21,8 @@ import org.apache.zookeeper.data.Id;
 
 /** Logs in with each section of the login configuration, and prints what it may do then. */
 public final class Login {
-    private static final int SESSION_MS = 20_000;
-    private static final long WAIT_SECONDS = 30;
+    private static final int SESSION_MS = 40_000;
+    private static final long WAIT_SECONDS = 100;
     private static final String[] SECTIONS = {"Bob", "Root", "Alice", "Wrong", "Nobody", null};
 
     private Login() {}

@@ -37,13 +37,13 @@ def call(name, body):
 def login(address, title, options):
     print(f"## Kazoo, login {title}")
     retry = KazooRetry(max_tries=0)
-    client = KazooClient(address, timeout=20, sasl_options=options, connection_retry=retry, command_retry=retry,
+    client = KazooClient(address, timeout=40, sasl_options=options, connection_retry=retry, command_retry=retry,
                          **tls)
     owner = [ACL(Permissions.ALL, Id("auth", ""))]
     path = f"/kazoo-{title}"
     try:
         lines = [
-            call("start", lambda: client.start(timeout=20)),
+            call("start", lambda: client.start(timeout=60)),
             call("create", lambda: client.create(path, b"", acl=owner)),
             call("get_acls", lambda: [f"{a.id.scheme}:{a.id.id}" for a in client.get_acls(path)[0]]),
             call("read of bob", lambda: client.get("/kazoo-bob")[0]),

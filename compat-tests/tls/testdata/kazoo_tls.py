@@ -9,11 +9,11 @@ addr, own, trust = sys.argv[1:4]
 
 
 def client(**options):
-    return KazooClient(hosts=addr, use_ssl=True, timeout=20, **options)
+    return KazooClient(hosts=addr, use_ssl=True, timeout=40, **options)
 
 
 zk = client(certfile=own, keyfile=own, ca=trust, verify_certs=True)
-zk.start(timeout=30)
+zk.start(timeout=60)
 acl = make_acl("auth", "", all=True)
 zk.create("/kazoo", b"x", acl=[acl])
 zk.create("/large", b"y" * 100000)

@@ -11,7 +11,7 @@ void run_sessions(void) {
     struct connection *other = open_session(server, NULL, 30000);
     lines_await(&other->states, "state", "connected");
 
-    struct connection *c = open_session(proxy, NULL, 10000);
+    struct connection *c = open_session(proxy, NULL, 30000);
     lines_await(&c->states, "state", "connected");
     printf("time-out granted %d\n", zoo_recv_timeout(c->zh));
     clientid_t id = *zoo_client_id(c->zh);
@@ -28,13 +28,13 @@ void run_sessions(void) {
     print_rc("gone with the close", zoo_exists(other->zh, "/e", 0, &stat));
 
     /* A handle that lost its way to the server leaves its session to the next one. */
-    struct connection *left = open_session(doomed, NULL, 10000);
+    struct connection *left = open_session(doomed, NULL, 30000);
     lines_await(&left->states, "state", "connected");
     id = *zoo_client_id(left->zh);
     print_rc("create", zoo_create(left->zh, "/e", "x", 1, &ZOO_OPEN_ACL_UNSAFE, ZOO_EPHEMERAL, real, sizeof real));
     close_doomed();
     lines_await(&left->states, "state", "connecting");
-    struct connection *taken = open_session(server, &id, 10000);
+    struct connection *taken = open_session(server, &id, 30000);
     lines_await(&taken->states, "state", "connected");
     printf("taken over: %s\n", zoo_client_id(taken->zh)->client_id == id.client_id ? "yes" : "no");
     print_stat("its ephemeral", zoo_set2(taken->zh, "/e", "y", 1, -1, &stat), &stat);
@@ -43,7 +43,7 @@ void run_sessions(void) {
     close_session(left);
 
     clientid_t nobody = {0x123456789, "wrong password"};
-    struct connection *refused = open_session(server, &nobody, 10000);
+    struct connection *refused = open_session(server, &nobody, 30000);
     lines_await(&refused->states, "state of a session that never was", "expired");
     close_session(refused);
     close_session(other);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Far beyond what a session needs on a busy machine, for the library gives a handle no time-out before. */
-#define SESSION_MILLIS 30000
+#define SESSION_MILLIS 120000
 
 static struct lines seen;
 

@@ -41,7 +41,7 @@ def lead(number):
 
 def run(number):
     retry = KazooRetry(max_tries=-1, delay=0.05, max_delay=0.5)
-    client = KazooClient(hosts, timeout=10, connection_retry=retry)
+    client = KazooClient(hosts, timeout=30, connection_retry=retry)
     client.start(timeout=WAIT_SECONDS)
     try:
         election = client.Election("/ensemble/election", "client%d" % number)

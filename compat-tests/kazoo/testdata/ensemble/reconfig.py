@@ -23,14 +23,14 @@ def reconfig(client, **arguments):
     return int(data.decode().rsplit("=", 1)[1], 16)
 
 
-stranger = KazooClient(hosts=hosts, timeout=10)
-stranger.start(timeout=20)
+stranger = KazooClient(hosts=hosts, timeout=30)
+stranger.start(timeout=60)
 reconfig(stranger, joining=four)
 reconfig(stranger, joining="server.4=")
 stranger.stop()
 
-client = KazooClient(hosts=hosts, timeout=10, auth_data=[("digest", credentials)])
-client.start(timeout=20)
+client = KazooClient(hosts=hosts, timeout=30, auth_data=[("digest", credentials)])
+client.start(timeout=60)
 version = reconfig(client, joining=four)
 reconfig(client, joining=moved, from_config=version)
 reconfig(client, joining=four, from_config=version)
