@@ -291,7 +291,7 @@ func (c *conn) WatchFired(_ *watch.Event, notice []byte) {
 	wake := c.queueLocked()
 	o.mu.Unlock()
 	c.sent(1)
-	c.server.metrics.watchBytes.Add(int64(len(notice)))
+	c.server.metrics.watchBytes.Add(int64(len(notice) - jute.FrameHeaderBytes))
 	if cut {
 		c.server.bad.Warn("cut off a client that does not read its watch events",
 			slog.String("peer", c.remote.String()), session(c.session))

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"log/slog"
+
 	"zkd/jute"
 	"zkd/storage"
 	"zkd/storage/acl"
@@ -250,6 +252,8 @@ func (c *conn) multiRead(r *request) error {
 	seen := verdicts{}
 	for ops := jute.NewMultiDecoder(&d); code == jute.OK && ops.Next(); {
 		if len(body) > multiReadTimes*c.server.opts.MaxFrameBytes {
+			c.server.bad.Warn("refused a multiRead whose answer is too long: it asks for too much at once",
+				slog.String("peer", c.remote.String()), session(c.session))
 			body, code = body[:0], jute.MarshallingError
 			break
 		}
