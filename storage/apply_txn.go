@@ -33,11 +33,13 @@ type txn struct {
 	sessions map[jute.SessionID]*SessionInfo // sessions that the entry has made, changed or, if nil, ended
 	newOrder []jute.SessionID                // the keys of sessions, as they came
 	// ephemerals are the znodes that the entry has made for sessions, in order; some may be gone again.
-	ephemerals  []*change
-	quotaTouch  bool // the entry has made or deleted a quota
-	journal     []undo
-	journalling bool // inside a multi
-	epoch       int  // counts multis: a change is kept in the journal once for each
+	ephemerals []*change
+	quotaTouch bool // the entry has made or deleted a quota
+	// countedBelow is what countBelow has found for the entry, by path.
+	countedBelow map[string]counted
+	journal      []undo
+	journalling  bool // inside a multi
+	epoch        int  // counts multis: a change is kept in the journal once for each
 
 	// verdicts are what allowed has found out for the proposal, of lists that are long for this caller.
 	verdicts map[verdict]bool
@@ -151,6 +153,7 @@ func (t *txn) end() {
 	clear(t.sessions)
 	clear(t.uploadWrites)
 	clear(t.verdicts)
+	clear(t.countedBelow)
 	t.order, t.slabUsed, t.ephemerals = t.order[:0], 0, t.ephemerals[:0]
 	t.results, t.spans, t.events, t.ops = t.results[:0], t.spans[:0], t.events[:0], t.ops[:0]
 	t.journal, t.newOrder = t.journal[:0], t.newOrder[:0]

@@ -160,39 +160,53 @@ func (t *txn) writeStats(c *change, stats *statsTrack) {
 	c.dataChanged = true
 }
 
-// subtree counts the znodes at and below path and their data, as the entry sees them. It reads all their headers.
+// counted is how many znodes were below a path before the entry, and how much data they have.
+type counted struct{ znodes, bytes int64 }
+
+// subtree counts the znodes at and below path and their data, as the entry sees them. It reads all their headers, once
+// in an entry: a multi may make the stats of a quota, and delete them, thousands of times.
 func (t *txn) subtree(path string) (count, bytes int64) {
-	add := func(n *znode) {
+	before, known := t.countedBelow[path]
+	if !known {
+		before = t.countBelow(path)
+		if t.countedBelow == nil {
+			t.countedBelow = map[string]counted{}
+		}
+		t.countedBelow[path] = before
+	}
+	count, bytes = before.znodes, before.bytes
+	add := func(n *znode, sign int64) {
 		if n != nil {
-			count++
-			bytes += int64(n.dataLen)
+			count += sign
+			bytes += sign * int64(n.dataLen)
 		}
 	}
-	add(t.look(path).cur)
+	add(t.look(path).cur, 1)
 	below := path + "/"
 	if path == rootPath {
 		below = path
 	}
 	for _, c := range t.order {
 		if len(c.path) > len(below) && strings.HasPrefix(c.path, below) {
-			add(c.cur)
+			add(c.base, -1)
+			add(c.cur, 1)
 		}
 	}
-	var buf []byte
+	return count, bytes
+}
+
+// countBelow counts the znodes below path in the state before the entry.
+func (t *txn) countBelow(path string) (found counted) {
 	err := t.m.store.descendants(path, func(key, value []byte) (bool, error) {
-		buf = pathOfNodeKey(buf[:0], key)
-		if _, seen := t.changes[viewString(buf)]; seen {
-			return true, nil
-		}
 		length, err := headerDataLen(key, value)
-		count++
-		bytes += length
+		found.znodes++
+		found.bytes += length
 		return true, err
 	})
 	if err != nil && t.err == nil {
 		t.err = err
 	}
-	return count, bytes
+	return found
 }
 
 // publishQuotasLocked makes the entry's changes of quotas visible.

@@ -208,9 +208,7 @@ func TestWhoStopsMidwayIsCutOff(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := io.WriteString(c, request); err != nil {
-			t.Fatal(err)
-		}
+		_, _ = io.WriteString(c, request) // the other side may have ended it before, if this one was slow
 		if err := c.SetReadDeadline(time.Now().Add(testWithin)); err != nil {
 			t.Fatal(err)
 		}
@@ -223,7 +221,7 @@ func TestWhoStopsMidwayIsCutOff(t *testing.T) {
 
 // TestWhoTakesNothingIsCutOff: also where the page does not look at it itself.
 func TestWhoTakesNothingIsCutOff(t *testing.T) {
-	ended := make(chan error, 1)
+	ended := make(chan error, 8)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		block := make([]byte, 1<<20)
 		for {
@@ -234,21 +232,25 @@ func TestWhoTakesNothingIsCutOff(t *testing.T) {
 		}
 	})
 	addr := serve(t, NewPort(PortOptions{Handler: handler, Clock: clock.Real(), Logger: slog.New(slog.DiscardHandler),
-		IdleTimeout: 50 * time.Millisecond}))
-	c, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = c.Close() }() // nothing was read
-	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case err := <-ended:
-		if !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("the answer ended with %v", err)
+		IdleTimeout: 200 * time.Millisecond}))
+	late := time.After(testWithin)
+	for {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
 		}
-	case <-time.After(testWithin):
-		t.Error("the server waits for a client that takes nothing")
+		defer func() { _ = c.Close() }()                              // nothing was read
+		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n") // if it was slow it was ended: there is another
+		select {
+		case err := <-ended:
+			if !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("the answer ended with %v", err)
+			}
+			return
+		case <-time.After(testWithin / 4):
+		case <-late:
+			t.Error("the server waits for a client that takes nothing")
+			return
+		}
 	}
 }

@@ -53,8 +53,8 @@ func checkVoters(c *Config, rules Rules) *refusal {
 }
 
 // Bounds of what a reconfig may ask for: each server is compared with each other, and each address with theirs, on the
-// goroutine that all clients wait for, and before it is known whether the client may ask. The first is a guess, far more
-// than a group can have; so is the second.
+// goroutine that all clients wait for, and before it is known whether the client may ask. Guesses, far more than a
+// group can have.
 const (
 	serversMax   = 255
 	addressesMax = 32 // of one server
