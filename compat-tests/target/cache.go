@@ -22,8 +22,8 @@ const (
 	ServerVersion38 = "3.8.6"
 )
 
-// Bounds of a fetch of a client, with all of its attempts, or of a build. Guesses: Maven needs 10 s for all of the class
-// paths from a near mirror.
+// Bounds of a fetch of a client, with all of its attempts, or of a build. Guesses: Maven needs 10 s for all of the
+// class paths from a near mirror.
 const (
 	fetchWithin   = 10 * time.Minute
 	fetchAttempts = 4

@@ -14,6 +14,8 @@ import org.apache.zookeeper.ZooKeeper;
 
 /** Chroots, taking over a session, wrong passwords, negotiated time-outs, the end of a session. */
 final class Sessions {
+    private static final int TAKE_OVERS_MAX = 10;
+
     private Sessions() {}
 
     static void run() throws Exception {
@@ -71,7 +73,11 @@ final class Sessions {
         Recorder.Events first = new Recorder.Events("first");
         ZooKeeper old = Main.connect(Main.server, first);
         old.create("/root/both", null, OPEN, CreateMode.EPHEMERAL);
+        int tries = 0;
         do { // again if the first one, which waits for up to a second, is back before the close
+            if (++tries > TAKE_OVERS_MAX) {
+                throw new IllegalStateException("the close of the second handle does not end the session");
+            }
             CountDownLatch connected = new CountDownLatch(1);
             ZooKeeper taken = new ZooKeeper(Main.server, Main.TIMEOUT_MILLIS, event -> {
                 if (event.getState() == KeeperState.SyncConnected) {
