@@ -145,20 +145,34 @@ func (r *rig) ask(t *testing.T, word string) string {
 	return string(c.rest())
 }
 
-// wantLines proves that the answer to a word has these lines, and not those with a "-" before them.
+// wantLines waits until the answer to a word has these lines, and not those with a "-" before them: what other members
+// do may come later.
 func (r *rig) wantLines(t *testing.T, word string, want ...string) {
 	t.Helper()
-	got := r.ask(t, word)
-	lines := "\n" + got
-	for _, w := range want {
-		no, unwanted := strings.CutPrefix(w, "-")
-		if unwanted {
-			w = no
+	deadline := time.Now().Add(testDeadline)
+	for {
+		got := r.ask(t, word)
+		wrong := wrongLines(got, want)
+		if len(wrong) == 0 {
+			return
 		}
-		if strings.Contains(lines, "\n"+w) == unwanted {
-			t.Errorf("%s: line %q, unwanted %v, in\n%s", word, w, unwanted, got)
+		if time.Now().After(deadline) {
+			t.Errorf("%s: lines %q are missing, or unwanted, in\n%s", word, wrong, got)
+			return
 		}
 	}
+}
+
+// wrongLines are those of want that text lacks, or has where they begin with a minus.
+func wrongLines(text string, want []string) (wrong []string) {
+	lines := "\n" + text
+	for _, w := range want {
+		line, unwanted := strings.CutPrefix(w, "-")
+		if strings.Contains(lines, "\n"+line) == unwanted {
+			wrong = append(wrong, w)
+		}
+	}
+	return wrong
 }
 
 func TestWordsInEveryState(t *testing.T) {

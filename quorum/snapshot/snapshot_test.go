@@ -317,6 +317,7 @@ func TestSilence(t *testing.T) {
 			}
 		}
 	}()
+	manual.AwaitEvents(2) // of who looks for silence, and of who says beats
 	began := manual.Now()
 	for ended := false; !ended; {
 		select {
