@@ -22,6 +22,7 @@ type proxy struct {
 	mu       sync.Mutex
 	target   string     // guarded by mu
 	conns    []net.Conn // guarded by mu
+	over     bool       // guarded by mu: connections that are being made come too late
 	all      sync.WaitGroup
 }
 
@@ -36,6 +37,9 @@ func newProxy(t *testing.T, target string) *proxy {
 	p.all.Go(p.run)
 	t.Cleanup(func() {
 		_ = l.Close()
+		p.mu.Lock()
+		p.over = true
+		p.mu.Unlock()
 		p.breakAll()
 		p.all.Wait()
 	})
@@ -56,12 +60,21 @@ func (p *proxy) run() {
 			_ = in.Close()
 			continue
 		}
-		p.mu.Lock()
-		p.conns = append(p.conns, in, out)
-		p.mu.Unlock()
+		if !p.keep(in, out) {
+			_, _ = in.Close(), out.Close()
+			return
+		}
 		p.all.Go(func() { forward(in, out) })
 		p.all.Go(func() { forward(out, in) })
 	}
+}
+
+// keep notes connections that breakAll closes; false when there is nobody who would.
+func (p *proxy) keep(conns ...net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.conns = append(p.conns, conns...)
+	return !p.over
 }
 
 func forward(to, from net.Conn) {
