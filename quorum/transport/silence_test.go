@@ -129,12 +129,19 @@ func besideMute(t *testing.T) (*member, *clock.Manual) {
 	return a, manual
 }
 
-// callBack makes the mute server's own stream, on which nothing comes either. It returns what was said.
+// callBack makes the mute server's own stream, on which nothing comes either, and waits until its reader does: until
+// then the clock counts for the handshake. It returns what was said.
 func callBack(t *testing.T, a *member) hello {
 	t.Helper()
 	h := good()
 	h.mark = muteMark
 	call(t, a, h)
+	eventually(t, "the reader waits", func() bool {
+		p := (*a.peers.Load())[2]
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.incoming != nil && p.incoming.waiting.Load() != 0
+	})
 	return h
 }
 
@@ -170,12 +177,6 @@ func TestSilentPeerIsDialedAnew(t *testing.T) {
 func TestRestartedPeerReplacesItsSilentPredecessor(t *testing.T) {
 	a, manual := besideMute(t)
 	h := callBack(t, a)
-	eventually(t, "the reader waits", func() bool {
-		p := (*a.peers.Load())[2]
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return p.incoming.waiting.Load() != 0
-	})
 	h.mark = muteMark + 1
 	if answered, _ := call(t, a, h); answered.code != AlreadyConnected {
 		t.Fatalf("at once: %+v", answered)
