@@ -9,13 +9,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"strconv"
 	"sync"
 	"time"
 
 	"zkd/conf"
-	"zkd/conf/keystore"
 	"zkd/jute"
 	"zkd/quorum/clock"
 	"zkd/server/admin"
@@ -128,8 +126,7 @@ func (i *instance) operatorTLS(end *conf.TLSEnd, prefix string, needCertificate 
 	if needCertificate {
 		end.ClientAuth = "need"
 	}
-	set, err := keystore.Open(keystore.Options{End: *end, Prefix: prefix, ReadFile: os.ReadFile,
-		Now: clock.Real().Now, LookupAddr: lookupAddr, Do: (&http.Client{Timeout: fetchWithin}).Do})
+	set, err := openStores(*end, prefix, false)
 	if err != nil {
 		return nil, fmt.Errorf("TLS with operators: %w", err)
 	}

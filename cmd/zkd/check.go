@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"zkd/conf"
-	"zkd/conf/keystore"
 	"zkd/quorum"
 	"zkd/quorum/clock"
 	"zkd/storage"
@@ -436,8 +435,7 @@ func (r *checkReport) certificates(c *conf.Config) {
 // certificate opens the stores of one kind of connections.
 func (r *checkReport) certificate(prefix string, end conf.TLSEnd) {
 	key := prefix + "keyStore.location"
-	set, err := keystore.Open(keystore.Options{End: end, Prefix: prefix, ReadFile: os.ReadFile,
-		Now: clock.Real().Now, LookupAddr: net.DefaultResolver.LookupAddr})
+	set, err := openStores(end, prefix, false)
 	if err != nil {
 		r.add(levelError, key, "%v", err)
 		return

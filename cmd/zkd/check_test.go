@@ -19,3 +19,14 @@ func TestCheckKnowsTheHost(t *testing.T) {
 		t.Errorf("this host is called %q:\n%s", name, out)
 	}
 }
+
+// TestCheckOpensStoresAsTheServerDoes: also where connections look for revoked certificates.
+func TestCheckOpensStoresAsTheServerDoes(t *testing.T) {
+	end, _, _ := pemStores(t)
+	end.Protocol, end.CRL = "TLSv1.3", true
+	var r checkReport
+	r.certificate("ssl.", end)
+	if r.Errors != 0 || len(r.Findings) == 0 {
+		t.Errorf("%+v", r.Findings)
+	}
+}

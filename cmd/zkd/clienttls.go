@@ -25,12 +25,17 @@ const (
 	fetchWithin  = 15 * time.Second
 )
 
-// openTLS reads the key and trust stores of one kind of TLS connections; whose says of which, for messages.
-func openTLS(end conf.TLSEnd, prefix, whose string, clients bool, logger *slog.Logger) (*keystore.Set, error) {
-	set, err := keystore.Open(keystore.Options{
+// openStores reads key and trust stores, for whatever they are used, with all that a handshake may need from elsewhere.
+func openStores(end conf.TLSEnd, prefix string, clients bool) (*keystore.Set, error) {
+	return keystore.Open(keystore.Options{
 		End: end, Prefix: prefix, Clients: clients, ReadFile: os.ReadFile, Now: clock.Real().Now,
 		LookupAddr: lookupAddr, Do: (&http.Client{Timeout: fetchWithin}).Do,
 	})
+}
+
+// openTLS reads the key and trust stores of one kind of TLS connections; whose says of which, for messages.
+func openTLS(end conf.TLSEnd, prefix, whose string, clients bool, logger *slog.Logger) (*keystore.Set, error) {
+	set, err := openStores(end, prefix, clients)
 	if err != nil {
 		return nil, fmt.Errorf("TLS with the %s: %w", whose, err)
 	}

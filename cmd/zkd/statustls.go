@@ -7,14 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 
 	"github.com/spf13/cobra"
 
 	"zkd/conf"
-	"zkd/conf/keystore"
-	"zkd/quorum/clock"
 )
 
 // tlsFlags are what a command is told of the TLS that it speaks with servers.
@@ -70,10 +67,7 @@ func (f *tlsFlags) asker(c *conf.Config) (asker, error) {
 		return asker{}, err
 	}
 	if c != nil && c.ClientTLS() && f.caFile == "" && f.certFile == "" {
-		set, err := keystore.Open(keystore.Options{
-			End: c.TLS.Client, Prefix: "ssl.", ReadFile: os.ReadFile, Now: clock.Real().Now, LookupAddr: lookupAddr,
-			Do: (&http.Client{Timeout: fetchWithin}).Do,
-		})
+		set, err := openStores(c.TLS.Client, "ssl.", false)
 		if err != nil {
 			return asker{}, fmt.Errorf("ask with the stores of zoo.cfg, or name others by --ca-file: %w", err)
 		}
