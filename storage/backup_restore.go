@@ -253,10 +253,7 @@ func (r *restore) flush() error {
 		return err
 	}
 	r.bytes = 0
-	if err := r.store.db.Flush(); err != nil {
-		return r.store.fault.describe(err)
-	}
-	return nil
+	return r.store.flushed()
 }
 
 // znode puts a znode into the store, with what follows from it. /zookeeper/config is that of no ensemble.
@@ -339,8 +336,8 @@ func (r *restore) settle() (err error) {
 	if err := r.store.db.Set(keyApplied, pos.append(nil), pebble.NoSync); err != nil {
 		return fmt.Errorf("fill state store %s: %w", r.store.dir, err)
 	}
-	if err := r.store.db.Flush(); err != nil {
-		return r.store.fault.describe(err)
+	if err := r.store.flushed(); err != nil {
+		return err
 	}
 	made, writer := r.done.Made, r.done.Writer
 	r.done = backupInfo(&pos, nil, len(sessions))

@@ -35,10 +35,11 @@ type flusher struct {
 	before   int64 // bytes that the flush under way covers
 }
 
-// flushJob is a flush under way: done is closed when all up to index is durable.
+// flushJob is a flush under way: done is closed when all up to index is durable, or the fault is set.
 type flushJob struct {
 	index uint64
 	done  <-chan struct{}
+	fault *diskFault // of the store that is flushed
 }
 
 // start begins the goroutine that waits for flushes. It may be called again after stop, for another store.
@@ -58,6 +59,9 @@ func (f *flusher) run() {
 		case job := <-f.begun:
 			select {
 			case <-job.done:
+				if job.fault.stopped() != nil {
+					return
+				}
 				f.raise(job.index)
 				f.ended <- struct{}{}
 			case <-f.stopped:
@@ -133,7 +137,7 @@ func (f *flusher) begin() error {
 		return err
 	}
 	f.under, f.before, f.bytes, f.requests = true, f.bytes, 0, 0
-	f.begun <- flushJob{index: f.m.applied.Load(), done: done}
+	f.begun <- flushJob{index: f.m.applied.Load(), done: done, fault: &f.m.store.fault}
 	return nil
 }
 
@@ -156,16 +160,24 @@ func (f *flusher) now(ctx context.Context) error {
 	}
 	select {
 	case <-done:
-		f.raise(index)
-		return nil
 	case <-stopped:
+	case <-store.fault.tripped:
+	case <-ctx.Done():
+		return fmt.Errorf("flush of state store %s: %w", store.dir, ctx.Err())
+	}
+	select {
+	case <-stopped: // first: of a store that has been retired since, done says nothing
 		f.m.mu.RLock() // until Restore is through
 		defer f.m.mu.RUnlock()
 		if index <= f.durable.Load() {
 			return nil
 		}
 		return errClosed
-	case <-ctx.Done():
-		return fmt.Errorf("flush of state store %s: %w", store.dir, ctx.Err())
+	default:
 	}
+	if err := store.fault.stopped(); err != nil {
+		return err
+	}
+	f.raise(index)
+	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -263,8 +264,9 @@ func TestCheckpointTellsItsPosition(t *testing.T) {
 	}
 }
 
-// tableGate holds back the writes of tables in the directory state once it is armed.
-type tableGate struct {
+// writeGate holds back the writes of some files in the directory state once it is armed.
+type writeGate struct {
+	holds   func(name string) bool // tells which files; set before armed
 	armed   atomic.Bool
 	stuck   chan struct{} // has the first write that is held back; the others are not waited for
 	release chan struct{}
@@ -272,14 +274,14 @@ type tableGate struct {
 	late    atomic.Int64              // writes that came when it was retired already
 }
 
-var _ errorfs.Injector = (*tableGate)(nil)
+var _ errorfs.Injector = (*writeGate)(nil)
 
-func (g *tableGate) String() string { return "table gate" }
+func (g *writeGate) String() string { return "write gate" }
 
 // MaybeError implements errorfs.Injector.
-func (g *tableGate) MaybeError(op errorfs.Op) error {
+func (g *writeGate) MaybeError(op errorfs.Op) error {
 	if !g.armed.Load() || op.Kind != errorfs.OpFileWrite || !strings.HasPrefix(op.Path, "state/") ||
-		!strings.HasSuffix(op.Path, ".sst") {
+		!g.holds(op.Path) {
 		return nil
 	}
 	select {
@@ -295,10 +297,13 @@ func (g *tableGate) MaybeError(op errorfs.Op) error {
 	return nil
 }
 
-// gatedHarness returns a harness on a gate. Its machine must not fail.
-func gatedHarness(t *testing.T) (*harness, *tableGate) {
+// isTable tells whether name is a table.
+func isTable(name string) bool { return strings.HasSuffix(name, ".sst") }
+
+// gatedHarness returns a harness on a gate for the files that holds tells. Its machine must not fail.
+func gatedHarness(t *testing.T, holds func(name string) bool) (*harness, *writeGate) {
 	t.Helper()
-	gate := &tableGate{stuck: make(chan struct{}, 1), release: make(chan struct{})}
+	gate := &writeGate{holds: holds, stuck: make(chan struct{}, 1), release: make(chan struct{})}
 	h := &harness{t: t, fs: vfs.NewMem()}
 	m, err := OpenMachine(MachineOptions{
 		Dir: "state", FS: errorfs.Wrap(h.fs, gate), OnFatal: func(err error) { t.Errorf("told %v", err) },
@@ -312,7 +317,7 @@ func gatedHarness(t *testing.T) (*harness, *tableGate) {
 
 // restoreOver restores from dir while a write of the old store is held back, and lets that go once the store is
 // retired.
-func (h *harness) restoreOver(dir string, gate *tableGate) {
+func (h *harness) restoreOver(dir string, gate *writeGate) {
 	h.t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)
 	<-gate.stuck
@@ -343,7 +348,7 @@ func (h *harness) restoreOver(dir string, gate *tableGate) {
 // TestFlushOutlivesRestore checks that who waits for a flush is not told that the machine is closed because the state
 // was replaced by one that is durable.
 func TestFlushOutlivesRestore(t *testing.T) {
-	h, gate := gatedHarness(t)
+	h, gate := gatedHarness(t, isTable)
 	h.apply(sessionProposal(1))
 	dir := h.stage(createProposal("/new", nil, 0))
 	gate.armed.Store(true)
@@ -355,26 +360,166 @@ func TestFlushOutlivesRestore(t *testing.T) {
 	}
 }
 
-// TestRestoreEndsACompaction replaces a state whose compaction is in the middle of a write: nothing of it is written
-// any more, and nobody is told that its writes fail.
+// TestRestoreEndsACompaction replaces a state whose compaction is in the middle of a write, of a table or of the
+// MANIFEST: nothing of it is written any more, and nobody is told that its writes fail.
 func TestRestoreEndsACompaction(t *testing.T) {
-	h, gate := gatedHarness(t)
+	for name, holds := range map[string]func(string) bool{ // any order
+		"table": isTable, "manifest": isManifest,
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, gate := gatedHarness(t, holds)
+			h.overlappingTables(2000) // so that a table takes more than one write
+			dir := h.stage(createProposal("/new", nil, 0))
+			gate.armed.Store(true)
+			h.m.store.compactions.release()
+			h.restoreOver(dir, gate)
+			if err := errors.Join(h.m.Flush(context.Background()), h.m.Close()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// overlappingTables holds compactions back and leaves the machine with tables, of so many znodes each, that one would
+// compact.
+func (h *harness) overlappingTables(znodes int) {
+	h.t.Helper()
 	h.m.store.compactions.pause()
 	for i := range 3 {
 		proposals := []*Proposal{sessionProposal(1)}
-		for j := range 2000 { // so that a table takes more than one write
+		for j := range znodes {
 			proposals = append(proposals, createProposal(fmt.Sprintf("/%d-%d", i, j), make([]byte, 100), 0))
 		}
 		h.apply(proposals...)
 		if err := h.m.Flush(context.Background()); err != nil {
-			t.Fatal(err)
+			h.t.Fatal(err)
 		}
 	}
-	dir := h.stage(createProposal("/new", nil, 0))
-	gate.armed.Store(true)
-	h.m.store.compactions.release()
-	h.restoreOver(dir, gate)
-	if err := errors.Join(h.m.Flush(context.Background()), h.m.Close()); err != nil {
+}
+
+// TestStoreOutlivesItsFailure lets each write of a compaction and of a flush fail, one after the other: the failure is
+// told, what is not on disk is not called durable, and the next start finds what was.
+func TestStoreOutlivesItsFailure(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	for at := int64(1); ; at++ {
+		failed := outlive(ctx, t, at)
+		if t.Failed() {
+			t.Fatalf("write %d failed: %v", at, failed)
+		}
+		if !failed {
+			if at < 10 {
+				t.Errorf("%d writes: this tests nothing", at-1)
+			}
+			return
+		}
+	}
+}
+
+// outlive is TestStoreOutlivesItsFailure for one write. It tells whether there was one to fail.
+func outlive(ctx context.Context, t *testing.T, at int64) bool {
+	var armed atomic.Bool
+	var n atomic.Int64
+	told := make(chan error, 1) // OnFatal is called once
+	h := &harness{t: t, fs: vfs.NewMem()}
+	failing := errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if armed.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite && n.Add(1) == at {
+			return syscall.EIO
+		}
+		return nil
+	})
+	m, err := OpenMachine(MachineOptions{
+		Dir: "state", FS: errorfs.Wrap(h.fs, failing), OnFatal: func(err error) { told <- err },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.m = m
+	h.overlappingTables(100)
+	h.apply(createProposal("/last", nil, 0)) // not flushed
+	armed.Store(true)
+	m.store.compactions.release()
+	m.store.compactions.pause()
+	flushErr := m.Flush(ctx)
+	closeErr := m.Close()
+	select {
+	case err := <-told:
+		if !errors.Is(err, ErrDiskFailed) {
+			t.Errorf("told %v", err)
+		}
+	default:
+		if flushErr != nil || closeErr != nil {
+			t.Errorf("nobody was told of %v, %v", flushErr, closeErr)
+		}
+	}
+	again, err := OpenMachine(MachineOptions{Dir: "state", FS: h.fs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := again.AppliedIndex(); got < m.DurableIndex() || flushErr == nil && got < m.AppliedIndex() {
+		t.Errorf("applied %d, durable %d (flush says %v), found %d", m.AppliedIndex(), m.DurableIndex(), flushErr, got)
+	}
+	view := again.View()
+	for _, path := range []string{"/0-99", "/1-99", "/2-99"} {
+		if _, ok := view.Get(path); !ok || view.Err() != nil {
+			t.Errorf("%s is not there: %v", path, view.Err())
+		}
+	}
+	view.Close()
+	if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+	return n.Load() >= at
+}
+
+// TestCompactionThatCannotBeNoted lets the MANIFEST fail when a compaction has ended during which another table was
+// flushed: Pebble has by then arranged its tables for a version that does not come about.
+func TestCompactionThatCannotBeNoted(t *testing.T) {
+	var armed, failing atomic.Bool
+	begun, flushed := make(chan struct{}), make(chan struct{})
+	told := make(chan error, 1) // OnFatal is called once
+	h := &harness{t: t, fs: vfs.NewMem()}
+	m, err := OpenMachine(MachineOptions{
+		Dir: "state", OnFatal: func(err error) { told <- err },
+		FS: errorfs.Wrap(h.fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			switch {
+			case op.Kind != errorfs.OpFileWrite:
+			case isTable(op.Path) && armed.CompareAndSwap(true, false): // the first write, of the compaction
+				close(begun)
+				<-flushed
+			case isManifest(op.Path) && failing.Load():
+				return syscall.EIO
+			}
+			return nil
+		})),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.m = m
+	h.overlappingTables(2000)
+	armed.Store(true)
+	m.store.compactions.release()
+	<-begun
+	h.apply(createProposal("/0-0/last", nil, 0), createProposal("/zz", nil, 0))
+	if err := m.Flush(context.Background()); err != nil {
+		t.Error(err)
+	}
+	failing.Store(true)
+	close(flushed)
+	if err := <-told; !errors.Is(err, ErrDiskFailed) {
+		t.Errorf("told %v", err)
+	}
+	m.store.compactions.pause()
+	_ = m.Close() // fails as the disk does
+	again, err := OpenMachine(MachineOptions{Dir: "state", FS: h.fs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.AppliedIndex() != m.AppliedIndex() {
+		t.Errorf("applied %d, found %d", m.AppliedIndex(), again.AppliedIndex())
+	}
+	if err := again.Close(); err != nil {
 		t.Error(err)
 	}
 }

@@ -15,11 +15,10 @@ import (
 // fenceFS is the file system a store sees. It does what Pebble leaves to its user:
 //
 //   - the first failed write, fsync or rename trips the store's fault, with the operation and the file named;
-//   - from then on the directory stays as it is: every change is refused or, if the fence swallows, counts as done
-//     without being done, the failed one included. Most of Pebble's answers to a failed log write end the process (a
-//     panic under a lock in rotateWAL, in atomicfs.Marker.Move), so the raft log swallows: its every write looks at
-//     the fault before anything is acknowledged. The state store, which has no log and learns from Pebble what was
-//     flushed, must not;
+//   - from then on the directory stays as it is: every change is refused or, if the fence swallows it, counts as done
+//     without being done, the failed one included. Pebble's answer to some failures is the end of the process: a
+//     panic under a lock (rotateWAL, atomicfs.Marker.Move), or a Fatalf after which it does not expect to go on. Those
+//     are swallowed, and whoever is told that something is durable looks at the fault before believing it;
 //   - the same is so once the fault is retired, without anybody being told: what the store has under way ends soon;
 //   - until release is called it puts off the deletion of logs and tables, so that a store whose recovery turns out
 //     incomplete still has the files it was recovered from;
@@ -28,8 +27,8 @@ import (
 type fenceFS struct {
 	vfs.FS
 	fault    *diskFault
-	swallows bool
-	void     *vfs.MemFS // what is created after the failure, so that Pebble finds it again until it is closed
+	swallows func(name string) bool // tells of a file or directory whether changes of it are swallowed
+	void     *vfs.MemFS             // what is created after the failure, so that Pebble finds it again until it is closed
 	// inspect, if not nil, is asked before a write-ahead log is opened for reading; what it fails with, Open does.
 	inspect func(name string) error
 
@@ -41,10 +40,29 @@ type fenceFS struct {
 	}
 }
 
-// newFenceFS returns a fence around fs that holds deletions back and refuses changes after a failure.
-func newFenceFS(fs vfs.FS, fault *diskFault) *fenceFS {
-	return &fenceFS{FS: fs, fault: fault, void: vfs.NewMem()}
+// newFenceFS returns a fence around fs that holds deletions back, and after a failure swallows changes of those names
+// that swallows tells, and refuses all others.
+func newFenceFS(fs vfs.FS, fault *diskFault, swallows func(name string) bool) *fenceFS {
+	return &fenceFS{FS: fs, fault: fault, swallows: swallows, void: vfs.NewMem()}
 }
+
+// swallowsAll is for a store that has to look at the fault after each of its writes.
+func swallowsAll(string) bool { return true }
+
+// swallowsVersions returns what is for a store in dir that learns from Pebble what was flushed: the files that say
+// which tables it consists of. After a failed write of those Pebble undoes a compaction whose preparations it cannot
+// undo (l0Sublevels.InitCompactingFileInfo then panics, at times); a failed write of a table it can.
+func swallowsVersions(dir string) func(name string) bool {
+	return func(name string) bool { return isVersionFile(name) || filepath.Clean(name) == filepath.Clean(dir) }
+}
+
+// isVersionFile tells whether name is a MANIFEST or the marker that names one.
+func isVersionFile(name string) bool {
+	return isManifest(name) || strings.HasPrefix(filepath.Base(name), "marker.")
+}
+
+// isManifest tells whether name is a MANIFEST.
+func isManifest(name string) bool { return strings.HasPrefix(filepath.Base(name), "MANIFEST-") }
 
 // release says that the store's content was found whole: deletions put off are done now, later ones at once.
 func (f *fenceFS) release() error {
@@ -64,18 +82,18 @@ func (f *fenceFS) release() error {
 // failure.
 func (f *fenceFS) change(op, name string, run func() error) error {
 	if err := f.fault.stopped(); err != nil {
-		return f.outcome(err)
+		return f.outcome(name, err)
 	}
 	err := run()
 	if err == nil || errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	return f.outcome(f.fault.trip(diskError(op, name, err)))
+	return f.outcome(name, f.fault.trip(diskError(op, name, err)))
 }
 
-// outcome is what a change answers that was not done because of err.
-func (f *fenceFS) outcome(err error) error {
-	if f.swallows {
+// outcome is what a change of name answers that was not done because of err.
+func (f *fenceFS) outcome(name string, err error) error {
+	if f.swallows(name) {
 		return nil
 	}
 	return err
@@ -93,11 +111,10 @@ func diskError(op, name string, err error) error {
 // holdsBack tells whether the deletion of name waits for release: logs, tables, blob files and manifests are what a
 // store is recovered from.
 func (f *fenceFS) holdsBack(name string) bool {
-	base := filepath.Base(name)
-	switch filepath.Ext(base) {
+	switch filepath.Ext(name) {
 	case ".log", ".sst", ".blob":
 	default:
-		if !strings.HasPrefix(base, "MANIFEST-") {
+		if !isManifest(name) {
 			return false
 		}
 	}
@@ -174,10 +191,11 @@ func (f *fenceFS) MkdirAll(dir string, perm os.FileMode) error {
 // has moved the marker that names the MANIFEST, so a crash in between could keep the marker and lose the file.
 func (f *fenceFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	file, err := f.openChanged("create", name, func() (vfs.File, error) { return f.FS.Create(name, category) })
-	if err != nil || !strings.HasPrefix(filepath.Base(name), "MANIFEST-") {
+	if err != nil || !isManifest(name) {
 		return file, err
 	}
-	if err := syncDir(f, filepath.Dir(name)); err != nil {
+	dir := filepath.Dir(name)
+	if err := f.change("fsync", dir, func() error { return syncDir(f, dir) }); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
 	return file, nil
@@ -226,7 +244,7 @@ func (f *fenceFS) openChanged(op, name string, open func() (vfs.File, error)) (v
 
 // Open implements vfs.FS.
 func (f *fenceFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
-	if f.swallows && f.fault.stopped() != nil {
+	if f.swallows(name) && f.fault.stopped() != nil {
 		if file, err := f.void.Open(filepath.Base(name)); err == nil {
 			return file, nil
 		}
@@ -266,7 +284,7 @@ type fenceFile struct {
 // stopped tells whether the store has stopped, and what a change answers then.
 func (f *fenceFile) stopped() (bool, error) {
 	if err := f.fence.fault.stopped(); err != nil {
-		return true, f.fence.outcome(err)
+		return true, f.fence.outcome(f.name, err)
 	}
 	return false, nil
 }
@@ -276,7 +294,7 @@ func (f *fenceFile) note(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return f.fence.outcome(f.fence.fault.trip(diskError(op, f.name, err)))
+	return f.fence.outcome(f.name, f.fence.fault.trip(diskError(op, f.name, err)))
 }
 
 // Write implements vfs.File.

@@ -130,7 +130,6 @@ func (o RaftLogOptions) withDefaults() RaftLogOptions {
 // log.
 func OpenRaftLog(opts RaftLogOptions) (*RaftLog, error) {
 	l := newRaftLog(opts)
-	l.fence.swallows = true
 	if err := l.open(); err != nil {
 		return nil, fmt.Errorf("open raft log %s: %w", opts.Dir, err)
 	}
@@ -141,7 +140,7 @@ func OpenRaftLog(opts RaftLogOptions) (*RaftLog, error) {
 func newRaftLog(opts RaftLogOptions) *RaftLog {
 	l := &RaftLog{opts: opts.withDefaults()}
 	l.fault = diskFault{store: "raft log", dir: opts.Dir, logger: opts.Logger, onFatal: opts.OnFatal}
-	l.fence = newFenceFS(opts.FS, &l.fault)
+	l.fence = newFenceFS(opts.FS, &l.fault, swallowsAll)
 	l.mu.tail.bytesMax = l.opts.TailBytes
 	l.mu.meta = make(map[string][]byte)
 	return l

@@ -47,7 +47,7 @@ func openStateStore(o *MachineOptions) (*stateStore, error) {
 	}
 	s.fault.store, s.fault.dir, s.fault.logger, s.fault.onFatal = "state store", o.Dir, o.Logger, o.OnFatal
 	s.fault.tripped = make(chan struct{})
-	fence := newFenceFS(o.FS, &s.fault)
+	fence := newFenceFS(o.FS, &s.fault, swallowsVersions(o.Dir))
 	if err := fence.release(); err != nil {
 		s.blocks.Unref()
 		return nil, err
@@ -65,8 +65,8 @@ func openStateStore(o *MachineOptions) (*stateStore, error) {
 	return s, nil
 }
 
-// openPebble opens the store. Pebble panics when a directory cannot be synced (atomicfs.Marker.Move): with the disk's
-// failure known that is an error like another. What Pebble has begun is left as it is, for the process is about to end.
+// openPebble opens the store. What the fence has swallowed on the way is a failure; what Pebble panics over (a damaged
+// directory) is an error like another, and what it has begun is left as it is, for the process is about to end.
 func (s *stateStore) openPebble(options *pebble.Options) (db *pebble.DB, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -75,7 +75,13 @@ func (s *stateStore) openPebble(options *pebble.Options) (db *pebble.DB, err err
 			}
 		}
 	}()
-	return pebble.Open(s.dir, options)
+	if db, err = pebble.Open(s.dir, options); err != nil {
+		return nil, err
+	}
+	if err := s.fault.Err(); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
 }
 
 // pebbleOptions returns the store's options: no WAL, memory as the machine's options say, small blocks for point
@@ -145,7 +151,8 @@ func (s *stateStore) usable() error {
 	return nil
 }
 
-// asyncFlush begins to make durable what is committed; the channel is closed when it is.
+// asyncFlush begins to make durable what is committed; the channel is closed when it is, unless the store has stopped
+// meanwhile, which its fault tells.
 func (s *stateStore) asyncFlush() (<-chan struct{}, error) {
 	if err := s.usable(); err != nil {
 		return nil, err
@@ -239,10 +246,9 @@ func (s *stateStore) flushed() error {
 	}
 	select {
 	case <-done:
-		return nil
 	case <-s.fault.tripped:
-		return s.fault.Err()
 	}
+	return s.fault.Err()
 }
 
 // refuseForeign fails if the store holds anything although it has no format key.
@@ -438,7 +444,7 @@ func (s *stateStore) checkpoint(dir string) error {
 	if err := s.usable(); err != nil {
 		return err
 	}
-	if err := s.db.Checkpoint(dir); err != nil {
+	if err := errors.Join(s.db.Checkpoint(dir), s.fault.stopped()); err != nil {
 		return fmt.Errorf("checkpoint of state store %s at %s: %w", s.dir, dir, err)
 	}
 	return nil
