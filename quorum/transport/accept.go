@@ -13,7 +13,7 @@ import (
 
 // Bounds on accepted connections. Guesses: an ensemble has a handful of servers, on as many hosts or on one.
 const (
-	handshakesMax        = 64 // at once, of all hosts
+	handshakesMax        = 64 // at once, of all hosts that are not known to be a peer's
 	handshakesPerHostMax = 16 // at once, of one host
 	streamsPerPeerMax    = 4  // snapshot streams; a broken one may not be noticed before its successor comes
 	acceptPause          = 100 * time.Millisecond
@@ -45,15 +45,13 @@ func (t *Transport) isClosed() bool {
 	return t.closed
 }
 
-// admit shakes hands with a new connection, unless too many do.
+// admit shakes hands with a new connection, unless too many do. Strangers cannot take the places of hosts on which this
+// server has found a peer.
 func (t *Transport) admit(raw net.Conn) {
-	host := raw.RemoteAddr().String()
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
+	host := hostOf(raw)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed || t.shaking >= handshakesMax || t.handshakes[host] >= handshakesPerHostMax {
+	if t.closed || t.handshakes[host] >= handshakesPerHostMax || t.shaking >= handshakesMax && !t.isHostOfPeer(host) {
 		_ = raw.Close() // refused
 		t.warn.Warn("too many connections in handshake", slog.String("remote", host), slog.Int("all", t.shaking))
 		return
@@ -61,6 +59,25 @@ func (t *Transport) admit(raw net.Conn) {
 	t.shaking++
 	t.handshakes[host]++
 	t.goLocked(func() { t.receive(raw, host) })
+}
+
+// hostOf returns the address of the other side, without the port.
+func hostOf(conn net.Conn) string {
+	address := conn.RemoteAddr().String()
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		return host
+	}
+	return address
+}
+
+// isHostOfPeer tells whether a peer was last found on host.
+func (t *Transport) isHostOfPeer(host string) bool {
+	for _, p := range *t.peers.Load() { // any order
+		if p.isOn(host) {
+			return true
+		}
+	}
+	return false
 }
 
 // leave ends what admit counted.

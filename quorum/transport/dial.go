@@ -24,7 +24,7 @@ func (p *peer) connect(ctx context.Context, what purpose) (*link, error) {
 		l, err := p.dial(ctx, address, what)
 		if err == nil {
 			p.mu.Lock()
-			p.good = address
+			p.good, p.host = address, hostOf(l.raw)
 			p.mu.Unlock()
 			return l, nil
 		}

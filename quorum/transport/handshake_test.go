@@ -260,6 +260,38 @@ func TestHandshakesAreBoundedInNumberAndTime(t *testing.T) {
 	}
 }
 
+// strange is a connection that seems to come from elsewhere and says nothing.
+type strange struct {
+	net.Conn
+	from net.Addr
+}
+
+func (s strange) RemoteAddr() net.Addr { return s.from }
+
+func TestStrangersDoNotTakeThePlacesOfPeers(t *testing.T) {
+	still := clock.NewManual(time.Unix(1e6, 0)) // so that nobody's time runs out
+	a, b := newMember(t, 1, func(o *Options) { o.Clock = still }), newMember(t, 2, nil)
+	a.know(b)
+	b.know(a)
+	b.Start(b.heard)
+	a.Start(a.heard)
+	eventually(t, "the peer is found", func() bool { return a.isHostOfPeer("127.0.0.1") })
+	from := func(host int) net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, byte(host)), Port: 9} }
+	silent := func(host int) net.Conn {
+		near, far := net.Pipe()
+		t.Cleanup(func() { _ = far.Close() })
+		a.admit(strange{near, from(host)})
+		return far
+	}
+	for i := range 2 * handshakesMax {
+		silent(i / handshakesPerHostMax)
+	}
+	if n, err := silent(200).Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
+		t.Errorf("one more than the bound is not closed: %d, %v", n, err)
+	}
+	call(t, a, good()) // fails unless it is answered; that server 2 has a connection already, for one
+}
+
 func TestRefusalsDoNotFillTheLog(t *testing.T) {
 	manual := clock.NewManual(time.Unix(1e6, 0))
 	a := newMember(t, 1, func(o *Options) { o.Clock = manual })

@@ -34,6 +34,7 @@ type peer struct {
 	lastErr   error                 // guarded by mu
 	lastErrAt time.Time             // guarded by mu
 	good      string                // guarded by mu; address that was connected last
+	host      string                // guarded by mu; where that was; only what this side dialed, so no stranger's
 
 	learned atomic.Pointer[learned] // what a question that was asked for itself has brought, else nil
 	asked   int64                   // Transport.now of the last; owned by the minder
@@ -60,6 +61,13 @@ func newPeer(t *Transport, id uint64, addresses []string, turn chan struct{}) *p
 		addresses: slices.Clone(addresses),
 		held:      map[net.Conn]struct{}{},
 	}
+}
+
+// isOn tells whether the peer was last found on host.
+func (p *peer) isOn(host string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.host != "" && p.host == host
 }
 
 // move gives the peer other addresses.
