@@ -180,6 +180,9 @@ func (c *conn) getACL(r *request) error {
 	return c.answer(r, v, jute.OK, resp.Append)
 }
 
+// descendantsPerView is how many znodes are counted before commits have their turn: some milliseconds.
+const descendantsPerView = 4096
+
 // getAllChildrenNumber answers the number of descendants.
 func (c *conn) getAllChildrenNumber(r *request) error {
 	p := &c.req.path
@@ -190,11 +193,15 @@ func (c *conn) getAllChildrenNumber(r *request) error {
 	if _, code := c.find(v, p.Path); code != jute.OK {
 		return c.answer(r, v, code, nil)
 	}
-	n, _ := v.DescendantCount(p.Path)
-	if p.Path == "" {
-		n++ // Quirk: ZooKeeper's count of the root's other name includes the root itself
+	d := storage.Descendants{Path: p.Path}
+	for !v.Count(&d, descendantsPerView) {
+		v.Close()
+		v = c.server.opts.Machine.View()
 	}
-	return c.answer(r, v, jute.OK, func(b []byte) []byte { return jute.AppendInt(b, int32(n)) })
+	if p.Path == "" {
+		d.N++ // Quirk: ZooKeeper's count of the root's other name includes the root itself
+	}
+	return c.answer(r, v, jute.OK, func(b []byte) []byte { return jute.AppendInt(b, int32(d.N)) })
 }
 
 // getEphemerals answers the session's own ephemerals; null, blank and "/" ask for all of them.

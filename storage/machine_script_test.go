@@ -186,8 +186,8 @@ func (h *harness) read(words []string) string {
 		}
 		return strings.Join(v.EphemeralsOf(jute.SessionID(id), arg(2), nil), " ")
 	case "descendants":
-		n, ok := v.DescendantCount(arg(1))
-		return fmt.Sprintf("%d %v", n, ok)
+		_, ok := v.Exists(arg(1))
+		return fmt.Sprintf("%d %v", countBelow(v, arg(1), 3), ok)
 	case "expiring":
 		now, err := strconv.ParseInt(arg(1), 0, 64)
 		if err != nil {

@@ -87,11 +87,11 @@ func TestReadOddPaths(t *testing.T) {
 			t.Errorf("children of %q: %v", path, ok)
 		}
 	}
-	if n, ok := v.DescendantCount("/a"); !ok || n != 1 {
-		t.Errorf("descendants: %d, %v", n, ok)
+	if n := countBelow(v, "/a", 1); n != 1 {
+		t.Errorf("descendants: %d", n)
 	}
-	if n, ok := v.DescendantCount(""); !ok || n != 5 {
-		t.Errorf("descendants of the root: %d, %v", n, ok)
+	if n := countBelow(v, "", 1); n != 5 {
+		t.Errorf("descendants of the root: %d", n)
 	}
 }
 

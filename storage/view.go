@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"encoding/binary"
 	"strings"
 
@@ -167,28 +168,56 @@ func (v View) Ephemerals(f func(id jute.SessionID, path string)) {
 	}
 }
 
-// DescendantCount returns the number of znodes below path, at any depth (DataTree.getAllChildrenNumber); false if
-// there is no such znode. It is known for the root and for znodes without children, and read over for others.
-func (v View) DescendantCount(path string) (int, bool) {
-	n := v.node(path)
-	switch {
-	case n == nil:
-		return 0, false
-	case n.children == 0:
-		return 0, true
-	case n.path == rootPath:
-		return int(v.m.mu.pos.nodes) - 1, true
+// Descendants counts the znodes below Path, at any depth (DataTree.getAllChildrenNumber): View.Count counts on until it
+// says that it is done.
+type Descendants struct {
+	Path string
+	N    int // so far
+
+	from []byte // key at which to go on; nil: at the beginning
+}
+
+// Count adds at most most znodes to d.N and tells whether that was the last of them. The number is known at once for the
+// root, for znodes without children and for those that do not exist; others are read over, a piece in each View, so that
+// a large tree holds up no commit. Like ZooKeeper's, such a number is of no single moment.
+func (v View) Count(d *Descendants, most int) (done bool) {
+	if d.from == nil {
+		switch n := v.node(d.Path); {
+		case n == nil || n.children == 0:
+			return true
+		case n.path == rootPath:
+			d.N = int(v.m.mu.pos.nodes) - 1
+			return true
+		}
 	}
-	count := 0
-	err := v.m.store.descendants(path, func(_, _ []byte) (bool, error) {
-		count++
-		return true, nil
-	})
-	if err != nil {
-		v.m.fail(err)
-		return 0, false
+	from := d.from
+	d.from = nil
+	for _, prefix := range [][]byte{appendDescendantsPrefix(nil, d.Path), appendChildrenPrefix(nil, d.Path)} {
+		lower := prefix
+		if from != nil {
+			if !bytes.HasPrefix(from, prefix) {
+				continue // counted before
+			}
+			lower, from = from, nil
+		}
+		err := v.m.store.scanRange(lower, prefixEnd(nil, prefix), func(key, _ []byte) (bool, error) {
+			if most == 0 {
+				d.from = bytes.Clone(key)
+				return false, nil
+			}
+			most--
+			d.N++
+			return true, nil
+		})
+		if err != nil {
+			v.m.fail(err)
+			return true
+		}
+		if d.from != nil {
+			return false
+		}
 	}
-	return count, true
+	return true
 }
 
 // Session returns the session with this id.

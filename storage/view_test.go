@@ -126,8 +126,18 @@ func TestChildrenAreOnlyChildren(t *testing.T) {
 		if !ok || len(names) != want+1 || names[0] != "kept" {
 			t.Errorf("children of %s: %q, want %d", parent, names, want)
 		}
-		if n, ok := v.DescendantCount(parent); !ok || n != below {
-			t.Errorf("%d below %s, want %d", n, parent, below)
+		for most := 1; most <= len(paths)+1; most++ {
+			if n := countBelow(v, parent, most); n != below {
+				t.Errorf("%d below %s in pieces of %d, want %d", n, parent, most, below)
+			}
 		}
 	}
+}
+
+// countBelow counts the znodes below path, so many at a time.
+func countBelow(v View, path string, most int) int {
+	d := Descendants{Path: path}
+	for !v.Count(&d, most) {
+	}
+	return d.N
 }
