@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"encoding/binary"
 	"strings"
 
@@ -78,15 +79,15 @@ func pathOfNodeKey(b, key []byte) []byte {
 	return b
 }
 
-// prefixEnd writes to b the first key behind all that begin with prefix; prefix does not end in 0xff.
-func prefixEnd(b, prefix []byte) []byte {
+// prefixEnd returns the first key behind all that begin with prefix.
+func prefixEnd(prefix []byte) []byte {
 	n := len(prefix)
 	for n > 1 && prefix[n-1] == 0xff { // a session id may end in it; the first byte is a kind, which never is
 		n--
 	}
-	b = append(b, prefix[:n]...)
-	b[len(b)-1]++
-	return b
+	end := bytes.Clone(prefix[:n])
+	end[n-1]++
+	return end
 }
 
 // appendSessionKey adds the key of a session.

@@ -11,7 +11,7 @@ import (
 func TestPrefixEndCarries(t *testing.T) {
 	for _, id := range []jute.SessionID{1, 0xff, 0x1ff, 0xffff, 0x1a1fcd00ffffffff, -1} {
 		prefix := appendEphemeralKey(nil, id, "")
-		end := prefixEnd(nil, prefix)
+		end := prefixEnd(prefix)
 		for _, path := range []string{"/", "/a", "/\U0010ffff"} {
 			key := appendEphemeralKey(nil, id, path)
 			if bytes.Compare(prefix, key) > 0 || bytes.Compare(key, end) >= 0 {

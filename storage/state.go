@@ -363,7 +363,7 @@ func (s *stateStore) withData(n *znode) (*znode, error) {
 // scan calls f with each key and value that begins with prefix, in order, until f returns false. Both are valid only
 // during the call.
 func (s *stateStore) scan(prefix []byte, f func(key, value []byte) (bool, error)) error {
-	return s.scanRange(prefix, prefixEnd(nil, prefix), f)
+	return s.scanRange(prefix, prefixEnd(prefix), f)
 }
 
 // scanRange calls f with each key and value from lower to before upper, in order, until f returns false.

@@ -64,7 +64,7 @@ func (t *txn) writeUpload() error {
 	for _, w := range t.uploadWrites {
 		var err error
 		if w.data == nil {
-			err = t.batch.DeleteRange(uploadPrefix, prefixEnd(nil, uploadPrefix), nil)
+			err = t.batch.DeleteRange(uploadPrefix, prefixEnd(uploadPrefix), nil)
 		} else {
 			t.keyBuf = appendUploadKey(t.keyBuf[:0], w.offset)
 			err = t.batch.Set(t.keyBuf, w.data, nil)

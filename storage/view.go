@@ -200,7 +200,7 @@ func (v View) Count(d *Descendants, most int) (done bool) {
 			}
 			lower, from = from, nil
 		}
-		err := v.m.store.scanRange(lower, prefixEnd(nil, prefix), func(key, _ []byte) (bool, error) {
+		err := v.m.store.scanRange(lower, prefixEnd(prefix), func(key, _ []byte) (bool, error) {
 			if most == 0 {
 				d.from = bytes.Clone(key)
 				return false, nil
