@@ -177,9 +177,9 @@ type Descendants struct {
 	from []byte // key at which to go on; nil: at the beginning
 }
 
-// Count adds at most most znodes to d.N and tells whether that was the last of them. The number is known at once for the
-// root, for znodes without children and for those that do not exist; others are read over, a piece in each View, so that
-// a large tree holds up no commit. Like ZooKeeper's, such a number is of no single moment.
+// Count adds at most most znodes to d.N and tells whether that was the last of them. The number is known at once for
+// the root, for znodes without children and for those that do not exist; others are read over, a piece in each View,
+// so that a large tree holds up no commit. Like ZooKeeper's, such a number is of no single moment.
 func (v View) Count(d *Descendants, most int) (done bool) {
 	if d.from == nil {
 		switch n := v.node(d.Path); {
