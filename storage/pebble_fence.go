@@ -28,7 +28,7 @@ type fenceFS struct {
 	vfs.FS
 	fault    *diskFault
 	swallows func(name string) bool // tells of a file or directory whether changes of it are swallowed
-	void     *vfs.MemFS             // what is created after the failure, so that Pebble finds it again until it is closed
+	void     *vfs.MemFS             // what is created after the failure, so that Pebble finds it until it is closed
 	// inspect, if not nil, is asked before a write-ahead log is opened for reading; what it fails with, Open does.
 	inspect func(name string) error
 
