@@ -255,6 +255,12 @@ func (c *conn) sent(packets int64) {
 	c.server.metrics.sent.Add(packets)
 }
 
+// notified counts an event to the client, of so many bytes with its frame's header.
+func (c *conn) notified(bytes int) {
+	c.sent(1)
+	c.server.metrics.watchBytes.Add(int64(bytes - jute.FrameHeaderBytes))
+}
+
 // latency records how long a request took.
 func (c *conn) latency(op jute.Op, arrival, now time.Duration) {
 	ms := (now - arrival).Milliseconds()
@@ -290,8 +296,7 @@ func (c *conn) WatchFired(_ *watch.Event, notice []byte) {
 	}
 	wake := c.queueLocked()
 	o.mu.Unlock()
-	c.sent(1)
-	c.server.metrics.watchBytes.Add(int64(len(notice) - jute.FrameHeaderBytes))
+	c.notified(len(notice))
 	if cut {
 		c.server.bad.Warn("cut off a client that does not read its watch events",
 			slog.String("peer", c.remote.String()), session(c.session))

@@ -105,5 +105,8 @@ func (c *conn) setWatch(missed []byte, v storage.View, list watch.SetList, relat
 	if event == jute.EventNone {
 		return missed
 	}
-	return watch.AppendNotice(missed, event, path, watch.MissedZxid)
+	before := len(missed)
+	missed = watch.AppendNotice(missed, event, path, watch.MissedZxid)
+	c.notified(len(missed) - before)
+	return missed
 }

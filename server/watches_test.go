@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -165,10 +166,11 @@ func testSetWatches(t *testing.T, op jute.Op) {
 			Persistent: []string{"/same"}, PersistentRecursive: []string{"/calm"}}
 	}
 	c.write(encodeRequest(jute.XidSetWatches, op, body))
-	missed := map[event]int{}
+	missed, bytes := map[event]int{}, 0
 	for range 5 {
 		got := c.receive()
 		missed[got.event(t)]++
+		bytes += len(got.ReplyHeader.Append(nil)) + len(got.body)
 		if got.Zxid != -1 {
 			t.Errorf("missed event with zxid %d, want -1", got.Zxid)
 		}
@@ -180,6 +182,12 @@ func testSetWatches(t *testing.T, op jute.Op) {
 	if got := c.receive(); got.Xid != jute.XidSetWatches || got.Err != jute.OK || len(got.body) > 0 {
 		t.Fatalf("reply %+v", got)
 	}
+	if counted := int(r.server.metrics.watchBytes.Load()); counted != bytes {
+		t.Errorf("%d bytes of events are counted, %d came", counted, bytes)
+	}
+	// Received: the handshake and this; sent: the answers to both and the events.
+	name := map[jute.Op]string{jute.OpSetWatches: "SETW", jute.OpSetWatches2: "STW2"}[op]
+	r.wantCons(t, c, "2", "7", name, "0x0", fmt.Sprintf("0x%x", r.machine.LastZxid()))
 	w.must(jute.OpSetData, setTo("/same", "y"), jute.OK)
 	w.mustCreate("/later", "", jute.ModePersistent)
 	w.mustCreate("/calm/1", "", jute.ModePersistent)

@@ -17,8 +17,12 @@ var (
 	hexNumber  = regexp.MustCompile(`0x[0-9a-f]+`)
 	number     = regexp.MustCompile(`-?\d+(\.\d+)?`)
 	address    = regexp.MustCompile(`/127\.0\.0\.1:\d+`)
+	interest   = regexp.MustCompile(`\[\d\]`)
 	expireDate = regexp.MustCompile(`expire at .*:`)
 	tempPath   = regexp.MustCompile(`/[^\s]*/version-2`)
+	sessionID  = regexp.MustCompile(`sid=0x([0-9a-f]+)`)
+	clockField = regexp.MustCompile(`(queued|sent|est|lresp|llat|minlat|avglat|maxlat)=\d+`)
+	lastZxid   = regexp.MustCompile(`lzxid=0x[0-9a-e][0-9a-f]*`) // none is 0xffffffffffffffff
 )
 
 // fourLetterWord sends a word, written as text or as hex:…, and returns the lines of the answer.
@@ -44,6 +48,9 @@ func fourLetterWord(addr, word string, sessions map[jute.SessionID]string) []str
 
 // normalWord replaces in an answer what may differ, and sorts what is in the order of a hash table.
 func normalWord(word, answer string, sessions map[jute.SessionID]string) []string {
+	if word == "cons" {
+		return normalCons(answer, sessions)
+	}
 	answer = hexNumber.ReplaceAllStringFunc(answer, func(s string) string {
 		id, _ := strconv.ParseUint(s[2:], 16, 64) // the pattern holds for it, too long is 0
 		if name, ok := sessions[jute.SessionID(id)]; ok {
@@ -86,4 +93,27 @@ func normalWord(word, answer string, sessions map[jute.SessionID]string) []strin
 		lines[i] = fmt.Sprintf("%q", lines[i])
 	}
 	return slices.Compact(lines) // how many buckets of sessions there are is a matter of time
+}
+
+// normalCons returns the lines of the script's own sessions, without what depends on the moment: when the client has
+// its reply, the real server may have counted the packet and waited for the next one, or not yet.
+func normalCons(answer string, sessions map[jute.SessionID]string) []string {
+	var lines []string
+	for line := range strings.Lines(answer) {
+		sid := sessionID.FindStringSubmatch(line)
+		if sid == nil {
+			continue
+		}
+		id, _ := strconv.ParseUint(sid[1], 16, 64) // the pattern holds for it
+		name, ok := sessions[jute.SessionID(id)]
+		if !ok {
+			continue
+		}
+		line = interest.ReplaceAllString(address.ReplaceAllString(line, "/ADDR"), "[N]")
+		line = strings.Replace(line, sid[0], "sid="+name, 1)
+		line = lastZxid.ReplaceAllString(clockField.ReplaceAllString(line, "$1=N"), "lzxid=0xN")
+		lines = append(lines, fmt.Sprintf("%q", line))
+	}
+	slices.Sort(lines)
+	return lines
 }
