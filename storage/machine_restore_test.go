@@ -397,7 +397,7 @@ func (h *harness) overlappingTables(znodes int) {
 	}
 }
 
-// TestStoreOutlivesItsFailure lets each write of a compaction and of a flush fail, one after the other: the failure is
+// TestStoreOutlivesItsFailure lets each write of a compaction, of a flush and of a copy fail, one after the other: it is
 // told, what is not on disk is not called durable, and the next start finds what was.
 func TestStoreOutlivesItsFailure(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
@@ -441,6 +441,7 @@ func outlive(ctx context.Context, t *testing.T, at int64) bool {
 	m.store.compactions.release()
 	m.store.compactions.pause()
 	flushErr := m.Flush(ctx)
+	_, _, copyErr := m.Checkpoint(ctx, "copy")
 	closeErr := m.Close()
 	select {
 	case err := <-told:
@@ -448,7 +449,7 @@ func outlive(ctx context.Context, t *testing.T, at int64) bool {
 			t.Errorf("told %v", err)
 		}
 	default:
-		if flushErr != nil || closeErr != nil {
+		if flushErr != nil || closeErr != nil { // who asked for the copy is told of its failure
 			t.Errorf("nobody was told of %v, %v", flushErr, closeErr)
 		}
 	}
@@ -458,6 +459,12 @@ func outlive(ctx context.Context, t *testing.T, at int64) bool {
 	}
 	if got := again.AppliedIndex(); got < m.DurableIndex() || flushErr == nil && got < m.AppliedIndex() {
 		t.Errorf("applied %d, durable %d (flush says %v), found %d", m.AppliedIndex(), m.DurableIndex(), flushErr, got)
+	}
+	if copyErr == nil {
+		pos, err := readPosition(h.fs, "copy", &again.store.fault)
+		if err != nil || pos.index != m.AppliedIndex() {
+			t.Errorf("the copy ends at %d, want %d: %v", pos.index, m.AppliedIndex(), err)
+		}
 	}
 	view := again.View()
 	for _, path := range []string{"/0-99", "/1-99", "/2-99"} {

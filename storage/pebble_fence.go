@@ -17,8 +17,10 @@ import (
 //   - the first failed write, fsync or rename trips the store's fault, with the operation and the file named;
 //   - from then on the directory stays as it is: every change is refused or, if the fence swallows it, counts as done
 //     without being done, the failed one included. Pebble's answer to some failures is the end of the process: a
-//     panic under a lock (rotateWAL, atomicfs.Marker.Move), or a Fatalf after which it does not expect to go on. Those
-//     are swallowed, and whoever is told that something is durable looks at the fault before believing it;
+//     panic under a lock (rotateWAL, atomicfs.Marker.Move), or a Fatalf after which it does not expect to go on. So
+//     what concerns MANIFESTs, markers and directories is swallowed: after a failed write of those Pebble undoes a
+//     compaction whose preparations it cannot undo, and panics at times (l0Sublevels.InitCompactingFileInfo), while it
+//     copes with the failed write of a table. Whoever is told that something is durable looks at the fault first;
 //   - the same is so once the fault is retired, without anybody being told: what the store has under way ends soon;
 //   - until release is called it puts off the deletion of logs and tables, so that a store whose recovery turns out
 //     incomplete still has the files it was recovered from;
@@ -26,9 +28,9 @@ import (
 //     one, and syncs only then (atomicfs.Marker.Move): a power cut may leave the second of these changes alone.
 type fenceFS struct {
 	vfs.FS
-	fault    *diskFault
-	swallows func(name string) bool // tells of a file or directory whether changes of it are swallowed
-	void     *vfs.MemFS             // what is created after the failure, so that Pebble finds it until it is closed
+	fault       *diskFault
+	swallowsAll bool       // changes of logs and tables, too: for a store that looks at the fault after each write
+	void        *vfs.MemFS // what is created after the failure, so that Pebble finds it again until it is closed
 	// inspect, if not nil, is asked before a write-ahead log is opened for reading; what it fails with, Open does.
 	inspect func(name string) error
 
@@ -40,29 +42,21 @@ type fenceFS struct {
 	}
 }
 
-// newFenceFS returns a fence around fs that holds deletions back, and after a failure swallows changes of those names
-// that swallows tells, and refuses all others.
-func newFenceFS(fs vfs.FS, fault *diskFault, swallows func(name string) bool) *fenceFS {
-	return &fenceFS{FS: fs, fault: fault, swallows: swallows, void: vfs.NewMem()}
-}
-
-// swallowsAll is for a store that has to look at the fault after each of its writes.
-func swallowsAll(string) bool { return true }
-
-// swallowsVersions returns what is for a store in dir that learns from Pebble what was flushed: the files that say
-// which tables it consists of. After a failed write of those Pebble undoes a compaction whose preparations it cannot
-// undo (l0Sublevels.InitCompactingFileInfo then panics, at times); a failed write of a table it can.
-func swallowsVersions(dir string) func(name string) bool {
-	return func(name string) bool { return isVersionFile(name) || filepath.Clean(name) == filepath.Clean(dir) }
-}
-
-// isVersionFile tells whether name is a MANIFEST or the marker that names one.
-func isVersionFile(name string) bool {
-	return isManifest(name) || strings.HasPrefix(filepath.Base(name), "marker.")
+// newFenceFS returns a fence around fs that holds deletions back and lets no change through after a failure.
+func newFenceFS(fs vfs.FS, fault *diskFault) *fenceFS {
+	return &fenceFS{FS: fs, fault: fault, void: vfs.NewMem()}
 }
 
 // isManifest tells whether name is a MANIFEST.
 func isManifest(name string) bool { return strings.HasPrefix(filepath.Base(name), "MANIFEST-") }
+
+// isMarker tells whether name is a marker, which names the MANIFEST or the format in use.
+func isMarker(name string) bool { return strings.HasPrefix(filepath.Base(name), "marker.") }
+
+// swallows tells whether changes of a file are swallowed.
+func (f *fenceFS) swallows(name string) bool {
+	return f.swallowsAll || isManifest(name) || isMarker(name)
+}
 
 // release says that the store's content was found whole: deletions put off are done now, later ones at once.
 func (f *fenceFS) release() error {
@@ -129,7 +123,7 @@ func (f *fenceFS) holdsBack(name string) bool {
 
 // holdsMarkerBack tells whether name is a marker, whose deletion waits for the next sync of its directory.
 func (f *fenceFS) holdsMarkerBack(name string) bool {
-	if !strings.HasPrefix(filepath.Base(name), "marker.") {
+	if !isMarker(name) {
 		return false
 	}
 	f.mu.Lock()
@@ -194,9 +188,8 @@ func (f *fenceFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File,
 	if err != nil || !isManifest(name) {
 		return file, err
 	}
-	dir := filepath.Dir(name)
-	if err := f.change("fsync", dir, func() error { return syncDir(f, dir) }); err != nil {
-		return nil, errors.Join(err, file.Close())
+	if err := syncDir(f, filepath.Dir(name)); err != nil {
+		_ = f.fault.trip(diskError("fsync", filepath.Dir(name), err)) // swallowed, as a failed write of the file is
 	}
 	return file, nil
 }
@@ -223,7 +216,7 @@ func (f *fenceFS) OpenDir(name string) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &fenceDir{fenceFile{File: file, fence: f, name: name}}, nil
+	return &fenceDir{fenceFile{File: file, fence: f, name: name, swallows: true}}, nil
 }
 
 // openChanged is change for the operations that give a file to write to.
@@ -239,7 +232,7 @@ func (f *fenceFS) openChanged(op, name string, open func() (vfs.File, error)) (v
 	if file == nil {
 		return f.void.Create(filepath.Base(name), vfs.WriteCategoryUnspecified)
 	}
-	return &fenceFile{File: file, fence: f, name: name}, nil
+	return &fenceFile{File: file, fence: f, name: name, swallows: f.swallows(name)}, nil
 }
 
 // Open implements vfs.FS.
@@ -277,16 +270,25 @@ func (f *fenceDir) Sync() error {
 // fenceFile is a file of a fenceFS that may be written to.
 type fenceFile struct {
 	vfs.File
-	fence *fenceFS
-	name  string
+	fence    *fenceFS
+	name     string
+	swallows bool
 }
 
 // stopped tells whether the store has stopped, and what a change answers then.
 func (f *fenceFile) stopped() (bool, error) {
 	if err := f.fence.fault.stopped(); err != nil {
-		return true, f.fence.outcome(f.name, err)
+		return true, f.outcome(err)
 	}
 	return false, nil
+}
+
+// outcome is what an operation answers that was not done because of err.
+func (f *fenceFile) outcome(err error) error {
+	if f.swallows {
+		return nil
+	}
+	return err
 }
 
 // note trips the fault if err says that an operation on the file failed, and returns what the operation answers.
@@ -294,7 +296,7 @@ func (f *fenceFile) note(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return f.fence.outcome(f.name, f.fence.fault.trip(diskError(op, f.name, err)))
+	return f.outcome(f.fence.fault.trip(diskError(op, f.name, err)))
 }
 
 // Write implements vfs.File.

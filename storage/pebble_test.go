@@ -74,7 +74,7 @@ func TestPebbleEventsTripTheFault(t *testing.T) {
 func TestFenceHoldsDeletionsBack(t *testing.T) {
 	fs := vfs.NewMem()
 	fault, _, _ := testFault()
-	fence := newFenceFS(fs, fault, swallowsAll)
+	fence := newFenceFS(fs, fault)
 	for _, name := range []string{"000002.log", "000003.sst", "MANIFEST-000001", "x.tmp"} {
 		if err := errors.Join(writeFile(fs, name, "x"), fence.Remove(name)); err != nil {
 			t.Fatal(err)
@@ -105,7 +105,8 @@ func TestFenceFreezesTheDirectory(t *testing.T) {
 			}
 			return nil
 		}))
-		fence := newFenceFS(broken, fault, func(string) bool { return swallows })
+		fence := newFenceFS(broken, fault)
+		fence.swallowsAll = swallows
 		if err := fence.release(); err != nil {
 			t.Fatal(err)
 		}

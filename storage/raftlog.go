@@ -140,7 +140,8 @@ func OpenRaftLog(opts RaftLogOptions) (*RaftLog, error) {
 func newRaftLog(opts RaftLogOptions) *RaftLog {
 	l := &RaftLog{opts: opts.withDefaults()}
 	l.fault = diskFault{store: "raft log", dir: opts.Dir, logger: opts.Logger, onFatal: opts.OnFatal}
-	l.fence = newFenceFS(opts.FS, &l.fault, swallowsAll)
+	l.fence = newFenceFS(opts.FS, &l.fault)
+	l.fence.swallowsAll = true
 	l.mu.tail.bytesMax = l.opts.TailBytes
 	l.mu.meta = make(map[string][]byte)
 	return l

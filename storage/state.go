@@ -47,7 +47,7 @@ func openStateStore(o *MachineOptions) (*stateStore, error) {
 	}
 	s.fault.store, s.fault.dir, s.fault.logger, s.fault.onFatal = "state store", o.Dir, o.Logger, o.OnFatal
 	s.fault.tripped = make(chan struct{})
-	fence := newFenceFS(o.FS, &s.fault, swallowsVersions(o.Dir))
+	fence := newFenceFS(o.FS, &s.fault)
 	if err := fence.release(); err != nil {
 		s.blocks.Unref()
 		return nil, err
