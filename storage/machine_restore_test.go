@@ -397,8 +397,8 @@ func (h *harness) overlappingTables(znodes int) {
 	}
 }
 
-// TestStoreOutlivesItsFailure lets each write of a compaction, of a flush and of a copy fail, one after the other: it is
-// told, what is not on disk is not called durable, and the next start finds what was.
+// TestStoreOutlivesItsFailure lets each write of a compaction, of a flush and of a copy fail, one after the other: it
+// is told, what is not on disk is not called durable, and the next start finds what was.
 func TestStoreOutlivesItsFailure(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
