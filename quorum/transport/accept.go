@@ -48,7 +48,7 @@ func (t *Transport) isClosed() bool {
 // admit shakes hands with a new connection, unless too many do. Strangers cannot take the places of hosts on which this
 // server has found a peer.
 func (t *Transport) admit(raw net.Conn) {
-	host := hostOf(raw)
+	host := hostOf(raw.RemoteAddr().String())
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed || t.handshakes[host] >= handshakesPerHostMax || t.shaking >= handshakesMax && !t.isHostOfPeer(host) {
@@ -61,9 +61,8 @@ func (t *Transport) admit(raw net.Conn) {
 	t.goLocked(func() { t.receive(raw, host) })
 }
 
-// hostOf returns the address of the other side, without the port.
-func hostOf(conn net.Conn) string {
-	address := conn.RemoteAddr().String()
+// hostOf returns address without its port, if it has one.
+func hostOf(address string) string {
 	if host, _, err := net.SplitHostPort(address); err == nil {
 		return host
 	}

@@ -24,7 +24,7 @@ func (p *peer) connect(ctx context.Context, what purpose) (*link, error) {
 		l, err := p.dial(ctx, address, what)
 		if err == nil {
 			p.mu.Lock()
-			p.good, p.host = address, hostOf(l.raw)
+			p.good, p.host = address, hostOf(l.raw.RemoteAddr().String())
 			p.mu.Unlock()
 			return l, nil
 		}
@@ -132,10 +132,7 @@ func clustersDiffer(a, b [16]byte) bool { return a != b && a != [16]byte{} && b 
 // clientConfig is the TLS configuration of a connection to address. The dialed host is the one that the certificate
 // must be for, if the configuration names none.
 func (t *Transport) clientConfig(address string) *tls.Config {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		host = address
-	}
+	host := hostOf(address)
 	config := t.opts.TLSClient(host)
 	if config.ServerName != "" {
 		return config
