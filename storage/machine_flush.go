@@ -59,7 +59,7 @@ func (f *flusher) run() {
 		case job := <-f.begun:
 			select {
 			case <-job.done:
-				if job.fault.stopped() != nil {
+				if job.fault.stopped() != nil { // nothing will be durable any more
 					return
 				}
 				f.raise(job.index)

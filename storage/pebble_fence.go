@@ -76,18 +76,18 @@ func (f *fenceFS) release() error {
 // failure.
 func (f *fenceFS) change(op, name string, run func() error) error {
 	if err := f.fault.stopped(); err != nil {
-		return f.outcome(name, err)
+		return unless(f.swallows(name), err)
 	}
 	err := run()
 	if err == nil || errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	return f.outcome(name, f.fault.trip(diskError(op, name, err)))
+	return unless(f.swallows(name), f.fault.trip(diskError(op, name, err)))
 }
 
-// outcome is what a change of name answers that was not done because of err.
-func (f *fenceFS) outcome(name string, err error) error {
-	if f.swallows(name) {
+// unless is what a change answers that was not done because of err.
+func unless(swallows bool, err error) error {
+	if swallows {
 		return nil
 	}
 	return err
@@ -278,17 +278,9 @@ type fenceFile struct {
 // stopped tells whether the store has stopped, and what a change answers then.
 func (f *fenceFile) stopped() (bool, error) {
 	if err := f.fence.fault.stopped(); err != nil {
-		return true, f.outcome(err)
+		return true, unless(f.swallows, err)
 	}
 	return false, nil
-}
-
-// outcome is what an operation answers that was not done because of err.
-func (f *fenceFile) outcome(err error) error {
-	if f.swallows {
-		return nil
-	}
-	return err
 }
 
 // note trips the fault if err says that an operation on the file failed, and returns what the operation answers.
@@ -296,7 +288,7 @@ func (f *fenceFile) note(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return f.outcome(f.fence.fault.trip(diskError(op, f.name, err)))
+	return unless(f.swallows, f.fence.fault.trip(diskError(op, f.name, err)))
 }
 
 // Write implements vfs.File.

@@ -388,14 +388,11 @@ func (s *stateStore) scanRange(lower, upper []byte, f func(key, value []byte) (b
 	return nil
 }
 
-// descendants calls f with the header key and value of each znode below path: first those deeper down, or the whole
-// tree for the root.
+// descendants calls f with the header key and value of each znode below path, first those deeper down, or the whole
+// tree for the root, until f returns false.
 func (s *stateStore) descendants(path string, f func(key, value []byte) (bool, error)) error {
 	if path != rootPath {
-		if err := s.scan(appendDescendantsPrefix(nil, path), f); err != nil {
-			return err
-		}
-		return s.scan(appendChildrenPrefix(nil, path), f)
+		return s.descendantsFrom(path, nil, f)
 	}
 	root := appendNodeKey(nil, kindNode, rootPath)
 	return s.scan([]byte{kindNode}, func(key, value []byte) (bool, error) {
@@ -404,6 +401,28 @@ func (s *stateStore) descendants(path string, f func(key, value []byte) (bool, e
 		}
 		return f(key, value)
 	})
+}
+
+// descendantsFrom is descendants for a path that is not the root, beginning at the key from unless that is nil.
+func (s *stateStore) descendantsFrom(path string, from []byte, f func(key, value []byte) (bool, error)) error {
+	goOn := true
+	for _, prefix := range [...][]byte{appendDescendantsPrefix(nil, path), appendChildrenPrefix(nil, path)} {
+		lower := prefix
+		if from != nil {
+			if !bytes.HasPrefix(from, prefix) {
+				continue // before from
+			}
+			lower, from = from, nil
+		}
+		err := s.scanRange(lower, prefixEnd(prefix), func(key, value []byte) (_ bool, err error) {
+			goOn, err = f(key, value)
+			return goOn, err
+		})
+		if err != nil || !goOn {
+			return err
+		}
+	}
+	return nil
 }
 
 // sessions returns all sessions.

@@ -192,32 +192,20 @@ func (v View) Count(d *Descendants, most int) (done bool) {
 	}
 	from := d.from
 	d.from = nil
-	for _, prefix := range [][]byte{appendDescendantsPrefix(nil, d.Path), appendChildrenPrefix(nil, d.Path)} {
-		lower := prefix
-		if from != nil {
-			if !bytes.HasPrefix(from, prefix) {
-				continue // counted before
-			}
-			lower, from = from, nil
+	err := v.m.store.descendantsFrom(d.Path, from, func(key, _ []byte) (bool, error) {
+		if most == 0 {
+			d.from = bytes.Clone(key)
+			return false, nil
 		}
-		err := v.m.store.scanRange(lower, prefixEnd(prefix), func(key, _ []byte) (bool, error) {
-			if most == 0 {
-				d.from = bytes.Clone(key)
-				return false, nil
-			}
-			most--
-			d.N++
-			return true, nil
-		})
-		if err != nil {
-			v.m.fail(err)
-			return true
-		}
-		if d.from != nil {
-			return false
-		}
+		most--
+		d.N++
+		return true, nil
+	})
+	if err != nil {
+		v.m.fail(err)
+		return true
 	}
-	return true
+	return d.from == nil
 }
 
 // Session returns the session with this id.
