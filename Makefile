@@ -1,7 +1,7 @@
 # What contributors do, one line each. make without a target lists them; .ci/run runs what must pass.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test quick race fuzz lint fmt generate compat rules bench diff kill model sim migration faults hostile vuln failover dist reproduce ci
+.PHONY: help build run test quick race fuzz lint fmt generate compat rules bench diff kill model sim migration faults fulldisk hostile vuln failover dist reproduce ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ migration: ## import a million znodes that the real server has written
 
 faults: ## an hour of faults on real processes of an ensemble, with a check of what clients saw
 	ZKD_FAULTS=$${ZKD_FAULTS:-60m} go test -v -timeout 90m -run TestFaults ./compat-tests/faults
+
+fulldisk: ## fill the disks of three servers in every way, again and again; ZKD_FULLDISK_MIB is their size (256)
+	ZKD_FULLDISK_MIB=$${ZKD_FULLDISK_MIB:-256} go test -v -timeout 90m ./compat-tests/fulldisk
 
 hostile: ## ten million damaged requests and frames under the race detector; ZKD_HOSTILE_FRAMES asks for another number
 	ZKD_HOSTILE_FRAMES=$${ZKD_HOSTILE_FRAMES:-10000000} go test -race -v -timeout 10h -run TestHostile \

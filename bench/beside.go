@@ -4,7 +4,7 @@ import (
 	"errors"
 	"slices"
 
-	"zkd/bench/client"
+	"zkd/jute/client"
 )
 
 // besideWriters is the number of connections to the leader that write beside the reads.

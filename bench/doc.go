@@ -8,6 +8,7 @@
 // open: requests are due at even intervals whatever the server does, and latencies count from when they were due. The
 // others look at memory (idle, watches, million), at the delivery of events (fanout) and at restarts (million). On an
 // ensemble connections are spread over all servers; beside reads on the followers alone, and failover ends the leader.
+// listing is about what one greedy client costs another.
 //
 // The package owns: the loads, their recording, the results, the two tables. It must never know what kind of server
 // it loads: a Target is addresses, two functions that read its usage and restart it, and who leads and how to end it.

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"zkd/bench/client"
 	"zkd/jute"
+	"zkd/jute/client"
 )
 
 // errNoEnsemble means that a load for the servers of an ensemble was run on something else.
@@ -183,7 +183,7 @@ func (w *failoverWriter) reconnect() error {
 		conn, err := client.Reattach(attempt, w.addrs[w.server], w.conn)
 		if errors.Is(err, client.ErrExpired) {
 			w.expired++
-			conn, err = client.Dial(attempt, w.addrs[w.server], sessionTimeout)
+			conn, err = open(attempt, w.addrs[w.server])
 		}
 		cancel()
 		if err == nil {

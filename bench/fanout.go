@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"zkd/bench/client"
 	"zkd/jute"
+	"zkd/jute/client"
 )
 
 // eventsWithin bounds the wait for the last event of a write.

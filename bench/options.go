@@ -81,6 +81,8 @@ func Loads() []Load {
 			}), (*run).million},
 		{"beside", "reads on the followers of an ensemble while paced writes go to its leader",
 			with(func(o *Options) { o.Clients, o.Outstanding, o.Rate = 64, 1, 2000 }), (*run).beside},
+		{"listing", "one client that reads, then writes, while the others list a large znode in a loop",
+			with(func(o *Options) { o.Clients, o.Outstanding, o.Count = 4, 1, 300_000 }), (*run).listing},
 		{"failover", "end the leader of an ensemble, by SIGKILL and SIGTERM in turn; the gap in acknowledged writes",
 			with(func(o *Options) { o.Clients, o.Count, o.Warmup = 2, 3, 3*time.Second }), (*run).failover},
 	}
@@ -178,7 +180,7 @@ func (o Options) Validate() error {
 		within("rate", o.Rate, 1, rateMax)
 	case "failover":
 		within("count", o.Count, 1, failoversMax)
-	case "idle", "million":
+	case "idle", "million", "listing":
 		within("count", o.Count, 1, countMax)
 	case "watches":
 		within("count", o.Count, o.Clients, countMax)
@@ -199,6 +201,8 @@ func (o Options) String() string {
 		return fmt.Sprintf("paced:%d@%d/%d", o.Clients, o.ReadPercent, o.Rate)
 	case "beside":
 		return fmt.Sprintf("beside:%dx%d/%d", o.Clients, o.Outstanding, o.Rate)
+	case "listing":
+		return fmt.Sprintf("listing:%d#%d", o.Clients, o.Count)
 	case "fanout":
 		return fmt.Sprintf("fanout:%d", o.Clients)
 	default:

@@ -3,8 +3,8 @@ package bench
 import (
 	"time"
 
-	"zkd/bench/client"
 	"zkd/jute"
+	"zkd/jute/client"
 )
 
 // pacedBacklog is how many requests may wait for their replies on one connection. A server that is further behind has

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"zkd/bench/client"
 	"zkd/jute"
+	"zkd/jute/client"
 )
 
 // errUsageUnknown means that a memory load was run on a server whose process is not known.

@@ -120,6 +120,7 @@ func TestParseCase(t *testing.T) {
 		"failover#1001":     {err: "count is 1001"},
 		"beside/0":          {err: "rate is 0"},
 		"idle#50":           {want: "idle#50"},
+		"listing:2x1#50":    {want: "listing:2#50"},
 		"latency":           {want: "latency"},
 		"paced":             {want: "paced:64@0/8000"},
 		"paced:8@100/500":   {want: "paced:8@100/500"},

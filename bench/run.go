@@ -6,13 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"strconv"
 	"sync"
 	"time"
 
-	"zkd/bench/client"
 	"zkd/bench/process"
 	"zkd/jute"
+	"zkd/jute/client"
 )
 
 // Target is the server, or the ensemble, that a load runs on.
@@ -79,7 +80,7 @@ func Run(ctx context.Context, target Target, o Options) ([]Result, error) {
 		return nil, err
 	}
 	r := &run{ctx: ctx, o: o, target: target, data: randomBytes(o.SizeBytes, o.Seed)}
-	if r.admin, err = client.Dial(ctx, target.Addr, sessionTimeout); err != nil {
+	if r.admin, err = open(ctx, target.Addr); err != nil {
 		return nil, err
 	}
 	r.base = fmt.Sprintf("/zkd-bench-%x", uint64(r.admin.Session)) //nolint:gosec // only printed
@@ -142,6 +143,12 @@ func (r *run) makeNodes(n int) error {
 	return r.createMany(r.admin, n, r.node, r.data)
 }
 
+// open opens a session on a server.
+func open(ctx context.Context, addr string) (*client.Conn, error) {
+	return client.Dial(ctx, client.Options{Addr: addr, Timeout: sessionTimeout, Now: time.Now,
+		Dial: new(net.Dialer).DialContext})
+}
+
 // dial opens n connections, in the order of their numbers, to all servers in turn.
 func (r *run) dial(n int) ([]*client.Conn, error) { return r.dialTo(r.target.addrs(), n) }
 
@@ -149,7 +156,7 @@ func (r *run) dial(n int) ([]*client.Conn, error) { return r.dialTo(r.target.add
 func (r *run) dialTo(addrs []string, n int) ([]*client.Conn, error) {
 	conns := make([]*client.Conn, n)
 	err := parallel(n, dialers, func(i int) (err error) {
-		conns[i], err = client.Dial(r.ctx, addrs[i%len(addrs)], sessionTimeout)
+		conns[i], err = open(r.ctx, addrs[i%len(addrs)])
 		if err == nil && len(r.target.More) > 0 {
 			request := jute.PathRequest{Path: "/"}
 			_, _, err = conns[i].Do(jute.OpSync, request.Append)
@@ -227,7 +234,7 @@ func perRequest(result *Result, cpu time.Duration) {
 func (r *run) cleanUp() error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), durationMax)
 	defer cancel()
-	conn, err := client.Dial(ctx, r.target.Addr, sessionTimeout) // the load may have taken longer than the session
+	conn, err := open(ctx, r.target.Addr) // the load may have taken longer than the session
 	if err != nil {
 		return err
 	}

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"zkd/bench/client"
 	"zkd/bench/internal/fakeserver"
 	"zkd/bench/process"
 	"zkd/jute"
+	"zkd/jute/client"
 )
 
 // small is a load that is over in a moment.
@@ -63,7 +63,7 @@ func TestLoads(t *testing.T) {
 		"latency": {jute.OpGetData, jute.OpSetData}, "paced": {jute.OpSetData},
 		"fanout": {jute.OpAddWatch, jute.OpSetData}, "idle": {jute.OpPing}, "watches": {jute.OpExists},
 		"million": {jute.OpCreate, jute.OpSetData}, "beside": {jute.OpGetData, jute.OpSetData, jute.OpSync},
-		"failover": {jute.OpSetData},
+		"failover": {jute.OpSetData}, "listing": {jute.OpGetData, jute.OpSetData, jute.OpGetChildren},
 	}
 	for _, load := range Loads() {
 		t.Run(load.Name, func(t *testing.T) {
@@ -345,7 +345,7 @@ func TestEndsWithContext(t *testing.T) {
 // TestPipelineOrder checks that each reply is handed to its request.
 func TestPipelineOrder(t *testing.T) {
 	server := fakeserver.Start(t, fakeserver.Faults{})
-	conn, err := client.Dial(t.Context(), server.Addr, time.Minute)
+	conn, err := open(t.Context(), server.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,6 +46,9 @@ type Storage struct {
 	AutocreateDataDir          bool          // datadir.autocreate (true)
 	SerializeLastProcessedZxid bool          // serializeLastProcessedZxid.enabled (true)
 	SyncEnabled                bool          // syncEnabled (true): an observer keeps logs and snapshots
+	ScrubRate                  int64         // zkd.scrub.rate (4 MiB): bytes a second that a scrub reads; 0: none runs
+	ScrubInterval              time.Duration // zkd.scrub.interval (1 day): from one scrub's beginning to the next one's
+	DiskReserveBytes           int64         // zkd.diskReserve (-1): kept on each disk; -1 is by its size, 0 is none
 	ImportOnStart              bool          // zkd.importOnStart (false): import what dataDir holds of ZooKeeper
 }
 

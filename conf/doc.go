@@ -8,9 +8,9 @@
 // It also writes: WriteDynamic puts the members that a reconfiguration has made into a dynamic configuration file and
 // names it in zoo.cfg. The sub-package keystore turns the keys of TLS into a *tls.Config.
 //
-// What it must never know: how a server works. It imports no other package of zkd; cmd/zkd turns a Config into the
-// options of each part. It reads no clock, no environment and no file but through what Sources hands it, writes none
-// but through Files, and logs nothing: the caller logs Config.Notices.
+// What it must never know: how a server works. It imports no other package of zkd; server/instance turns a Config into
+// the options of each part. It reads no clock, no environment and no file but through what Sources hands it, writes
+// none but through Files, and logs nothing: the caller logs Config.Notices.
 //
 // Invariants:
 //

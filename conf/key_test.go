@@ -122,7 +122,7 @@ func otherValue(k *key) string {
 		}
 		return "other"
 	default:
-		return "6001"
+		return fmt.Sprint(max(k.min+1, 6001))
 	}
 }
 

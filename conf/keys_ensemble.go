@@ -62,9 +62,8 @@ var quorumKeys = []key{
 		why: "the addresses of a member are tried in turn, which is the question",
 		set: func(c *Config, v value) { c.Ensemble.ReachabilityCheck = v.flag }},
 	{name: "multiAddress.reachabilityCheckTimeoutMs", property: "zookeeper.multiAddress.reachabilityCheckTimeoutMs",
-		kind: kindMillis, def: "1000", min: 0, max: maxInt, mark: should, effect: ignored,
-		doc: "How long that question may take; cnxTimeout says so in zkd.",
-		why: "cnxTimeout says how long to try an address",
+		kind: kindMillis, def: "1000", min: 0, max: maxInt, mark: should, effect: works,
+		doc: "How long the first attempt at each of several addresses of a member may take; then cnxTimeout counts.",
 		set: func(c *Config, v value) { c.Ensemble.ReachabilityTimeout = v.span }},
 	{name: "cnxTimeout", property: "zookeeper.cnxTimeout", kind: kindMillis, def: "5000", min: 1, max: maxInt,
 		mark: should, effect: works, doc: "How long to try one address of another member, TLS handshake included.",
@@ -116,4 +115,14 @@ var ownKeys = []key{
 	{name: "zkd.snapshotRate", kind: kindSize, def: "67108864", min: 0, max: maxLong, mark: must, effect: works,
 		doc: "Most bytes a second with which this server ships its state to one that is too far behind; 0 is no limit.",
 		set: func(c *Config, v value) { c.Ensemble.SnapshotRate = v.num }},
+	{name: "zkd.featureLevelMax", kind: kindNumber, def: "0", min: 0, max: 65535, mark: must, effect: works,
+		doc: "Highest feature level to which this server agrees that the ensemble is raised; 0 is the highest that " +
+			"it can do. While one server says the level that there is, all can go back to the zkd that they ran " +
+			"before.",
+		set: func(c *Config, v value) { c.Ensemble.FeatureLevelMax = v.num }},
+	{name: "zkd.log.retainBytes", kind: kindSize, def: "0", min: 0, max: maxLong, mark: must, effect: works,
+		doc: "Most bytes of entries that the raft log keeps for members that are behind, away, or being sent the " +
+			"state; on every server of the ensemble. Beyond it a member is sent the state, or a newer one. 0 is an " +
+			"eighth of the room on the log's disk, between 64 and 256 MiB.",
+		set: func(c *Config, v value) { c.Ensemble.LogRetainBytes = v.num }},
 }

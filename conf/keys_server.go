@@ -1,5 +1,9 @@
 package conf
 
+// RequestBytesMax is the largest jute.maxbuffer: a request travels between servers in one frame, of 64 MiB, with the
+// identities that the client has proven (quorum.ProposalBytesMax).
+const RequestBytesMax = 60 << 20
+
 // serverKeys are the rows for JVM properties about the tree, durability, the client port and the admin server.
 var serverKeys = []key{
 	{name: "4lw.commands.whitelist", property: "zookeeper.4lw.commands.whitelist", kind: kindList, def: "srvr",
@@ -7,9 +11,11 @@ var serverKeys = []key{
 		doc: "Four-letter words that are answered; `*` is all. srvr is answered always, isro too with " +
 			"readonlymode.enabled.",
 		set: func(c *Config, v value) { c.Commands.Whitelist = v.list }},
-	{name: "jute.maxbuffer", property: "jute.maxbuffer", kind: kindProperty, def: "1048575", min: 1, max: maxInt,
+	{name: "jute.maxbuffer", property: "jute.maxbuffer", kind: kindProperty, def: "1048575", min: 1,
+		max:  RequestBytesMax,
 		mark: must, effect: works,
-		doc: "Largest request in bytes, its length field apart.",
+		doc: "Largest request in bytes, its length field apart. Unlike ZooKeeper's, bounded by what servers send " +
+			"each other in one piece.",
 		set: func(c *Config, v value) { c.Client.MaxFrameBytes = v.num }},
 	{name: "jute.maxbuffer.extrasize", property: "zookeeper.jute.maxbuffer.extrasize", kind: kindProperty, min: 0,
 		max: maxInt, mark: should,
@@ -77,9 +83,23 @@ var serverKeys = []key{
 		mark: should, effect: works,
 		doc: "Import logs alone when there is no snapshot.",
 		set: func(c *Config, v value) { c.Storage.TrustEmptySnapshot = v.flag }},
+	{name: "zkd.scrub.rate", kind: kindSize, def: "4194304", min: 0, max: maxLong, mark: must, effect: works,
+		doc: "Bytes a second that a scrub reads: it goes through the whole state in the background and compares it " +
+			"with the checksums and sums that the server keeps. 0 turns scrubs off.",
+		set: func(c *Config, v value) { c.Storage.ScrubRate = v.num }},
+	{name: "zkd.scrub.interval", kind: kindMillis, def: "86400000", min: 60_000, max: maxLong, mark: must,
+		effect: works,
+		doc: "Time from the beginning of one scrub to that of the next. The first begins some minutes after the " +
+			"start. One that takes longer is followed by the next at once.",
+		set: func(c *Config, v value) { c.Storage.ScrubInterval = v.span }},
 	{name: "zkd.importOnStart", kind: kindBoolean, def: "false", mark: must, effect: works,
 		doc: "At the start, import the data of an Apache ZooKeeper server that dataDir holds, as `zkd import` does.",
 		set: func(c *Config, v value) { c.Storage.ImportOnStart = v.flag }},
+	{name: "zkd.diskReserve", kind: kindSize, def: "-1", min: -1, max: maxLong, mark: must, effect: works,
+		doc: "Bytes that are kept in reserve on each file system of dataDir and dataLogDir, and given back when it " +
+			"is full; at most a quarter of it. -1 is a hundredth, at least 64 MiB and at most 1 GiB, but no more " +
+			"than an eighth; 0 is none.",
+		set: func(c *Config, v value) { c.Storage.DiskReserveBytes = v.num }},
 	{name: "db.autocreate", property: "zookeeper.db.autocreate", kind: kindBoolean, def: "true", mark: should,
 		effect: works,
 		doc: "Begin with an empty tree when dataDir has no data. With false that needs the file `initialize` in " +

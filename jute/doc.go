@@ -6,7 +6,7 @@
 // uses reflection, and neither allocates for a field: strings and buffers of a decoded record are views of the frame,
 // valid for as long as the caller keeps the frame's bytes unchanged. Whoever keeps one longer copies it.
 //
-// The package knows nothing of sockets, sessions or storage. Its invariants:
+// The package knows nothing of sockets, sessions or storage; jute/client knows the first two. Its invariants:
 //
 //   - A Decoder never reads past its frame, never panics, and never allocates more than a small multiple of the bytes
 //     that are left: a count or a length is held against them before anything is made. The worst are four times the

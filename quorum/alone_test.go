@@ -8,20 +8,25 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"zkd/quorum/clock"
-	"zkd/storage"
+	"zkd/storage/entry"
+	"zkd/storage/raftlog"
 )
 
 // newSoleVoter returns the loop of a member that has the only vote, and a leader.
 func newSoleVoter(lead uint64) *loop {
 	o := &Options{ElectionTicks: 10, MaxEntryBytes: 1 << 10, MaxOutstandingBytes: 1 << 10, Clock: clock.Real()}
 	l := &loop{
-		id: 1, options: o, logger: discard, gather: newGatherer(1, o, make(chan struct{}, 1)),
-		member: membership{conf: &raftpb.ConfState{Voters: []uint64{1}}},
-		soft:   raft.SoftState{Lead: lead, RaftState: raft.StateFollower},
+		facts: facts{
+			id: 1, options: o, logger: discard,
+			member: membership{conf: &raftpb.ConfState{Voters: []uint64{1}}},
+			soft:   raft.SoftState{Lead: lead, RaftState: raft.StateFollower},
+		},
+		gather: newGatherer(1, o, make(chan struct{}, 1)),
 	}
 	if lead == l.id {
 		l.soft.RaftState = raft.StateLeader
 	}
+	l.connect()
 	return l
 }
 
@@ -30,11 +35,11 @@ func newSoleVoter(lead uint64) *loop {
 func TestASoleVoterTakesWritesAgain(t *testing.T) {
 	l := newSoleVoter(1)
 	l.gather.suspend(ErrLeadershipLost)
-	if err := l.gather.add(&storage.Proposal{}, nil); err == nil {
+	if err := l.gather.add(&entry.Proposal{}, nil); err == nil {
 		t.Fatal("a write is taken before the tick")
 	}
-	l.tickForward()
-	if err := l.gather.add(&storage.Proposal{}, nil); err != nil {
+	l.forwarding.tick()
+	if err := l.gather.add(&entry.Proposal{}, nil); err != nil {
 		t.Errorf("a write is refused after the tick: %v", err)
 	}
 }
@@ -44,7 +49,7 @@ func TestASoleVoterListensToItsLeaderAlone(t *testing.T) {
 	l := newSoleVoter(2)
 	for from, screened := range map[uint64]bool{2: false, 3: true} {
 		m := &raftpb.Message{Type: raftpb.MsgTimeoutNow.Enum(), From: &from}
-		if got := l.screen(m); got != screened {
+		if got := l.admission.screen(m); got != screened {
 			t.Errorf("a message of member %d is kept from raft: %v", from, got)
 		}
 	}
@@ -56,7 +61,7 @@ func TestARemovedLeaderProposesNothing(t *testing.T) {
 	if !l.mayPropose() {
 		t.Error("a leader proposes nothing")
 	}
-	l.setMember(membership{index: 1, conf: &raftpb.ConfState{Voters: []uint64{2}}})
+	l.members.set(membership{index: 1, conf: &raftpb.ConfState{Voters: []uint64{2}}})
 	if l.mayPropose() {
 		t.Error("a leader that was removed proposes")
 	}
@@ -67,17 +72,17 @@ func TestALeaderWithoutAVoteAnswersNoQuestion(t *testing.T) {
 	l := newSoleVoter(1)
 	l.termReached = true
 	question := &raftpb.Message{Type: raftpb.MsgReadIndex.Enum()}
-	if l.postpone(question) {
+	if l.reads.postpone(question) {
 		t.Error("a leader with a vote does not answer")
 	}
-	l.setMember(membership{index: 1, conf: &raftpb.ConfState{Voters: []uint64{2}, Learners: []uint64{1}}})
-	if !l.postpone(question) {
+	l.members.set(membership{index: 1, conf: &raftpb.ConfState{Voters: []uint64{2}, Learners: []uint64{1}}})
+	if !l.reads.postpone(question) {
 		t.Error("a leader without a vote answers another member")
 	}
 	if err := l.gather.addBarrier(nil); err != nil {
 		t.Fatal(err)
 	}
-	l.askReadIndex() // would ask raft, which is not there
+	l.reads.ask() // would ask raft, which is not there
 	if len(l.reads.gathered) != 1 || len(l.reads.asked) != 0 {
 		t.Error("a leader without a vote answers its own question")
 	}
@@ -86,13 +91,13 @@ func TestALeaderWithoutAVoteAnswersNoQuestion(t *testing.T) {
 // TestWhoWasRemovedMayVote: it may have been added again, and not have heard of that.
 func TestWhoWasRemovedMayVote(t *testing.T) {
 	l := newcomer(t, 1, false, Member{ID: 1}, Member{ID: 2})
-	l.greeted(2, hello{incarnation: 12})
+	l.admission.greeted(2, hello{incarnation: 12})
 	l.removed = true
-	if l.screen(askVote(2, 1)) {
+	if l.admission.screen(askVote(2, 1)) {
 		t.Error("its vote cannot be had")
 	}
 	from, term := uint64(2), uint64(7)
-	if !l.screen(&raftpb.Message{Type: raftpb.MsgTimeoutNow.Enum(), From: &from, Term: &term}) {
+	if !l.admission.screen(&raftpb.Message{Type: raftpb.MsgTimeoutNow.Enum(), From: &from, Term: &term}) {
 		t.Error("it would campaign")
 	}
 }
@@ -100,8 +105,8 @@ func TestWhoWasRemovedMayVote(t *testing.T) {
 // TestAVoteIsGivenOnce: who asks for it again has forgotten that it has got it, and what it has done with it.
 func TestAVoteIsGivenOnce(t *testing.T) {
 	l := newcomer(t, 1, false, Member{ID: 1}, Member{ID: 2})
-	l.greeted(2, hello{incarnation: 12})
-	if l.screen(askVote(2, 1)) {
+	l.admission.greeted(2, hello{incarnation: 12})
+	if l.admission.screen(askVote(2, 1)) {
 		t.Fatal("no vote can be had")
 	}
 	ask := askVote(2, 1)
@@ -111,12 +116,12 @@ func TestAVoteIsGivenOnce(t *testing.T) {
 	if hard := l.raw.BasicStatus().HardState; hard.GetVote() != 2 || hard.GetTerm() != 7 {
 		t.Fatalf("the vote is %v", &hard)
 	}
-	if !l.screen(askVote(2, 1)) {
+	if !l.admission.screen(askVote(2, 1)) {
 		t.Error("the vote can be had again")
 	}
 	later := askVote(2, 1)
 	*later.Term++
-	if l.screen(later) {
+	if l.admission.screen(later) {
 		t.Error("that of a later term cannot be had")
 	}
 }
@@ -124,7 +129,7 @@ func TestAVoteIsGivenOnce(t *testing.T) {
 // TestOneOfTwoKnowsOfAThird: the other one of two voters is believed whatever it has forgotten, but not while a change
 // of the membership is in the log.
 func TestOneOfTwoKnowsOfAThird(t *testing.T) {
-	for name, entries := range map[string][]storage.LogEntry{
+	for name, entries := range map[string][]raftlog.LogEntry{
 		"": nil, "a change": {changeEntry(t, 2, raftpb.EntryConfChangeV2, 3)},
 	} {
 		log := openLog(t, vfs.NewMem(), "log")
@@ -142,7 +147,7 @@ func TestOneOfTwoKnowsOfAThird(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := s.node.loop.otherOfTwo(2); got != (name == "") {
+		if got := s.node.loop.admission.otherOfTwo(2); got != (name == "") {
 			t.Errorf("with %q in the log member 2 is believed: %v", name, got)
 		}
 		s.End()
@@ -179,7 +184,7 @@ func TestTheEntryOfTheMembershipIsCommitted(t *testing.T) {
 	if _, _, err := openGroup(&Options{ID: 1, Log: log}, 0); err != nil {
 		t.Fatal(err)
 	}
-	entries := []storage.LogEntry{
+	entries := []raftlog.LogEntry{
 		changeEntry(t, 2, raftpb.EntryConfChangeV2, 2), changeEntry(t, 3, raftpb.EntryConfChangeV2, 3),
 	}
 	if err := log.Append(entries, appendHardState(nil, bootstrapTerm, 0, 1), true); err != nil {

@@ -7,7 +7,8 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"zkd/quorum/clock"
-	"zkd/storage"
+	"zkd/storage/entry"
+	"zkd/storage/raftlog"
 )
 
 // appendWork is one thing for the append goroutine: a MsgStorageAppend of the loop, or the news of the apply goroutine
@@ -16,23 +17,28 @@ type appendWork struct {
 	message  *raftpb.Message
 	install  *install // of the message's snapshot; nil if it has none
 	restored *install // or this
+	key      string   // or a blob of the log is to be made durable
+	blob     []byte
+	then     func() // what the loop does when it is; may be nil
 }
 
 // appender writes what raft wants stored: one write, and one fsync, for all that has come together meanwhile. It is the
 // append goroutine's alone but for the mailbox and the counters.
 type appender struct {
-	log     *storage.RaftLog
+	log     *raftlog.Log
 	clock   clock.Clock
 	work    *mailbox[appendWork] // from the loop and the apply goroutine
 	done    func(stored)         // tells the loop
 	restore func(*install)       // has the apply goroutine put the state of an install in its place
-	entries []storage.LogEntry
+	entries []raftlog.LogEntry
 	hard    []byte
+	level   entry.Level  // the highest that an entry of the log has needed, as the log says
 	dirty   bool         // something was written that was not synced
 	held    []appendWork // an install, while the apply goroutine is at it, and what is behind; bounded as raft's
 	fsyncs  latency
 	bytes   atomic.Uint64   // of data appended since the start
-	keeper  chan<- struct{} // set each time that step bytes are appended
+	keeper  chan<- struct{} // set each time that step bytes are appended, as is looker
+	looker  chan<- struct{}
 	step    uint64
 	// installs counts beginnings and ends of installs: it is odd during one.
 	installs atomic.Uint64
@@ -42,6 +48,9 @@ type appender struct {
 type stored struct {
 	responses []*raftpb.Message
 	messages  int
+	bytes     int      // of the entries' data in them
+	last      uint64   // of these entries; 0: there are none
+	then      []func() // of blobs
 }
 
 // write stores all messages, in order, up to a snapshot, which it begins to install: what is behind it waits until the
@@ -89,8 +98,18 @@ func (a *appender) writeAll(works []appendWork) error {
 	for i := range works {
 		m := works[i].message
 		last := i == len(works)-1
+		if m == nil {
+			if err := a.writeBlob(&works[i], &done); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := a.writeOne(m, last && answers); err != nil {
 			return fmt.Errorf("append to the raft log: %w", err)
+		}
+		for _, e := range m.GetEntries() {
+			done.bytes += len(e.GetData())
+			done.last = e.GetIndex()
 		}
 		if done.responses == nil {
 			done.responses = m.GetResponses()
@@ -102,9 +121,24 @@ func (a *appender) writeAll(works []appendWork) error {
 	return nil
 }
 
+// writeBlob makes a blob durable, and with it all that was written before.
+func (a *appender) writeBlob(w *appendWork, done *stored) error {
+	if err := a.log.SetMeta(w.key, w.blob); err != nil {
+		return fmt.Errorf("store %s in the raft log: %w", w.key, err)
+	}
+	a.dirty = false
+	if w.then != nil {
+		done.then = append(done.then, w.then)
+	}
+	return nil
+}
+
 // writeOne stores one message, and syncs it and all before it if sync is set and there is anything to sync.
 func (a *appender) writeOne(m *raftpb.Message, sync bool) error {
 	a.entries = logEntries(a.entries[:0], m.GetEntries())
+	if err := a.noteLevel(); err != nil {
+		return err
+	}
 	var hard []byte
 	if m.Term != nil && m.Commit != nil {
 		a.hard = appendHardState(a.hard[:0], m.GetTerm(), m.GetVote(), m.GetCommit())
@@ -128,6 +162,7 @@ func (a *appender) writeOne(m *raftpb.Message, sync bool) error {
 	}
 	if after := a.bytes.Add(bytes); after/a.step != (after-bytes)/a.step {
 		notify(a.keeper)
+		notify(a.looker)
 	}
 	clear(a.entries) // the log keeps the data as long as it needs
 	return nil

@@ -11,7 +11,9 @@ import (
 	"zkd/jute"
 	"zkd/quorum/clock"
 	"zkd/storage"
+	"zkd/storage/entry"
 	"zkd/storage/invariants"
+	"zkd/storage/raftlog"
 )
 
 // applyWork is one thing for the apply goroutine: committed entries, or a snapshot that replaces the state, or barriers
@@ -27,6 +29,7 @@ type applyWork struct {
 // delivered. A change comes before the responses of its entry.
 type applyNews struct {
 	change    *membershipChange
+	mark      *entry.CompareTxn // the sums of this member's state at a mark
 	responses []*raftpb.Message
 }
 
@@ -47,9 +50,13 @@ type applier struct {
 	machine  Machine
 	observer Observer // may be nil
 	gather   *gatherer
-	log      *storage.RaftLog
+	log      *raftlog.Log
 	clock    clock.Clock
 	work     *mailbox[applyWork] // from the loop
+
+	cold    []raftlog.LogEntry // read and not applied yet
+	reading atomic.Bool        // it waits for the log's disk
+	reads   atomic.Uint64      // how often that has answered
 
 	done     func(news applyNews, wake bool) // tells the loop
 	failing  func() bool                     // the node has failed
@@ -71,7 +78,10 @@ type applier struct {
 	commits latency        // from the first proposal of a batch until it is applied
 }
 
-var _ storage.Fence = (*applier)(nil)
+var (
+	_ storage.Fence   = (*applier)(nil)
+	_ storage.Decider = (*applier)(nil)
+)
 
 // apply does all works in order. An error is final.
 func (a *applier) apply(works []applyWork) error {
@@ -105,9 +115,15 @@ func (a *applier) applyWork(w *applyWork) error {
 // applyMessage applies the entries of one message and has its responses delivered.
 func (a *applier) applyMessage(m *raftpb.Message) error {
 	a.wake = false
-	for _, e := range m.GetEntries() {
+	for i, e := range m.GetEntries() {
 		if a.failing() {
 			return nil
+		}
+		if withoutData(e) {
+			var err error
+			if e, err = a.readData(m.GetEntries()[i:]); err != nil {
+				return err
+			}
 		}
 		a.wake = a.wake || e.GetType() != raftpb.EntryNormal // raft may wait for it, to campaign
 		if err := a.applyEntry(e); err != nil {
@@ -118,11 +134,37 @@ func (a *applier) applyMessage(m *raftpb.Message) error {
 			a.passBarriers()
 		}
 	}
+	a.wake = a.wake || a.machine.CountingQuotas() > 0 // a leader may have to let the count go on
 	if a.wake = a.wake || a.quiet >= quietApplyBytes; a.wake {
 		a.quiet = 0
 	}
 	a.done(applyNews{responses: m.GetResponses()}, a.wake)
 	return nil
+}
+
+// readData returns the first of some entries without data that follow one another, with its data: a piece of them is
+// read at a time.
+func (a *applier) readData(heads []*raftpb.Entry) (*raftpb.Entry, error) {
+	a.wake = true // raft waits for the answer
+	first := heads[0]
+	if len(a.cold) == 0 {
+		a.reading.Store(true)
+		cold, err := a.log.Entries(nil, first.GetIndex(), first.GetIndex()+uint64(len(heads)), chunkBytes)
+		a.reading.Store(false)
+		a.reads.Add(1)
+		if err != nil {
+			return nil, fmt.Errorf("read entry %d of the raft log to apply it: %w", first.GetIndex(), err)
+		}
+		a.cold = cold
+	}
+	e := &a.cold[0]
+	if e.Index != first.GetIndex() || e.Term != first.GetTerm() {
+		invariants.Violated("a committed entry is another one", slog.Uint64("index", e.Index),
+			slog.Uint64("term", e.Term), slog.Uint64("want", first.GetIndex()),
+			slog.Uint64("want_term", first.GetTerm()))
+	}
+	a.cold = a.cold[1:]
+	return raftEntry(e), nil
 }
 
 // applyEntry applies one entry.
@@ -166,17 +208,27 @@ func (a *applier) ownBatch(data []byte) uint64 {
 	if len(data) == 0 {
 		return 0
 	}
-	reader, err := storage.NewEntryReader(data)
+	reader, err := entry.NewReader(data)
 	if err != nil || reader.Origin != a.gather.origin {
 		return 0
 	}
 	return reader.Batch
 }
 
+// Decided makes a change of membership durable whose proposal has come out well. The machine calls it during Apply.
+func (a *applier) Decided(results []storage.Result) error {
+	for i := range results {
+		if a.change != nil && results[i].Code == jute.OK {
+			a.endChange()
+		}
+	}
+	return a.failure
+}
+
 // Result tells the observer and the waiter of one proposal. The machine calls it during Apply.
 func (a *applier) Result(origin, _ uint64, n int, r *storage.Result) {
-	if a.change != nil && r.Code == jute.OK {
-		a.endChange()
+	if r.Mark != nil {
+		a.done(applyNews{mark: r.Mark}, true)
 	}
 	if r.Op == jute.OpReconfig { // before the client can know, and ask for the next one
 		a.settled.Store(a.index)
@@ -253,17 +305,15 @@ func (a *applier) beginChange(e *raftpb.Entry) (data []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := readmitted(cc); !ok {
-		data = cc.GetContext()
-	}
 	if e.GetIndex() <= a.member.index {
-		return data, nil
+		c, err := readChangeContext(cc.GetContext())
+		return c.proposal, err
 	}
-	conf, err := a.member.after(cc)
+	after, data, err := a.member.changed(e.GetIndex(), cc)
 	if err != nil {
 		return nil, err
 	}
-	a.change = &membershipChange{change: cc, after: membership{index: e.GetIndex(), conf: conf}}
+	a.change = &membershipChange{change: cc, after: after}
 	if len(data) == 0 {
 		a.endChange()
 	}
@@ -272,7 +322,8 @@ func (a *applier) beginChange(e *raftpb.Entry) (data []byte, err error) {
 
 // endChange makes the change durable and has the loop bring it into force. It does so before the entry can be durable
 // in the state: what is on disk of the membership is never older. For a change that depends on a proposal this is
-// inside Machine.Apply, which it blocks for an fsync: there is no other moment between the outcome and its durability.
+// inside Machine.Apply, which waits for the fsync and holds no lock meanwhile, so that reads go on: there is no other
+// moment between the outcome and its durability.
 func (a *applier) endChange() {
 	if a.failure = storeMembership(a.log, &a.change.after); a.failure == nil {
 		a.member = a.change.after

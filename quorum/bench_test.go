@@ -12,6 +12,8 @@ import (
 
 	"zkd/jute"
 	"zkd/storage"
+	"zkd/storage/entry"
+	"zkd/storage/raftlog"
 )
 
 // benchClient proposes and counts what comes back; room holds one token for each request it may have outstanding.
@@ -51,7 +53,7 @@ func BenchmarkPropose(b *testing.B) {
 type load struct{ clients, outstanding int }
 
 // measureProposals proposes b.N times, the proposals in turn, and reports what that cost.
-func measureProposals(b *testing.B, n *Node, of load, proposals ...*storage.Proposal) {
+func measureProposals(b *testing.B, n *Node, of load, proposals ...*entry.Proposal) {
 	b.Helper()
 	b.ReportAllocs()
 	b.ResetTimer()
@@ -93,10 +95,10 @@ func BenchmarkWrite(b *testing.B) {
 }
 
 // benchZnodes makes a thousand znodes and returns a setData for each.
-func benchZnodes(b *testing.B, n *Node, m *storage.Machine) []*storage.Proposal {
+func benchZnodes(b *testing.B, n *Node, m *storage.Machine) []*entry.Proposal {
 	b.Helper()
 	createSession(b, n, m)
-	var writes []*storage.Proposal
+	var writes []*entry.Proposal
 	for seq := range uint32(1000) {
 		w := newWaiter(b)
 		if err := n.Propose(createProposal(applied{1, seq}), w); err != nil || w.wait().err != nil {
@@ -104,13 +106,13 @@ func benchZnodes(b *testing.B, n *Node, m *storage.Machine) []*storage.Proposal 
 		}
 		r := jute.SetDataRequest{Path: nodePath(applied{1, seq}), Data: make([]byte, 1024), Version: jute.AnyVersion}
 		body := r.Append(nil)
-		writes = append(writes, &storage.Proposal{Op: jute.OpSetData, Session: testSession, Time: 1, Body: body})
+		writes = append(writes, &entry.Proposal{Op: jute.OpSetData, Session: testSession, Time: 1, Body: body})
 	}
 	return writes
 }
 
 // benchProposals makes count writes, proposals in turn, at most outstanding at a time.
-func benchProposals(b *testing.B, n *Node, outstanding, count int, proposals ...*storage.Proposal) {
+func benchProposals(b *testing.B, n *Node, outstanding, count int, proposals ...*entry.Proposal) {
 	c := &benchClient{room: make(chan struct{}, outstanding)}
 	for range outstanding {
 		c.room <- struct{}{}
@@ -139,12 +141,12 @@ func BenchmarkRestart(b *testing.B) {
 				b.Fatal(err)
 			}
 			for i := range writes / perEntry {
-				data := storage.AppendEntryHeader(nil, 1, uint64(i))
+				data := entry.AppendEntryHeader(nil, 1, uint64(i))
 				for range perEntry {
-					data = storage.AppendProposal(data, proposal(applied{}, 1024))
+					data = entry.AppendProposal(data, proposal(applied{}, 1024))
 				}
-				entry := storage.LogEntry{Index: bootstrapIndex + 1 + uint64(i), Term: bootstrapTerm, Data: data}
-				if err := log.Append([]storage.LogEntry{entry}, nil, false); err != nil {
+				entry := raftlog.LogEntry{Index: bootstrapIndex + 1 + uint64(i), Term: bootstrapTerm, Data: data}
+				if err := log.Append([]raftlog.LogEntry{entry}, nil, false); err != nil {
 					b.Fatal(err)
 				}
 			}

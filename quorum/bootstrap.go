@@ -1,12 +1,14 @@
 package quorum
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 
 	"go.etcd.io/raft/v3/raftpb"
 
-	"zkd/storage"
+	"zkd/storage/raftlog"
 )
 
 // membershipKey is the name of the membership among the log's blobs.
@@ -58,7 +60,7 @@ func openGroup(o *Options, applied uint64) (*logView, membership, error) {
 // Imported tells whether the data that the log belongs to was brought over from an Apache ZooKeeper server, or restored
 // from a backup.
 func Imported(log LogReader) bool {
-	_, ok := log.Meta(storage.ImportedKey)
+	_, ok := log.Meta(raftlog.ImportedKey)
 	return ok
 }
 
@@ -70,8 +72,8 @@ func beginning(o *Options, applied uint64) (uint64, error) {
 	switch {
 	case o.Log.LastIndex() >= bootstrapIndex:
 		return o.Log.FirstIndex() - 1, nil
-	case imported && applied == storage.ImportedIndex:
-		return storage.ImportedIndex, mayFound(o)
+	case imported && applied == raftlog.ImportedIndex:
+		return raftlog.ImportedIndex, mayFound(o)
 	case imported:
 		return 0, errors.New("data was imported or restored, and the state that it was brought into is not there: " +
 			"put it back, or empty the directory and import or restore again")
@@ -101,14 +103,18 @@ func mayFound(o *Options) error {
 // the others, who have none, come to it as new members.
 func loadMembership(o *Options, begin uint64) (membership, error) {
 	if blob, ok := o.Log.Meta(membershipKey); ok {
-		return decodeMembership(blob)
+		m, err := decodeMembership(blob)
+		if err != nil {
+			return m, err
+		}
+		return m, takeOutcasts(o.Log, &m)
 	}
 	if o.Log.LastIndex() > 0 {
 		return membership{}, fmt.Errorf("the raft log ends at entry %d and names no members: restore a backup",
 			o.Log.LastIndex())
 	}
 	m := membership{index: begin, conf: &raftpb.ConfState{}}
-	if begin == storage.ImportedIndex {
+	if begin == raftlog.ImportedIndex {
 		m.conf.Voters = append(m.conf.Voters, o.ID)
 		return m, storeMembership(o.Log, &m)
 	}
@@ -124,8 +130,39 @@ func loadMembership(o *Options, begin uint64) (membership, error) {
 	return m, storeMembership(o.Log, &m)
 }
 
+// takeOutcasts moves those who are to be added again, whom older revisions keep in a blob of their own (version byte 1,
+// then id, 1 for a learner, and incarnation of each, 8 bytes big-endian each), into the membership.
+func takeOutcasts(log *raftlog.Log, m *membership) error {
+	blob, ok := log.Meta(outcastsKey)
+	if !ok || len(blob) <= 1 {
+		return nil
+	}
+	if blob[0] != stateVersion || len(blob)%24 != 1 {
+		return fmt.Errorf("outcasts %x in the raft log are not of format %d: run a newer zkd", blob, stateVersion)
+	}
+	out := maps.Clone(m.out)
+	if out == nil {
+		out = map[uint64]outcast{}
+	}
+	for b := blob[1:]; len(b) > 0; b = b[24:] {
+		if id := binary.BigEndian.Uint64(b); !m.has(id) {
+			out[id] = outcast{
+				learner: binary.BigEndian.Uint64(b[8:]) == 1, incarnation: binary.BigEndian.Uint64(b[16:]),
+			}
+		}
+	}
+	m.out = out
+	if err := storeMembership(log, m); err != nil {
+		return err
+	}
+	if err := log.SetMeta(outcastsKey, []byte{stateVersion}); err != nil {
+		return fmt.Errorf("clear the outcasts of an older revision: %w", err)
+	}
+	return nil
+}
+
 // storeMembership makes m durable.
-func storeMembership(log *storage.RaftLog, m *membership) error {
+func storeMembership(log *raftlog.Log, m *membership) error {
 	blob, err := m.encode()
 	if err != nil {
 		return err
@@ -140,7 +177,7 @@ func storeMembership(log *storage.RaftLog, m *membership) error {
 // the commit index, which is written with the next append only, was not on disk yet; so is the entry that has made the
 // membership what it is, to which the state must come before a checkpoint can be made. A log without a beginning may
 // have none.
-func loadHardState(log *storage.RaftLog, applied uint64, m *membership) (*raftpb.HardState, error) {
+func loadHardState(log *raftlog.Log, applied uint64, m *membership) (*raftpb.HardState, error) {
 	begun := !m.empty()
 	if begun {
 		applied = max(applied, bootstrapIndex)

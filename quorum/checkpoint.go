@@ -1,8 +1,11 @@
 package quorum
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 
 	"go.etcd.io/raft/v3"
@@ -15,19 +18,33 @@ import (
 type checkpoint struct {
 	dir      string
 	snapshot *raftpb.Snapshot // metadata only; nil while it is made
-	pin      uint64           // the log is kept behind this entry, as long as the checkpoint is there
-	users    int              // shipments under way
-	idle     int              // ticks without one
+	pin      uint64           // the log is kept behind this entry, within its bound, as long as the checkpoint is there
+
+	shipments []*shipment // under way
+	idle      int         // ticks without one
+	newest    []byte      // the newest time in the log when it was made, as its receiver gets it
 }
 
-// checkpoints is the loop's side of them. The log is kept behind the oldest.
+// checkpoints is the loop's part that has them made and sent. The log is kept behind the oldest, as far as its bound
+// allows: a checkpoint that the log does not reach any more is given up, and another one made.
 type checkpoints struct {
+	*facts
+	rand      *rand.Rand
+	toShip    *mailbox[shipWork]                          // to the ship goroutine
+	report    func(id uint64, status raft.SnapshotStatus) // tells raft how a shipment went
+	memberAt  func(index uint64) (m membership, ok bool)  // the membership as of an entry; false: not known any more
+	clocks    *clocks
+	retention *retention
+	space     *spaceControl
+
 	list   []*checkpoint // oldest first; the last one may be in the making, those before are kept for their users
 	number uint64        // of the last one, for its name
 	wait   int           // ticks until another one is made, after a failure
 
 	// catching are the members that have got a checkpoint, with what they lack yet; bounded by the members.
 	catching map[uint64]*catching
+	// recipients are the members that were sent a checkpoint, or were to be; bounded by the members.
+	recipients map[uint64]*recipient
 }
 
 // catching is a member that has got a checkpoint and needs the log behind it.
@@ -46,34 +63,36 @@ const (
 )
 
 // offer is logView.Snapshot: the newest checkpoint, if it can be used, or else it has one made.
-func (l *loop) offer() (*raftpb.Snapshot, error) {
-	c := &l.checkpoints
+func (c *checkpoints) offer() (*raftpb.Snapshot, error) {
 	if n := len(c.list); n > 0 {
 		last := c.list[n-1]
 		if last.snapshot == nil {
 			return nil, raft.ErrSnapshotTemporarilyUnavailable
 		}
-		if l.usable(last) {
+		if c.usable(last) {
 			last.idle = 0
 			return last.snapshot, nil
 		}
 	}
-	if l.options.Shipper == nil || c.wait > 0 {
+	if c.options.Shipper == nil || c.wait > 0 || c.space.noneHasRoom() {
 		return nil, raft.ErrSnapshotTemporarilyUnavailable
 	}
 	c.number++
-	dir := l.options.FS.PathJoin(l.options.CheckpointDir, fmt.Sprintf("checkpoint-%d", c.number))
-	c.list = append(c.list, &checkpoint{dir: dir, pin: l.options.Machine.AppliedIndex()})
-	l.publishRetention()
-	l.toShip.put(shipWork{make: dir})
+	dir := c.options.FS.PathJoin(c.options.CheckpointDir, fmt.Sprintf("checkpoint-%d", c.number))
+	c.list = append(c.list, &checkpoint{dir: dir, pin: c.options.Machine.AppliedIndex()})
+	c.retention.publish()
+	c.toShip.put(shipWork{make: dir})
 	return nil, raft.ErrSnapshotTemporarilyUnavailable
 }
 
-// usable tells whether all present members are in the membership of c: raft ignores a snapshot that its receiver is not
-// in.
-func (l *loop) usable(c *checkpoint) bool {
-	m := membership{conf: c.snapshot.GetMetadata().GetConfState()}
-	for _, id := range l.member.ids() {
+// usable tells whether the log goes on where p ends, and all present members are in the membership of p: raft ignores a
+// snapshot that its receiver is not in.
+func (c *checkpoints) usable(p *checkpoint) bool {
+	if c.overtaken(p) {
+		return false
+	}
+	m := membership{conf: p.snapshot.GetMetadata().GetConfState()}
+	for _, id := range c.member.ids() {
 		if !m.has(id) {
 			return false
 		}
@@ -88,49 +107,83 @@ type checkpointMade struct {
 	err         error
 }
 
-// checkpointMade makes a snapshot of a checkpoint: the membership as of its entry is one of the last ones.
-func (l *loop) checkpointMade(made checkpointMade) {
-	c := &l.checkpoints
+// made makes a snapshot of a checkpoint: the membership as of its entry is one of the last ones.
+func (c *checkpoints) made(made checkpointMade) {
 	i := slices.IndexFunc(c.list, func(p *checkpoint) bool { return p.dir == made.dir })
-	m := slices.IndexFunc(l.history, func(m membership) bool { return m.index > made.index })
-	if m < 0 {
-		m = len(l.history)
-	}
-	if made.err == nil && m == 0 {
+	m, known := c.memberAt(made.index)
+	if made.err == nil && !known {
 		made.err = fmt.Errorf("the membership as of entry %d is not known any more", made.index)
 	}
 	if made.err != nil {
-		l.logger.Warn("cannot make a checkpoint for another member", slog.Any("err", made.err))
+		c.logger.Warn("cannot make a checkpoint for another member", slog.Any("err", made.err))
 		c.list = slices.Delete(c.list, i, i+1)
 		c.wait = checkpointWaitTicks
-		l.toShip.put(shipWork{remove: made.dir})
+		c.toShip.put(shipWork{remove: made.dir})
 		return
 	}
 	p := c.list[i]
 	p.pin = made.index
-	p.snapshot = &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{
-		Index: &made.index, Term: &made.term, ConfState: l.history[m-1].conf,
+	p.newest = appendTime(c.clocks.newest())
+	data := snapshotData(c.level(), &m.admissions)
+	p.snapshot = &raftpb.Snapshot{Data: data, Metadata: &raftpb.SnapshotMetadata{
+		Index: &made.index, Term: &made.term, ConfState: m.conf,
 	}}
-	l.publishRetention()
+	c.retention.publish()
 }
 
-// ship sends a member the checkpoint that raft has chosen for it.
-func (l *loop) ship(m *raftpb.Message) {
-	index := m.GetSnapshot().GetMetadata().GetIndex()
-	i := slices.IndexFunc(l.checkpoints.list, func(c *checkpoint) bool {
-		return c.snapshot.GetMetadata().GetIndex() == index
+// overtaken tells whether the log begins behind the end of p: who installs it lacks entries that are gone.
+func (c *checkpoints) overtaken(p *checkpoint) bool {
+	return p.snapshot != nil && p.pin+1 < c.log.FirstIndex()
+}
+
+// ship sends a member the checkpoint that raft has chosen for it, unless that is put off. raft waits for
+// ReportSnapshot meanwhile.
+func (c *checkpoints) ship(m *raftpb.Message) {
+	to, index := m.GetTo(), m.GetSnapshot().GetMetadata().GetIndex()
+	for _, p := range c.list { // raft does not want it any more: the member was added anew
+		p.giveUp(to, errNotWanted)
+	}
+	i := slices.IndexFunc(c.list, func(p *checkpoint) bool {
+		return p.snapshot.GetMetadata().GetIndex() == index
 	})
+	if i >= 0 {
+		m.Context = c.list[i].newest // of no meaning to raft
+	}
 	header, err := proto.Marshal(m)
 	if i < 0 || err != nil {
-		l.logger.Error("cannot send a snapshot", slog.Uint64("index", index), slog.Any("err", err))
-		l.raw.ReportSnapshot(m.GetTo(), raft.SnapshotFailure)
+		c.logger.Error("cannot send a snapshot", slog.Uint64("index", index), slog.Any("err", err))
+		c.report(to, raft.SnapshotFailure)
 		return
 	}
-	c := l.checkpoints.list[i]
-	c.users++
-	c.idle = 0
-	l.logger.Info("sending a snapshot", slog.Uint64("peer", m.GetTo()), slog.Uint64("index", index))
-	l.toShip.put(shipWork{ship: &shipment{to: m.GetTo(), header: header, dir: c.dir, index: index}})
+	r := c.recipient(to)
+	if r.wait > 0 {
+		r.held = true
+		return
+	}
+	r.tried++
+	p := c.list[i]
+	s := &shipment{to: to, header: header, dir: p.dir, index: index}
+	s.ctx, s.giveUp = context.WithCancelCause(context.Background())
+	p.shipments = append(p.shipments, s)
+	p.idle = 0
+	c.logger.Info("sending a snapshot", slog.Uint64("peer", to), slog.Uint64("index", index))
+	c.toShip.put(shipWork{ship: s})
+}
+
+// Why the loop gives a shipment up.
+var (
+	errNotWanted = errors.New("the member has no use for it any more")
+	errOvertaken = errors.New("the raft log has gone on beyond what zkd.log.retainBytes keeps: another one is made")
+)
+
+// giveUp ends the shipments to a member, or to all if that is 0.
+func (c *checkpoint) giveUp(to uint64, cause error) {
+	for _, s := range c.shipments {
+		if (to == 0 || s.to == to) && s.ended == nil {
+			s.ended = cause
+			s.giveUp(cause)
+		}
+	}
 }
 
 // shipped is the ship goroutine's news of a shipment.
@@ -139,56 +192,97 @@ type shipped struct {
 	err error
 }
 
-// shipped tells raft how a shipment went.
-func (l *loop) shipped(s shipped) {
-	c := &l.checkpoints
+// shipped tells raft how a shipment went; of one that has failed later, when another may begin.
+func (c *checkpoints) shipped(s shipped) {
 	for _, p := range c.list {
-		if p.dir == s.dir {
-			p.users--
+		if i := slices.Index(p.shipments, s.shipment); i >= 0 {
+			p.shipments = slices.Delete(p.shipments, i, i+1)
 			p.idle = 0
 		}
 	}
-	if s.err != nil {
-		l.logger.Warn("a snapshot did not reach its member", slog.Uint64("peer", s.to), slog.Any("err", s.err))
-		l.raw.ReportSnapshot(s.to, raft.SnapshotFailure)
-		return
+	s.giveUp(nil)
+	switch {
+	case s.err == nil:
+		c.received(s.shipment)
+	case s.ended == nil:
+		c.putOff(s.to, s.err)
+	default:
+		c.logger.Info("a snapshot is given up", slog.Uint64("peer", s.to), slog.Uint64("index", s.index),
+			slog.Any("err", s.ended))
+		if errors.Is(s.ended, errOvertaken) {
+			c.report(s.to, raft.SnapshotFailure)
+		}
 	}
-	l.logger.Info("a snapshot has reached its member", slog.Uint64("peer", s.to), slog.Uint64("index", s.index))
-	if l.soft.RaftState == raft.StateLeader {
+}
+
+// received notes that a member has a checkpoint, and keeps the log behind it for a while.
+func (c *checkpoints) received(s *shipment) {
+	c.logger.Info("a snapshot has reached its member", slog.Uint64("peer", s.to), slog.Uint64("index", s.index))
+	c.recipient(s.to).calm()
+	if c.leads() {
 		if c.catching == nil {
 			c.catching = map[uint64]*catching{}
 		}
-		c.catching[s.to] = &catching{pin: s.index, until: l.commit}
+		c.catching[s.to] = &catching{pin: s.index, until: c.commit}
 	}
-	l.raw.ReportSnapshot(s.to, raft.SnapshotFinish)
+	c.report(s.to, raft.SnapshotFinish)
 }
 
-// tickCheckpoint lets go of checkpoints that nobody needs, and of the log for members that have caught up.
-func (l *loop) tickCheckpoint() {
-	c := &l.checkpoints
+// pins tells which entries the log is kept behind: for a member that gets or has got a checkpoint, or for 0.
+func (c *checkpoints) pins(keep func(id, has uint64)) {
+	for _, p := range c.list {
+		for _, s := range p.shipments {
+			keep(s.to, p.pin)
+		}
+		keep(0, p.pin)
+	}
+	for id, m := range c.catching { // order: a minimum; of equal ones any is told
+		keep(id, m.pin)
+	}
+}
+
+// endLeadership ends all shipments: this member does not lead any more.
+func (c *checkpoints) endLeadership() {
+	c.catching = nil
+	c.tickRecipients()
+	c.toShip.put(shipWork{cancel: true})
+}
+
+// tick lets go of checkpoints that nobody needs or that are of no use any more, and of the log for members
+// that have caught up.
+func (c *checkpoints) tick() {
 	c.wait = max(c.wait-1, 0)
 	for i := 0; i < len(c.list); {
 		p := c.list[i]
-		if p.users == 0 && p.snapshot != nil {
+		if c.overtaken(p) {
+			p.giveUp(0, errOvertaken)
+		}
+		if len(p.shipments) == 0 && p.snapshot != nil {
 			p.idle++
 		}
-		newest := i == len(c.list)-1
-		if p.users > 0 || p.snapshot == nil || newest && p.idle < checkpointIdleTicks {
+		newest := i == len(c.list)-1 && !c.overtaken(p)
+		if len(p.shipments) > 0 || p.snapshot == nil || newest && p.idle < checkpointIdleTicks {
 			i++
 			continue
 		}
 		c.list = slices.Delete(c.list, i, i+1)
-		l.toShip.put(shipWork{remove: p.dir})
+		c.toShip.put(shipWork{remove: p.dir})
 	}
+	c.tickRecipients()
+	c.tickCatching()
+}
+
+// tickCatching lets go of the log for members that have caught up.
+func (c *checkpoints) tickCatching() {
 	if len(c.catching) == 0 {
 		return
 	}
 	for id, m := range c.catching { // order: each is judged alone
-		if m.ticks++; m.ticks > catchingTicks || l.soft.RaftState != raft.StateLeader {
+		if m.ticks++; m.ticks > catchingTicks || !c.leads() {
 			delete(c.catching, id)
 		}
 	}
-	l.raw.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
+	c.raft.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
 		if m := c.catching[id]; m != nil && pr.Match >= m.until {
 			delete(c.catching, id)
 		}

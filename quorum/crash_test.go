@@ -15,6 +15,7 @@ import (
 
 	"zkd/storage"
 	"zkd/storage/crashfs"
+	"zkd/storage/raftlog"
 )
 
 // ledger counts what each client was told, and checks that it is told in order.
@@ -162,7 +163,7 @@ func TestFirstStartSurvivesACrashAtEveryPoint(t *testing.T) {
 // acknowledged, and whether it came as far as to open the log.
 func firstStart(t *testing.T, fs vfs.FS) (acked uint32, opened bool) {
 	t.Helper()
-	log, err := storage.OpenRaftLog(storage.RaftLogOptions{Dir: "log", FS: fs, Logger: discard})
+	log, err := raftlog.Open(raftlog.Options{Dir: "log", FS: fs, Logger: discard})
 	if err != nil {
 		return 0, false
 	}

@@ -26,6 +26,14 @@
 // the order of their ids, and do not wait for raft's timeout: two round trips and two fsyncs later there is a leader
 // (election.go). A leader that stops hands over before (transfer.go).
 //
+// # Disks that hang
+//
+// The loop does not wait for the disk, and counts how long it does not answer. A leader proposes on as long as the
+// others commit, and hands over after two election timeouts; a member whose disk hangs does not campaign (stall.go). A
+// leader whose disk is for long much slower than those of a majority hands over, too (slowdisk.go). Entries that the
+// log does not have in memory are read by the read goroutine, to be sent, or by the apply goroutine, to be applied
+// (cold.go).
+//
 // # Ownership
 //
 //	state                                      owner                     how others reach it
@@ -34,6 +42,7 @@
 //	the machine, applied entries, barriers     the apply goroutine       a mailbox
 //	flushes by time, compaction of the log     the keeper goroutine      a signal; atomics of retention
 //	checkpoints being made or sent             the ship goroutine        a mailbox
+//	reads of old entries for other members     the read goroutine        a mailbox, one at a time
 //	frames and requests not taken yet          the inbox's lock          Receive and others, the loop
 //	batches that fill, wait or are proposed    the gatherer's lock       Propose, the loop, the apply goroutine
 //
@@ -41,6 +50,33 @@
 // (a change of membership, the install of a snapshot) is handed from mailbox to mailbox. So a Stepper can run all parts
 // on one goroutine, in any order. Only the goroutines that read from other members wait, when the loop has not taken 16
 // MiB of that member's frames.
+//
+// # The loop and its components
+//
+// The loop takes what comes and drives raft (loop.go, peers.go, propose.go, install.go). What else there is to do has a
+// component each, a type with fields that nobody else writes, on the loop goroutine. All share the facts (facts.go),
+// which the loop writes, and the members among them. Whom else a component asks, and what it has done to raft, the log
+// or other members, it is handed when the loop is built (connect.go). None waits for anything.
+//
+//	members         who belongs to the group, and changes of that (members.go)
+//	admission       whose messages count, and who is admitted next (rejoin.go, admit.go, beginning.go)
+//	reconfiguring   what a reconfig makes of the group (reconfigure.go, move.go)
+//	checkpoints     the state for members that are too far behind (checkpoint.go, recipient.go)
+//	retention       what the log keeps (retention.go)
+//	election        who leads, soon (election.go)
+//	transfer        the hand-over of the leadership (transfer.go)
+//	readIndex       barriers (readindex.go)
+//	forwarding      batches on their way to the leader (forward.go)
+//	levels          the feature level (level.go)
+//	comparison      sums of the members' states (compare.go)
+//	counting        pieces of counts while nobody writes (counting.go)
+//	coldReads       old entries for members that are behind (cold.go)
+//	sender          raft's messages (send.go, large.go)
+//	health          disks that hang or are slow (stall.go, slowdisk.go)
+//	spaceControl    what the room on the disks leads to (spacecontrol.go)
+//	clocks          the members' clocks, and the time of writes (clocks.go, skew.go, stamp.go)
+//	awaiting        why there is no leader (awaited.go)
+//	status          what is published of all that (state.go, status.go)
 //
 // # Invariants
 //
@@ -56,38 +92,64 @@
 //     snapshot takes its entry's place.
 //   - The leader takes a member's batches in the order of their numbers, each once. A gap is only possible behind
 //     batches that were given up, and then nothing before the gap is taken any more.
-//   - The log is forgotten only up to what is durable in the state, what raft knows to be applied, and the oldest
-//     checkpoint that a member may need the log behind. The membership on disk is never older than the durable state.
+//   - The log is forgotten only up to what is durable in the state and what raft knows to be applied. What members or
+//     checkpoints need is kept within Options.RetainBytes, by all members alike (retention.go); beyond that it is
+//     forgotten, whoever needs it. The membership on disk is never older than the durable state.
+//   - A member that fails to take a checkpoint is sent the next one later, each time twice as late (recipient.go).
 //   - A change of membership that comes with a proposal is in force on a member if and only if the proposal came out
 //     well.
-//   - A member whose disk was emptied does not vote, nor acknowledge anything, before it has been added anew
-//     (rejoin.go).
+//   - From feature level 2 on only incarnations that the log has admitted count, by the membership of who counts
+//     (admit.go, docs/decisions/0018). A member whose disk was emptied does not vote, nor acknowledge anything, before
+//     it has been added anew (rejoin.go).
+//   - A member without data takes part in the founding without data or gives way to data, and never does both
+//     (beginning.go, docs/decisions/0029).
+//   - No write is proposed before the founders' incarnations are in the membership.
 //   - The commit index on disk may be old: it is written with the next append. At the start it is raised to what is
 //     applied, and a new leader finds out the rest.
+//   - The leader gives writes their time. Times do not go back from entry to entry, but by more than a minute, when the
+//     clock of an earlier leader was ahead (stamp.go).
 //   - A read index is asked for only by a leader that has committed an entry of its own term. (raft answers a single
 //     member at once, with whatever commit index it has.)
+//   - The feature level goes up when all members can do more, and never down. What needs a level is proposed when the
+//     group is at it, so no member meets an entry that it cannot read; if one does, it stops before it has stored it.
 //   - What waits is bounded: proposals by MaxOutstandingBytes, beyond which Propose blocks, in line; entries that are
-//     applied by maxApplyingBytes; frames by maxInboxBytes for each member; forwarded batches by maxForwardedBytes.
+//     applied by maxApplyingBytes, those without data by headsMax; frames by maxInboxBytes for each member; forwarded
+//     batches by maxForwardedBytes; entries that were read for members that are behind by chunksBytesMax.
+//   - An entry without its data is sent to nobody and applied nowhere. Entries that were read are sent if the log's
+//     terms say that they are in it still.
 //   - Time, randomness and disk are handed in. (raft draws the jitter of its election timeouts from crypto/rand
 //     itself.)
+//
+// # Comparing states
+//
+// The leader has all members take the sums of their states at one place of the log, and believes most of them; who
+// differs stops (compare.go).
 //
 // # On disk
 //
 // In the raft log, beside the entries: the hard state (version byte 1, then term, vote and commit index, 8 bytes each)
 // and the blobs
 //
-//	membership   version byte 1, 8 bytes index of the entry that made it so, then raftpb.ConfState in protobuf
+//	membership   version byte 1, 8 bytes index of the entry that made it so, then raftpb.ConfState in protobuf, with
+//	             the admissions (admissions.encode) as its field 1000, which older revisions skip
 //	installing   version byte 1, 8 bytes term of the snapshot's entry, then a membership as above: a snapshot is being
 //	             installed (install.go)
 //	incarnation  version byte 1, 8 bytes drawn on the first start (rejoin.go)
-//	peers        version byte 1, then id and incarnation of each other member, 8 bytes each
-//	outcasts     version byte 1, then id, 1 for an observer, and incarnation, 8 bytes each, of each member to be added
-//	             again
+//	peers        version byte 1, then id and incarnation of each other member that was met, 8 bytes each
+//	level        version byte 1, the highest feature level that an entry of the log has needed, 2 bytes (level.go)
+//	time         version byte 1, 8 bytes of milliseconds since 1970: the newest time in the log of who has sent the
+//	             snapshot that was installed last (stamp.go)
+//	founding     version byte 1, then the id of the cluster that imported data founds, 16 bytes (beginning.go)
+//	admitted     version byte 1, then 1 if the group was founded with incarnations: it has taken in this member, which
+//	             had nothing
 //
 // Integers are big-endian. The log of a new group begins behind entry 1, of term 1, which does not exist; that of a
 // member that joins a group is empty until a snapshot comes.
 //
 // # Between members
 //
-// Frames have a kind, a byte, and a body: frames.go. They may be lost, doubled and reordered.
+// Frames have a kind, a byte, and a body: frames.go. They may be lost, doubled and reordered. Entries and forwarded
+// batches are sent in order, and all else may pass them (large.go, docs/decisions/0030). The answers that raft
+// counts have the incarnation of who sends them in the field vote, which raft does not use in them. A snapshot has the
+// admissions as its data.
 package quorum

@@ -3,18 +3,25 @@ package quorum
 import (
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// election is what this member does to bring about a leader sooner than raft's timeout would. raft decides who wins.
+// election is the loop's part that brings about a leader sooner than raft's timeout would. raft decides who wins.
 //
 // When the connection to the leader breaks, or when a member without a leader gets a connection, the voters campaign in
 // turn: each has two ticks for itself, in the order of the ids. So they do not split the vote, which would cost a whole
 // timeout. If the leader is alive, those who hear it refuse the pre-vote.
 type election struct {
+	*facts
+	begin func() error            // raft's part of it
+	step  func(m *raftpb.Message) // gives raft a message
+	may   func() bool             // this member may ask for votes, and could store what comes of it
+	seen  *electionSeen
+
 	urgent  bool
 	ticks   int             // since it became urgent
 	gone    uint64          // the leader that was lost, which has no turn; 0 if there was none
@@ -24,56 +31,61 @@ type election struct {
 	lostAt time.Time // when the last leader was lost, or the member started; zero while there is one
 }
 
+// electionSeen is what is published of elections.
+type electionSeen struct {
+	elections    atomic.Uint64
+	lastElection atomic.Int64 // nanoseconds
+	leaderless   latency
+}
+
 // refusedTicks is for how long a refused pre-vote is granted when it turns out that the leader is lost.
 const refusedTicks = 3
 
-// campaign begins an election at once if nobody else could win it. raft refuses as long as a committed change of
+// campaignAlone begins an election at once if nobody else could win it. raft refuses as long as a committed change of
 // membership is not applied, so it is tried again each turn.
-func (l *loop) campaign() {
-	if l.soft.Lead == raft.None && l.soft.RaftState == raft.StateFollower && l.member.soleVoter(l.id) {
-		l.campaignNow()
+func (e *election) campaignAlone() {
+	if e.soft.Lead == raft.None && e.soft.RaftState == raft.StateFollower && e.member.soleVoter(e.id) {
+		e.campaign()
 	}
 }
 
-// campaignNow asks for votes.
-func (l *loop) campaignNow() {
-	if l.muted() {
+// campaign asks for votes.
+func (e *election) campaign() {
+	if !e.may() {
 		return
 	}
-	if err := l.raw.Campaign(); err != nil {
-		l.logger.Warn("raft refused to campaign", slog.Any("err", err))
+	if err := e.begin(); err != nil {
+		e.logger.Warn("raft refused to campaign", slog.Any("err", err))
 	}
 }
 
 // hurry has the voters campaign in turn, as there is no leader; gone is who led until now, or 0.
-func (l *loop) hurry(gone uint64) {
-	e := &l.election
+func (e *election) hurry(gone uint64) {
 	if e.urgent && gone == 0 {
 		return
 	}
 	e.urgent, e.ticks, e.gone = true, 0, gone
 	if m := e.refused; m != nil {
 		e.refused = nil
-		l.stepRaft(m)
+		e.step(m)
 	}
-	l.campaignInTurn()
+	e.campaignInTurn()
 }
 
 // campaignInTurn campaigns if it is this member's turn.
-func (l *loop) campaignInTurn() {
-	if l.member.soleVoter(l.id) || !l.member.votes(l.id) || l.soft.RaftState == raft.StateCandidate {
+func (e *election) campaignInTurn() {
+	if e.member.soleVoter(e.id) || !e.member.votes(e.id) || e.soft.RaftState == raft.StateCandidate {
 		return
 	}
-	voters := slices.DeleteFunc(l.member.voters(), func(id uint64) bool { return id == l.election.gone })
-	rank := slices.Index(voters, l.id)
-	if rank >= 0 && l.election.ticks%(2*len(voters)) == 2*rank {
-		l.campaignNow()
+	voters := slices.DeleteFunc(e.member.voters(), func(id uint64) bool { return id == e.gone })
+	rank := slices.Index(voters, e.id)
+	if rank >= 0 && e.ticks%(2*len(voters)) == 2*rank {
+		e.campaign()
 	}
 }
 
-// tickElection goes on with an urgent election until there is a leader, or until raft's own timeouts take over.
-func (l *loop) tickElection() {
-	e := &l.election
+// tick goes on with an urgent election until there is a leader, or until raft's own timeouts take over.
+func (e *election) tick() {
 	if e.age++; e.age > refusedTicks {
 		e.refused = nil
 	}
@@ -81,43 +93,42 @@ func (l *loop) tickElection() {
 		return
 	}
 	e.ticks++
-	if l.soft.Lead != raft.None || e.ticks > l.options.ElectionTicks {
+	if e.soft.Lead != raft.None || e.ticks > e.options.ElectionTicks {
 		e.urgent = false
 		return
 	}
-	l.campaignInTurn()
+	e.campaignInTurn()
 }
 
 // notePreVote remembers a pre-vote that raft refuses because this member hears a leader. If the connection to that
 // leader breaks a moment later, it is granted after all.
-func (l *loop) notePreVote(m *raftpb.Message) {
-	if m.GetType() == raftpb.MsgPreVote && l.soft.Lead != raft.None {
-		l.election.refused, l.election.age = m, 0
+func (e *election) notePreVote(m *raftpb.Message) {
+	if m.GetType() == raftpb.MsgPreVote && e.soft.Lead != raft.None {
+		e.refused, e.age = m, 0
 	}
 }
 
 // betterLog is told that this member refuses a pre-vote. In an urgent election that is because its own log is longer:
 // then it is the one to campaign.
-func (l *loop) betterLog(m *raftpb.Message) {
-	if m.GetType() == raftpb.MsgPreVoteResp && m.GetReject() && l.election.urgent && l.soft.Lead == raft.None &&
-		l.soft.RaftState == raft.StateFollower && l.member.votes(l.id) {
-		l.campaignNow()
+func (e *election) betterLog(m *raftpb.Message) {
+	if m.GetType() == raftpb.MsgPreVoteResp && m.GetReject() && e.urgent && e.soft.Lead == raft.None &&
+		e.soft.RaftState == raft.StateFollower && e.member.votes(e.id) {
+		e.campaign()
 	}
 }
 
-// noteLeader is told of another leader, or of none, and measures how long there was none.
-func (l *loop) noteLeader(lead uint64) {
-	e := &l.election
+// newLeader is told of another leader, or of none, and measures how long there was none.
+func (e *election) newLeader(lead uint64) {
 	switch {
 	case lead == raft.None && e.lostAt.IsZero():
-		e.lostAt = l.options.Clock.Now()
+		e.lostAt = e.options.Clock.Now()
 	case lead != raft.None:
 		if !e.lostAt.IsZero() {
-			took := l.options.Clock.Since(e.lostAt)
-			l.progress.lastElection.Store(int64(took))
-			l.progress.leaderless.add(took)
+			took := e.options.Clock.Since(e.lostAt)
+			e.seen.lastElection.Store(int64(took))
+			e.seen.leaderless.add(took)
 		}
-		l.progress.elections.Add(1)
+		e.seen.elections.Add(1)
 		e.lostAt = time.Time{}
 	}
 }

@@ -17,18 +17,32 @@ import (
 // with other work): with 1 less throughput at 32 × 100, with 4 no more than with 2.
 const forwardWindow = 2
 
-// forwarder is the loop's side of the stream to the leader.
+// forwarding is the loop's part that takes batches to the leader, and as the leader takes those of the others.
+type forwarding struct {
+	*facts
+	transport Transport // nil in a group of one
+	gather    *gatherer
+	reads     *readIndex
+
+	out     forwarder
+	in      intake
+	batches []*batch // taken; of one call
+}
+
+// forwarder is the stream to the leader.
 type forwarder struct {
 	term    uint64 // of the leadership that the stream is for
 	epoch   uint64 // of the stream; only ever larger
 	last    uint64 // the number of the last batch in the stream, 0 at the beginning
-	resend  bool   // something was dropped on the way: at the next tick all is sent again
+	sent    uint64 // the number of the last batch on its way: the connection has taken it and all before
+	resend  bool   // something was dropped: at the next tick what comes after sent is sent
 	oldest  uint64 // the number of the oldest batch not applied, at the last tick
 	waiting int    // ticks that it has been so
 	alone   int    // ticks without a leader
 }
 
-// resendTicks is after how many ticks without an answer all is sent again. A refusal or a new connection comes sooner.
+// resendTicks is after how many ticks without an answer all is sent again, and longer if it is much (patienceFor). A
+// refusal or a new connection comes sooner.
 const resendTicks = 5
 
 // How long writes and barriers wait: without a leader, and with one that does not take them, in election timeouts. Then
@@ -38,123 +52,140 @@ const (
 	stuckTimeouts      = 10
 )
 
-// forward sends the leader what was gathered, as far as the window allows.
-func (l *loop) forward() {
-	f := &l.forwarder
-	if l.soft.RaftState == raft.StateLeader || !l.mayPropose() {
-		return // letGather has handed out
-	}
-	l.batches = l.gather.take(l.term, forwardWindow, l.batches[:0])
-	if len(l.batches) == 0 {
+// send sends the leader what was gathered, as far as the window allows.
+func (f *forwarding) send() {
+	f.batches = f.gather.take(f.term, forwardWindow, f.batches[:0])
+	if len(f.batches) == 0 {
 		return
 	}
-	l.beginStream()
-	for _, b := range l.batches {
+	f.beginStream()
+	for _, b := range f.batches {
 		if b.change != nil { // gathered while this member led
-			l.refuseBatch(b, ErrNotLeader)
+			f.gather.refuseBatch(b, ErrNotLeader)
 			continue
 		}
-		b.prev, f.last = f.last, b.number
-		l.sendBatch(b)
+		b.prev, f.out.last = f.out.last, b.number
+		f.sendBatch(b)
 	}
-	clear(l.batches)
+	clear(f.batches)
 }
+
+// pending are the batches of other members that were accepted and that raft has not been given.
+func (f *forwarding) pending() []*forward { return f.in.pending }
+
+// pendingBytes is how large they are.
+func (f *forwarding) pendingBytes() int { return f.in.bytes }
+
+// taken says that raft has the first n of them.
+func (f *forwarding) taken(n int) { f.in.clear(n) }
+
+// newTerm says that another term has begun: what was forwarded to the leader of another one is of no use.
+func (f *forwarding) newTerm() { f.in.reset() }
 
 // beginStream begins a stream if the present one is not for this term.
-func (l *loop) beginStream() {
-	if f := &l.forwarder; f.term != l.term {
-		f.term, f.last = l.term, 0
-		f.epoch++
+func (f *forwarding) beginStream() {
+	if out := &f.out; out.term != f.term {
+		out.term, out.last, out.sent, out.resend = f.term, 0, 0, false
+		out.epoch++
 	}
 }
 
-// sendBatch sends the leader one batch.
-func (l *loop) sendBatch(b *batch) {
-	f := &l.forwarder
-	sent := l.transport.Send(l.soft.Lead, frameForward, func(buffer []byte) []byte {
-		return appendForward(buffer, f.term, f.epoch, b.prev, b.data)
-	})
-	if !sent {
-		f.resend = true
+// sendBatch sends the leader one batch, unless one before it was not taken: without that the leader would not take it.
+func (f *forwarding) sendBatch(b *batch) {
+	out := &f.out
+	if out.resend {
+		return
+	}
+	copied, kept := b.data, []byte(nil)
+	if len(b.data) >= largeBytes {
+		copied, kept, b.kept = nil, b.data, true
+	}
+	out.resend = !f.transport.SendInOrder(f.soft.Lead, frameForward, func(buffer []byte) []byte {
+		return appendForward(buffer, out.term, out.epoch, b.prev, copied)
+	}, kept)
+	if !out.resend {
+		out.sent = b.number
 	}
 }
 
 // resendAfter sends the leader again what has come after the batch last and is not applied. What the leader has taken
 // already it passes over.
-func (l *loop) resendAfter(last uint64) {
-	f := &l.forwarder
-	f.resend, f.waiting = false, 0
-	if l.soft.Lead == raft.None || l.soft.RaftState == raft.StateLeader || f.term != l.term {
+func (f *forwarding) resendAfter(last uint64) {
+	out := &f.out
+	out.resend, out.waiting, out.sent = false, 0, last
+	if f.soft.Lead == raft.None || f.leads() || out.term != f.term {
 		return
 	}
-	l.gather.eachProposed(l.term, func(b *batch) {
+	f.gather.eachProposed(f.term, func(b *batch) {
 		if b.number > last {
-			l.sendBatch(b)
+			f.sendBatch(b)
 		}
 	})
 }
 
 // refused is told that the leader lacks a batch.
-func (l *loop) refused(from uint64, r refusal) {
-	f := &l.forwarder
-	if from == l.soft.Lead && r.origin == l.gather.origin && r.term == f.term && r.epoch == f.epoch {
-		l.resendAfter(r.last)
+func (f *forwarding) refused(from uint64, r refusal) {
+	out := &f.out
+	if from == f.soft.Lead && r.origin == f.origin && r.term == out.term && r.epoch == out.epoch {
+		f.resendAfter(r.last)
 	}
 }
 
-// tickForward looks whether what was gathered or forwarded has waited for too long.
-func (l *loop) tickForward() {
-	f := &l.forwarder
-	if l.soft.Lead == raft.None {
-		if l.member.soleVoter(l.id) {
+// tick looks whether what was gathered or forwarded has waited for too long.
+func (f *forwarding) tick() {
+	out := &f.out
+	if f.soft.Lead == raft.None {
+		if f.member.soleVoter(f.id) {
 			return // it waits for nobody
 		}
-		if f.alone++; f.alone == leaderlessTimeouts*l.options.ElectionTicks {
-			l.giveUp(ErrNoLeader)
+		if out.alone++; out.alone == leaderlessTimeouts*f.options.ElectionTicks {
+			f.giveUp(ErrNoLeader)
 		}
 		return
 	}
-	f.alone = 0
-	l.gather.resume()
-	if l.soft.RaftState == raft.StateLeader {
+	out.alone = 0
+	f.gather.resume()
+	if f.leads() {
 		return
 	}
-	if oldest := l.gather.oldest(); oldest != f.oldest || oldest == 0 {
-		f.oldest, f.waiting = oldest, 0
+	if oldest := f.gather.oldest(); oldest != out.oldest || oldest == 0 {
+		out.oldest, out.waiting = oldest, 0
 	}
-	f.waiting++
+	out.waiting++
+	more := patienceFor(f.gather.underWay())
+	waiting, sent := out.waiting, out.sent
 	switch {
-	case f.oldest != 0 && f.waiting >= stuckTimeouts*l.options.ElectionTicks:
-		l.giveUp(ErrLeadershipLost)
-	case f.resend || f.oldest != 0 && f.waiting%resendTicks == 0:
-		waiting := f.waiting
-		l.resendAfter(0)
-		f.waiting = waiting
+	case out.oldest != 0 && out.waiting >= stuckTimeouts*f.options.ElectionTicks+more:
+		f.giveUp(ErrLeadershipLost)
+		return
+	case out.oldest != 0 && out.waiting%(resendTicks+more) == 0:
+		f.resendAfter(0)
+	case out.resend:
+		f.resendAfter(sent)
 	}
+	out.waiting = waiting
 }
 
 // giveUp drops all that is gathered and all whose outcome is not known, and takes nothing until the next tick with a
 // leader: what a client proposed after something that was dropped must not be applied without it. The stream begins
 // anew.
-func (l *loop) giveUp(err error) {
-	l.gather.suspend(err)
-	batches, barriers := l.gather.abandon()
-	barriers = append(barriers, l.reads.gathered...)
-	barriers = append(barriers, l.reads.asked...)
-	l.reads.gathered, l.reads.asked = nil, nil
+func (f *forwarding) giveUp(err error) {
+	f.gather.suspend(err)
+	batches, barriers := f.gather.abandon()
+	barriers = append(barriers, f.reads.take()...)
 	if len(batches)+len(barriers) > 0 {
-		l.logger.Warn("gave up on writes", slog.Int("batches", len(batches)), slog.Int("barriers", len(barriers)),
+		f.logger.Warn("gave up on writes", slog.Int("batches", len(batches)), slog.Int("barriers", len(barriers)),
 			slog.Any("err", err))
 	}
 	for _, b := range batches {
 		dropBatch(b, fmt.Errorf("%w: %w", ErrLeadershipLost, err))
-		l.gather.release(b)
+		f.gather.release(b)
 	}
 	for _, w := range barriers {
 		w.Dropped(fmt.Errorf("%w: %w", ErrLeadershipLost, err))
 	}
-	l.gather.releaseBarriers(len(barriers))
-	l.forwarder.term = 0
+	f.gather.releaseBarriers(len(barriers))
+	f.out.term = 0
 }
 
 // maxForwardedBytes is how much of other members' batches a leader takes before it proposes them. Each member's window
@@ -209,15 +240,15 @@ func (t *intake) clear(n int) {
 	t.pending = t.pending[:rest]
 }
 
-// forwarded takes a batch from another member.
-func (l *loop) forwarded(from uint64, f *forward) {
-	if l.soft.RaftState != raft.StateLeader || f.term != l.term {
+// take takes a batch from another member.
+func (f *forwarding) take(from uint64, w *forward) {
+	if !f.leads() || w.term != f.term {
 		return // who sent it will hear of the leader
 	}
-	_, missing, last := l.intake.accept(f)
+	_, missing, last := f.in.accept(w)
 	if !missing {
 		return
 	}
-	answer := refusal{term: f.term, origin: f.origin, epoch: f.epoch, last: last}
-	l.transport.Send(from, frameRefusal, answer.append) // lost, it is sent for the next frame
+	answer := refusal{term: w.term, origin: w.origin, epoch: w.epoch, last: last}
+	f.transport.Send(from, frameRefusal, answer.append) // lost, it is sent for the next frame
 }

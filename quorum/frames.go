@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"zkd/jute"
-	"zkd/storage"
+	"zkd/storage/entry"
 )
 
 // The kinds of frames between members. Integers in them are big-endian, 8 bytes each.
@@ -20,6 +20,11 @@ const (
 	frameReport  = 4 // opaque, for the leader's OnReport
 	frameHello   = 5 // see hello
 	frameRemoved = 6 // the membership as it is on disk: the receiver does not belong to it
+
+	frameMove  = 11 // see decodeMove
+	frameClock = 12 // see clockFrame; for members that have said in their hello that they know it
+	frameSums  = 13 // the sums of the sender's state at a mark, for the leader: entry.CompareTxn
+	frameRoom  = 14 // see roomFrame; from level 2 on
 )
 
 // errFrame means a frame that no member of this group sends.
@@ -100,7 +105,7 @@ func decodeForward(b []byte) (*forward, error) {
 	if len(b) < forwardHeaderBytes {
 		return nil, errFrame
 	}
-	reader, err := storage.NewEntryReader(b[forwardHeaderBytes:])
+	reader, err := entry.NewReader(b[forwardHeaderBytes:])
 	if err != nil {
 		return nil, fmt.Errorf("%w: forwarded entry: %w", errFrame, err)
 	}
@@ -108,10 +113,13 @@ func decodeForward(b []byte) (*forward, error) {
 		term: binary.BigEndian.Uint64(b), epoch: binary.BigEndian.Uint64(b[8:]), prev: binary.BigEndian.Uint64(b[16:]),
 		origin: reader.Origin, number: reader.Batch, data: append([]byte(nil), b[forwardHeaderBytes:]...),
 	}
-	var p storage.Proposal
+	var p entry.Proposal
 	proposals := 0
 	for ; reader.Next(&p); proposals++ { // an entry that cannot be read would stop every member
 		f.reconf = f.reconf || p.Op == jute.OpReconfig
+		if p.Level() == 0 {
+			return nil, fmt.Errorf("%w: forwarded operation %d with flags %#x is not known", errFrame, p.Op, p.Flags)
+		}
 	}
 	if reader.Err() != nil || f.number <= f.prev || f.reconf && proposals > 1 {
 		return nil, fmt.Errorf("%w: forwarded batch %d after %d", errFrame, f.number, f.prev)

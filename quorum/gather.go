@@ -8,7 +8,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"zkd/quorum/clock"
-	"zkd/storage"
+	"zkd/storage/entry"
 )
 
 // batch is what becomes one raft entry: the encoded proposals and, in the same order, who waits for them.
@@ -23,6 +23,7 @@ type batch struct {
 	window  bool                 // the loop waits for it to be applied, to forward another one
 	bytes   int                  // what its proposals count for in gatherer.outstanding
 	data    []byte               // the entry; raft copies it, so the buffer is used again
+	kept    bool                 // the transport has kept data, which must not change then
 	waiters []Waiter
 	began   time.Time // of the first proposal
 }
@@ -84,7 +85,7 @@ func newGatherer(origin uint64, o *Options, wake chan<- struct{}) *gatherer {
 const proposalOverheadBytes = 48
 
 // proposalBytes is about how much p adds to an entry, never 0.
-func proposalBytes(p *storage.Proposal) int {
+func proposalBytes(p *entry.Proposal) int {
 	n := proposalOverheadBytes + len(p.Body)
 	for i := range p.Identities {
 		n += 8 + len(p.Identities[i].Scheme) + len(p.Identities[i].ID)
@@ -94,14 +95,20 @@ func proposalBytes(p *storage.Proposal) int {
 
 // add encodes p into the open batch, or, if it must be alone in its entry, into one of its own. It blocks while too
 // much is outstanding.
-func (g *gatherer) add(p *storage.Proposal, w Waiter) error {
+func (g *gatherer) add(p *entry.Proposal, w Waiter) error {
 	size := proposalBytes(p)
+	if size > ProposalBytesMax {
+		return ErrTooLarge
+	}
 	g.mu.Lock()
 	if err := g.reserveLocked(size); err != nil {
 		g.mu.Unlock()
 		return err
 	}
-	alone := p.Op == storage.OpRestoreCommit
+	if size >= g.maxEntry {
+		return g.addLargeAndUnlock(p, w, size)
+	}
+	alone := p.Op == entry.OpRestoreCommit
 	b := g.mu.open
 	if b != nil && (alone || len(b.data)+size > g.maxEntry) {
 		g.sealLocked()
@@ -117,10 +124,39 @@ func (g *gatherer) add(p *storage.Proposal, w Waiter) error {
 	return nil
 }
 
+// addLargeAndUnlock encodes p, which has its room and is larger than what an entry has of small ones, into a batch of
+// its own. The lock is released while it is copied.
+func (g *gatherer) addLargeAndUnlock(p *entry.Proposal, w Waiter, size int) error {
+	g.mu.Unlock()
+	data := entry.AppendEntryHeader(make([]byte, 0, size+batchBufferBytes), g.origin, 0)
+	data = entry.AppendProposal(data, p)
+	g.mu.Lock()
+	if err := g.refusalLocked(); err != nil {
+		g.freeLocked(size)
+		g.mu.Unlock()
+		return err
+	}
+	g.sealLocked()
+	b := g.openLocked()
+	g.sealLocked()
+	level := data[0]
+	entry.AppendEntryHeader(data[:0], g.origin, b.number)
+	data[0] = level
+	b.data = data
+	b.waiters = append(b.waiters, w)
+	b.bytes += size
+	g.mu.proposals++
+	g.wakeAndUnlock(false)
+	return nil
+}
+
 // addChange encodes p into a batch of its own, which is to become a change of membership: cc, or if that is nil what
 // the leader makes of p. It blocks while too much is outstanding.
-func (g *gatherer) addChange(cc *raftpb.ConfChangeV2, p *storage.Proposal, w Waiter) error {
+func (g *gatherer) addChange(cc *raftpb.ConfChangeV2, p *entry.Proposal, w Waiter) error {
 	size := proposalBytes(p)
+	if size > ProposalBytesMax {
+		return ErrTooLarge
+	}
 	g.mu.Lock()
 	if err := g.reserveLocked(size); err != nil {
 		g.mu.Unlock()
@@ -143,8 +179,8 @@ func (g *gatherer) sealLocked() {
 }
 
 // fillLocked encodes p into b and releases the lock.
-func (g *gatherer) fillLocked(b *batch, p *storage.Proposal, w Waiter, size int) {
-	b.data = storage.AppendProposal(b.data, p)
+func (g *gatherer) fillLocked(b *batch, p *entry.Proposal, w Waiter, size int) {
+	b.data = entry.AppendProposal(b.data, p)
 	b.waiters = append(b.waiters, w)
 	b.bytes += size
 	g.mu.proposals++
@@ -223,7 +259,7 @@ func (g *gatherer) openLocked() *batch {
 	g.mu.number++
 	b.number = g.mu.number
 	b.began = g.clock.Now()
-	b.data = storage.AppendEntryHeader(b.data, g.origin, b.number)
+	b.data = entry.AppendEntryHeader(b.data, g.origin, b.number)
 	g.mu.open = b
 	g.mu.touched = true
 	return b
@@ -328,7 +364,7 @@ func (g *gatherer) gatherAgainLocked(batches []*batch) {
 func (g *gatherer) release(b *batch) {
 	g.mu.Lock()
 	g.freeLocked(b.bytes)
-	if len(g.mu.free) < maxFreeBatches && cap(b.data) <= 2*g.maxEntry {
+	if len(g.mu.free) < maxFreeBatches && cap(b.data) <= 2*g.maxEntry && !b.kept {
 		clear(b.waiters)
 		*b = batch{data: b.data[:0], waiters: b.waiters[:0]}
 		g.mu.free = append(g.mu.free, b)
@@ -414,6 +450,16 @@ func (g *gatherer) eachProposed(term uint64, do func(b *batch)) {
 	}
 }
 
+// underWay is how long the batches together are that were taken and are not applied.
+func (g *gatherer) underWay() (bytes int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, b := range g.mu.proposed {
+		bytes += len(b.data)
+	}
+	return bytes
+}
+
 // oldest is the number of the oldest proposed batch, 0 if none is.
 func (g *gatherer) oldest() uint64 {
 	g.mu.Lock()
@@ -477,4 +523,21 @@ func (g *gatherer) taken() (proposals uint64, outstanding int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.mu.proposals, g.mu.outstanding
+}
+
+// refuseBatch answers a batch that can never be proposed.
+func (g *gatherer) refuseBatch(b *batch, err error) {
+	g.retract(b)
+	dropBatch(b, err)
+	g.release(b)
+}
+
+// dropBatch tells the waiters of b that are left that nothing will be known.
+func dropBatch(b *batch, err error) {
+	for n, w := range b.waiters {
+		if w != nil {
+			b.waiters[n] = nil
+			w.Dropped(err)
+		}
+	}
 }

@@ -123,6 +123,11 @@ func (t transport) Send(to uint64, kind uint8, encode func([]byte) []byte) bool 
 	}
 }
 
+// SendInOrder implements Transport: a link keeps the order of all frames.
+func (t transport) SendInOrder(to uint64, kind uint8, encode func([]byte) []byte, kept []byte) bool {
+	return t.Send(to, kind, func(b []byte) []byte { return append(encode(b), kept...) })
+}
+
 // join connects a member with all others.
 func (t *testNet) join(n *Node) {
 	id := n.options.ID
@@ -234,7 +239,8 @@ const patience = 100
 // patient is for a test that wants no election but the first: a member that the system lets wait is no reason for one.
 func patient(o *Options) { o.ElectionTicks = 10 * patience }
 
-// newTestGroup makes a group of voters 1…voters and learners behind them, and starts all of it.
+// newTestGroup makes a group of voters 1…voters and learners behind them, and starts all of it. All of them found it:
+// on a slow machine one that comes late would be added later, and until then the others need each other.
 func newTestGroup(t testing.TB, voters, learners int, set func(o *Options)) *testGroup {
 	g := &testGroup{t: t, net: newTestNet(), disk: newFakeDisk(), members: map[uint64]*testMember{}, set: set}
 	for id := uint64(1); id <= uint64(voters+learners); id++ {
@@ -244,7 +250,30 @@ func newTestGroup(t testing.TB, voters, learners int, set func(o *Options)) *tes
 	for _, m := range g.founders {
 		g.start(m.ID)
 	}
+	older := func(id uint64) bool {
+		o := g.members[id].node.options
+		return o.Transport == nil || o.PeerLevel != nil || o.LevelMax < levelAdmissions
+	}
+	if !slices.ContainsFunc(g.up(), older) {
+		eventually(t, "all have founded the group", func() bool { return g.recorded() == len(g.founders) })
+	}
 	return g
+}
+
+// recorded counts the members that run and know the incarnations of all founders from the log.
+func (g *testGroup) recorded() (n int) {
+	g.t.Helper()
+	for _, id := range g.up() {
+		blob, _ := g.members[id].node.options.Log.Meta(membershipKey)
+		m, err := decodeMembership(blob)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		if m.recorded && len(m.incarnations) == len(g.founders) {
+			n++
+		}
+	}
+	return n
 }
 
 // close ends everything.

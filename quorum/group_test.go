@@ -284,6 +284,25 @@ func TestStopWhileNobodyLeads(t *testing.T) {
 	}
 }
 
+// TestStopDropsBarriersOfWhoIsAlone stops a member that cannot have a leader, with nothing but a barrier waiting for
+// one. Its ticks never come, so that it is not the time which ends the wait.
+func TestStopDropsBarriersOfWhoIsAlone(t *testing.T) {
+	g := newTestGroup(t, 3, 0, nil)
+	lead := g.leader()
+	for _, id := range g.up() {
+		g.kill(id)
+	}
+	g.set = func(o *Options) { o.TickInterval = time.Hour }
+	g.start(lead.id)
+	m := g.members[lead.id]
+	b := newWaiter(t)
+	m.node.Barrier(b)
+	g.stop(lead.id)
+	if got := b.wait(); !errors.Is(got.err, ErrStopped) {
+		t.Errorf("the barrier is told %v, want ErrStopped", got.err)
+	}
+}
+
 // TestReportsReachTheLeader reports from each member.
 func TestReportsReachTheLeader(t *testing.T) {
 	type report struct{ at, from uint64 }
@@ -349,13 +368,13 @@ func TestTransferLeadership(t *testing.T) {
 // a snapshot.
 func TestLogIsKeptForThoseThatLag(t *testing.T) {
 	for _, c := range []struct {
-		lagBytes  int64
-		snapshots int32
+		retainBytes int64
+		snapshots   int32
 	}{{1 << 20, 0}, {2000, 1}} {
 		var restored atomic.Int32
 		g := newTestGroup(t, 3, 0, func(o *Options) {
 			patient(o)
-			o.TailEntries, o.TailBytes, o.LagBytes = 8, 400, c.lagBytes
+			o.TailEntries, o.TailBytes, o.RetainBytes = 8, 400, c.retainBytes
 			o.OnRestored = func() { restored.Add(1) }
 		})
 		g.leader()
@@ -383,7 +402,7 @@ func TestLogIsKeptForThoseThatLag(t *testing.T) {
 		checkOrder(t, g.agree(160), nil, 160)
 		eventually(t, "every install is told of", func() bool { return restored.Load() >= c.snapshots })
 		if got := restored.Load(); got != c.snapshots {
-			t.Errorf("bound %d: %d snapshots, want %d; log [%d, %d], then [%d, …)", c.lagBytes, got, c.snapshots,
+			t.Errorf("bound %d: %d snapshots, want %d; log [%d, %d], then [%d, …)", c.retainBytes, got, c.snapshots,
 				before.FirstIndex, before.LastIndex, lead.node.Status().FirstIndex)
 		}
 	}

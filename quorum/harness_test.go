@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +18,8 @@ import (
 	"zkd/jute"
 	"zkd/quorum/clock"
 	"zkd/storage"
+	"zkd/storage/entry"
+	"zkd/storage/raftlog"
 )
 
 // testDeadline bounds every wait of a test.
@@ -37,6 +40,8 @@ type fakeMachine struct {
 	durable  bool             // what is applied is durable at once
 	disk     *fakeDisk        // of checkpoints; may be nil
 	refuse   map[applied]bool // proposals that come out with another code than OK
+	levels   bool             // begin at the oldest feature level, not at the newest
+	hanging  atomic.Bool      // operations on its files are under way, and none ends
 }
 
 // fakeDisk holds checkpoints of fake machines by their directories.
@@ -71,6 +76,18 @@ type fakeState struct {
 	list    []applied
 	cluster [16]byte
 	founded int // how often it was proposed
+	level   entry.Level
+}
+
+// tellSink gives the result of the nth proposal of an entry to sink, as a machine does.
+func tellSink(sink storage.Sink, r *entry.Reader, n int, result *storage.Result) error {
+	if d, ok := sink.(storage.Decider); ok {
+		if err := d.Decided([]storage.Result{*result}); err != nil {
+			return err
+		}
+	}
+	sink.Result(r.Origin, r.Batch, n, result)
+	return nil
 }
 
 // Apply implements Machine.
@@ -90,23 +107,45 @@ func (m *fakeMachine) Apply(index, term uint64, data []byte, sink storage.Sink) 
 		return fmt.Errorf("entry %d after %d", index, m.state.index)
 	}
 	if len(data) > 0 {
-		r, err := storage.NewEntryReader(data)
+		r, err := entry.NewReader(data)
 		if err != nil {
 			return err
 		}
-		var p storage.Proposal
+		var p entry.Proposal
 		var result storage.Result
 		for n := 0; r.Next(&p); n++ {
-			if p.Op == storage.OpFoundEnsemble {
+			if p.Op == entry.OpFoundEnsemble {
 				m.state.founded++
 				if m.state.cluster == [16]byte{} {
 					copy(m.state.cluster[:], p.Body)
 				}
 				result = storage.Result{Op: p.Op}
+				if err := tellSink(sink, &r, n, &result); err != nil {
+					return err
+				}
+				continue
+			}
+			if p.Op == entry.OpCompareState { // all fake states are well
+				result = storage.Result{Op: p.Op}
+				sink.Result(r.Origin, r.Batch, n, &result)
+				continue
+			}
+			if p.Op == entry.OpRaiseLevel {
+				var raise entry.RaiseTxn
+				if err := raise.Decode(p.Body); err != nil {
+					return err
+				}
+				m.state.level = max(m.state.level, raise.Level)
+				result = storage.Result{Op: p.Op}
 				sink.Result(r.Origin, r.Batch, n, &result)
 				continue
 			}
 			m.state.zxid++
+			if p.Op == jute.OpError {
+				result = storage.Result{Op: p.Op, Session: p.Session, Xid: p.Xid, Zxid: m.state.zxid, Code: p.Code}
+				sink.Result(r.Origin, r.Batch, n, &result)
+				continue
+			}
 			if m.keep {
 				m.state.list = append(m.state.list, decodeBody(p.Body))
 			}
@@ -114,7 +153,9 @@ func (m *fakeMachine) Apply(index, term uint64, data []byte, sink storage.Sink) 
 			if m.refuse[decodeBody(p.Body)] {
 				result.Code = jute.BadVersion
 			}
-			sink.Result(r.Origin, r.Batch, n, &result)
+			if err := tellSink(sink, &r, n, &result); err != nil {
+				return err
+			}
 		}
 		if r.Err() != nil {
 			return r.Err()
@@ -161,6 +202,9 @@ func (m *fakeMachine) hold() chan struct{} {
 	return m.gate
 }
 
+// DiskProgress implements Machine.
+func (m *fakeMachine) DiskProgress() (underWay bool, ended uint64) { return m.hanging.Load(), 0 }
+
 // AppliedIndex implements Machine.
 func (m *fakeMachine) AppliedIndex() uint64 {
 	m.mu.Lock()
@@ -204,7 +248,7 @@ func (m *fakeMachine) crashed() *fakeMachine {
 
 // crashedLocked is crashed, inside whole.
 func (m *fakeMachine) crashedLocked() *fakeMachine {
-	return &fakeMachine{state: m.flushed, flushed: m.flushed, keep: m.keep, disk: m.disk}
+	return &fakeMachine{state: m.flushed, flushed: m.flushed, keep: m.keep, disk: m.disk, levels: m.levels}
 }
 
 // whole calls do while the machine's state and what is durable of it stand still.
@@ -235,8 +279,8 @@ func decodeBody(b []byte) applied {
 }
 
 // proposal is a setData that bears the mark.
-func proposal(a applied, size int) *storage.Proposal {
-	return &storage.Proposal{
+func proposal(a applied, size int) *entry.Proposal {
+	return &entry.Proposal{
 		Op: jute.OpSetData, Session: jute.SessionID(a.client), Xid: jute.Xid(a.seq), Body: body(a, size),
 	}
 }
@@ -245,9 +289,16 @@ func proposal(a applied, size int) *storage.Proposal {
 var discard = slog.New(slog.DiscardHandler)
 
 // openLog opens the raft log on fs.
-func openLog(t testing.TB, fs vfs.FS, dir string) *storage.RaftLog {
+func openLog(t testing.TB, fs vfs.FS, dir string) *raftlog.Log {
 	t.Helper()
-	log, err := storage.OpenRaftLog(storage.RaftLogOptions{Dir: dir, FS: fs, Logger: discard})
+	return openLogWith(t, raftlog.Options{Dir: dir, FS: fs})
+}
+
+// openLogWith opens a log with other options than the defaults.
+func openLogWith(t testing.TB, o raftlog.Options) *raftlog.Log {
+	t.Helper()
+	o.Logger = discard
+	log, err := raftlog.Open(o)
 	if err != nil {
 		t.Fatalf("open raft log: %v", err)
 	}
@@ -255,7 +306,7 @@ func openLog(t testing.TB, fs vfs.FS, dir string) *storage.RaftLog {
 }
 
 // testOptions are the options of a member over log and machine.
-func testOptions(log *storage.RaftLog, m Machine) Options {
+func testOptions(log *raftlog.Log, m Machine) Options {
 	return Options{ID: 1, Log: log, Machine: m, Clock: clock.Real(), Rand: rand.New(rand.NewPCG(rand.Uint64(), 1))}
 }
 

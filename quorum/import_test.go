@@ -8,7 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"zkd/storage"
+	"zkd/storage/raftlog"
 )
 
 // TestImportedDataFoundsAlone opens a log whose state was imported: the only voter is who has it, however many servers
@@ -23,22 +23,22 @@ func TestImportedDataFoundsAlone(t *testing.T) {
 		change   func(o *Options)
 		want     string // of the error; "" for none
 	}{
-		{"imported", true, storage.ImportedIndex, func(*Options) {}, ""},
-		{"imported, and alone", true, storage.ImportedIndex, func(o *Options) { o.Members = nil }, ""},
+		{"imported", true, raftlog.ImportedIndex, func(*Options) {}, ""},
+		{"imported, and alone", true, raftlog.ImportedIndex, func(o *Options) { o.Members = nil }, ""},
 		{"without its state", true, 0, func(*Options) {}, "is not there"},
-		{"a state without its log", false, storage.ImportedIndex, func(*Options) {}, "raft log is empty"},
-		{"that is to join", true, storage.ImportedIndex, func(o *Options) { o.Joining = true }, "zkd.join"},
-		{"on an observer", true, storage.ImportedIndex, func(o *Options) {
+		{"a state without its log", false, raftlog.ImportedIndex, func(*Options) {}, "raft log is empty"},
+		{"that is to join", true, raftlog.ImportedIndex, func(o *Options) { o.Joining = true }, "zkd.join"},
+		{"on an observer", true, raftlog.ImportedIndex, func(o *Options) {
 			o.Members = []Member{{ID: 1, Learner: true}, {ID: 2}}
 		}, "observer"},
 	} {
-		log, err := storage.OpenRaftLog(storage.RaftLogOptions{Dir: "log", FS: vfs.NewMem(),
+		log, err := raftlog.Open(raftlog.Options{Dir: "log", FS: vfs.NewMem(),
 			Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if c.imported {
-			if err := log.SetMeta(storage.ImportedKey, []byte{1}); err != nil {
+			if err := log.SetMeta(raftlog.ImportedKey, []byte{1}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -55,8 +55,8 @@ func TestImportedDataFoundsAlone(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", c.name, err)
 			}
-			if !slices.Equal(m.ids(), []uint64{1}) || log.LastIndex() != storage.ImportedIndex ||
-				log.FirstIndex() != storage.ImportedIndex+1 {
+			if !slices.Equal(m.ids(), []uint64{1}) || log.LastIndex() != raftlog.ImportedIndex ||
+				log.FirstIndex() != raftlog.ImportedIndex+1 {
 				t.Errorf("%s: members %v, log from %d to %d", c.name, m.ids(), log.FirstIndex(), log.LastIndex())
 			}
 		}

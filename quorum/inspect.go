@@ -8,9 +8,9 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 )
 
-// LogReader is a raft log that is read, running or not; *storage.RaftLog and *storage.LogInspection are.
+// LogReader is a raft log that is read, running or not; *raftlog.Log and *raftlog.LogInspection are.
 type LogReader interface {
-	// HardState and Meta are storage.RaftLog's.
+	// HardState and Meta are raftlog.Log's.
 	HardState() ([]byte, bool)
 	Meta(key string) ([]byte, bool)
 }
@@ -22,6 +22,7 @@ type LogInfo struct {
 	Commit           uint64   // the last entry known to be committed when the log was written last
 	Voters, Learners []uint64 // the members, sorted
 	Installing       bool     // an install of a received state was interrupted
+	Imported         bool     // the data was imported, or restored from a backup
 }
 
 // DescribeLog reads what the node keeps in the log beside the entries. It fails if a newer version has written it.
@@ -31,7 +32,9 @@ func DescribeLog(log LogReader) (LogInfo, error) {
 		info.Member = binary.BigEndian.Uint64(blob[1:])
 	}
 	_, info.Installing = log.Meta(installingKey)
-	var errs []error
+	info.Imported = Imported(log)
+	_, err := logLevel(log)
+	errs := []error{err}
 	if blob, ok := log.HardState(); ok {
 		hard, err := decodeHardState(blob)
 		errs = append(errs, err)
@@ -49,7 +52,7 @@ func DescribeLog(log LogReader) (LogInfo, error) {
 	return info, errors.Join(errs...)
 }
 
-// EntryKind names what an entry of that kind (storage.LogEntry.Kind) holds: "proposals" or "membership".
+// EntryKind names what an entry of that kind (raftlog.LogEntry.Kind) holds: "proposals" or "membership".
 func EntryKind(kind uint8) string {
 	if raftpb.EntryType(kind) == raftpb.EntryNormal {
 		return "proposals"
@@ -57,7 +60,7 @@ func EntryKind(kind uint8) string {
 	return "membership"
 }
 
-// EntryProposals returns the entry of proposals (storage.NewEntryReader) in the data of an entry of that kind; empty if
+// EntryProposals returns the entry of proposals (entry.NewReader) in the data of an entry of that kind; empty if
 // there is none.
 func EntryProposals(kind uint8, data []byte) ([]byte, error) {
 	typ := raftpb.EntryType(kind)
@@ -68,8 +71,6 @@ func EntryProposals(kind uint8, data []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := readmitted(cc); ok {
-		return nil, nil
-	}
-	return cc.GetContext(), nil
+	c, err := readChangeContext(cc.GetContext())
+	return c.proposal, err
 }

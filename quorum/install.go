@@ -9,8 +9,8 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
-	"zkd/storage"
 	"zkd/storage/invariants"
+	"zkd/storage/raftlog"
 )
 
 // A snapshot is installed in three steps, by three goroutines, none of which waits for another: the append goroutine
@@ -18,7 +18,7 @@ import (
 // the log behind it, in the same write that says that nothing is under way any more. After a crash before the first
 // write there is the old state. After it, the start completes the rest.
 
-// installingKey is the name among the log's blobs of what is installed. Its presence is what storage.DataDir's
+// installingKey is the name among the log's blobs of what is installed. Its presence is what datadir.Dir's
 // FinishInstall is called on.
 const installingKey = "installing"
 
@@ -27,6 +27,7 @@ type install struct {
 	member membership // its index is the snapshot's
 	term   uint64     // of that entry
 	hard   []byte     // raft's hard state behind it; not in the blob
+	newest []byte     // the newest time in the log of who has sent it; not in the blob
 	dir    string     // where the state waits; not in the blob
 	done   func(error)
 }
@@ -51,16 +52,21 @@ func decodeInstall(b []byte) (*install, error) {
 }
 
 // begin writes durably that the install is under way.
-func (in *install) begin(log *storage.RaftLog) error {
+func (in *install) begin(log *raftlog.Log) error {
 	blob, err := in.encode()
 	if err != nil {
 		return err
+	}
+	if in.newest != nil {
+		if err := log.SetMeta(timeKey, in.newest); err != nil {
+			return err
+		}
 	}
 	return log.SetMeta(installingKey, blob)
 }
 
 // end begins the log behind the snapshot and clears the mark, in one write.
-func (in *install) end(log *storage.RaftLog) error {
+func (in *install) end(log *raftlog.Log) error {
 	blob, err := in.member.encode()
 	if err != nil {
 		return err
@@ -107,7 +113,7 @@ func (a *applier) restore(in *install) error {
 
 // finishInstall completes an install that a crash has interrupted, on the log's side: DataDir.FinishInstall has put the
 // state in its place before it was opened.
-func finishInstall(log *storage.RaftLog, applied uint64) error {
+func finishInstall(log *raftlog.Log, applied uint64) error {
 	blob, ok := log.Meta(installingKey)
 	if !ok {
 		return nil
@@ -174,17 +180,33 @@ func (n *Node) stage(from uint64, header []byte, dir string, done func(error)) e
 		meta.GetIndex() == 0 || meta.GetTerm() == 0 || len(meta.GetConfState().GetVoters()) == 0 {
 		return fmt.Errorf("%w: %v from member %d", errSnapshot, m, from)
 	}
+	if err := checkCheckpoint(m.GetSnapshot().GetData()); err != nil {
+		return err
+	}
+	if _, err := snapshotAdmissions(m.GetSnapshot().GetData()); err != nil {
+		return fmt.Errorf("%w: %w", errSnapshot, err)
+	}
 	if !n.inbox.put(arrival{from: from, what: &staged{message: m, dir: dir, done: done}}) {
 		return ErrStopped
 	}
 	return nil
 }
 
+// CheckSnapshot fails if the state with that header, of a Shipper, is one that this program cannot read: then there is
+// no use in receiving it.
+func CheckSnapshot(header []byte) error {
+	m := &raftpb.Message{}
+	if err := proto.Unmarshal(header, m); err != nil {
+		return fmt.Errorf("decode the header of a snapshot: %w", err)
+	}
+	return checkCheckpoint(m.GetSnapshot().GetData())
+}
+
 // receiveSnapshot shows raft a snapshot, and removes it if raft does not want it: it is older than what is here, or of
 // an earlier leader.
 func (l *loop) receiveSnapshot(s *staged) {
 	l.handOut()
-	if !l.screen(s.message) {
+	if !l.admission.screen(s.message) {
 		l.staged = s
 		l.stepRaft(s.message)
 		l.handOut()
@@ -212,21 +234,28 @@ func (l *loop) install(m *raftpb.Message) {
 		term, vote, commit := l.voteTerm, l.vote, meta.GetIndex()
 		m.Term, m.Vote, m.Commit = &term, &vote, &commit
 	}
-	in := &install{
-		member: membership{index: meta.GetIndex(), conf: meta.GetConfState()}, term: meta.GetTerm(), dir: s.dir,
-		hard: appendHardState(nil, m.GetTerm(), m.GetVote(), m.GetCommit()), done: s.done,
+	admitted, err := snapshotAdmissions(m.GetSnapshot().GetData())
+	if err != nil {
+		invariants.Violated("the admissions of a snapshot were readable before", slog.Any("err", err))
 	}
-	l.giveUp(ErrLeadershipLost)
-	l.history = nil
-	l.setMember(in.member)
-	l.knowMembers()
-	l.rejoin.empty, l.rejoin.fresh = false, false
+	in := &install{
+		member: membership{index: meta.GetIndex(), conf: meta.GetConfState(), admissions: admitted},
+		term:   meta.GetTerm(), hard: appendHardState(nil, m.GetTerm(), m.GetVote(), m.GetCommit()),
+		dir: s.dir, done: s.done,
+	}
+	if at, ok := decodeTime(s.message.GetContext()); ok {
+		in.newest = appendTime(at)
+	}
+	l.forwarding.giveUp(ErrLeadershipLost)
+	l.members.install(in.member)
+	l.admission.installed()
 	l.handToAppend(m, in)
+	l.clocks.installed(in.newest)
 }
 
 // Installing tells whether an install of a snapshot was begun in this log and has not ended: then the state that was
-// staged must take its place (storage.DataDir.FinishInstall) before the machine is opened.
-func Installing(log *storage.RaftLog) bool {
+// staged must take its place (datadir.Dir.FinishInstall) before the machine is opened.
+func Installing(log *raftlog.Log) bool {
 	_, ok := log.Meta(installingKey)
 	return ok
 }

@@ -8,18 +8,21 @@ import (
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 
-	"zkd/storage"
+	"zkd/storage/raftlog"
 )
 
-// logView shows the raft log to raft. The loop goroutine uses it; the append goroutine writes the log meanwhile, which
-// raft allows for: what it has not heard to be stored it keeps itself.
+// logView shows the raft log to raft. The loop goroutine uses it, and does not wait for the disk; the append goroutine
+// writes the log meanwhile, which raft allows for: what it has not heard to be stored it keeps itself.
 type logView struct {
-	log     *storage.RaftLog
-	hard    *raftpb.HardState // at the start
-	conf    *raftpb.ConfState // at the start
-	offer   func() (*raftpb.Snapshot, error)
-	scratch []storage.LogEntry
-	err     error // the first failure to read, on which raft panics
+	log      *raftlog.Log
+	hard     *raftpb.HardState // at the start
+	conf     *raftpb.ConfState // at the start
+	offer    func() (*raftpb.Snapshot, error)
+	leads    func() bool // raft leads at this moment
+	cold     cold
+	applying bool // raft is asked for what is to be done: committed entries are all that it reads
+	missed   bool // the answer before was that entries, which are yet to be read, are not there
+	scratch  []raftlog.LogEntry
 }
 
 var _ raft.Storage = (*logView)(nil)
@@ -29,55 +32,110 @@ func (v *logView) InitialState() (*raftpb.HardState, *raftpb.ConfState, error) {
 	return v.hard, v.conf, nil
 }
 
-// Entries returns the entries [lo, hi), at least one, as far as their data stays within maxSize bytes.
+// Entries returns the entries [lo, hi), at least one, as far as their data stays within maxSize bytes. Those that would
+// have to be read from the disk raft needs for one of three things, and gets different answers: to have them applied,
+// when it gets them without data; to look for changes of membership among them before it campaigns, when their kinds
+// are enough; or, if it leads, to send them, when it gets them once they were read.
 func (v *logView) Entries(lo, hi, maxSize uint64) ([]*raftpb.Entry, error) {
-	entries, err := v.log.Entries(v.scratch[:0], lo, hi, maxSize)
+	v.missed = false
+	entries, found, err := v.log.RecentEntries(v.scratch[:0], lo, hi, maxSize)
 	if err != nil {
-		return nil, v.failed("entries", err)
+		return nil, logError(err)
 	}
-	v.scratch = entries
-	out := make([]*raftpb.Entry, len(entries))
-	for i := range entries {
-		out[i] = raftEntry(&entries[i])
+	if found {
+		v.scratch = entries
+		out := raftEntries(entries)
+		clear(entries)
+		return out, nil
 	}
-	clear(entries)
+	if v.applying {
+		return v.heads(lo, min(hi, lo+headsMax))
+	}
+	if !v.leads() {
+		return v.heads(lo, min(hi, lo+scanHeadsMax))
+	}
+	if out := v.cold.take(lo, hi, maxSize); out != nil {
+		return out, nil
+	}
+	// raft asks for a snapshot now, or lets it be; to any other error it has no answer but to panic.
+	v.cold.want(lo)
+	v.missed = true
+	return nil, raft.ErrCompacted
+}
+
+// heads returns the entries [lo, hi) without data.
+func (v *logView) heads(lo, hi uint64) ([]*raftpb.Entry, error) {
+	heads, err := v.log.Heads(v.scratch[:0], lo, hi)
+	if err != nil {
+		return nil, logError(err)
+	}
+	v.scratch = heads
+	out := withoutDataAll(heads)
+	clear(heads)
 	return out, nil
+}
+
+// read is Entries for the start, which waits for the disk.
+func (v *logView) read(lo, hi, maxSize uint64) ([]*raftpb.Entry, error) {
+	entries, err := v.log.Entries(nil, lo, hi, maxSize)
+	if err != nil {
+		return nil, fmt.Errorf("read entry %d of the raft log: %w", lo, err)
+	}
+	return raftEntries(entries), nil
 }
 
 // Term returns the term of the entry at index i.
 func (v *logView) Term(i uint64) (uint64, error) {
+	v.missed = false
 	term, err := v.log.Term(i)
-	if err != nil {
-		return 0, v.failed("term", err)
-	}
-	return term, nil
+	return term, logError(err)
 }
 
 // LastIndex returns the index of the newest entry that was written.
-func (v *logView) LastIndex() (uint64, error) { return v.log.LastIndex(), nil }
+func (v *logView) LastIndex() (uint64, error) {
+	v.missed = false
+	return v.log.LastIndex(), nil
+}
 
-// FirstIndex returns the index of the oldest entry.
-func (v *logView) FirstIndex() (uint64, error) { return v.log.FirstIndex(), nil }
+// FirstIndex returns the index of the oldest entry. raft asks for it before each answer of its own that an entry is
+// compacted away.
+func (v *logView) FirstIndex() (uint64, error) {
+	v.missed = false
+	return v.log.FirstIndex(), nil
+}
 
-// Snapshot returns the metadata of a checkpoint that can be sent, or says that there is none yet and has one made.
-func (v *logView) Snapshot() (*raftpb.Snapshot, error) { return v.offer() }
+// Snapshot returns the metadata of a checkpoint that can be sent, or says that there is none yet and has one made: but
+// none is needed for entries that are yet to be read.
+func (v *logView) Snapshot() (*raftpb.Snapshot, error) {
+	if v.missed {
+		v.missed = false
+		return nil, raft.ErrSnapshotTemporarilyUnavailable
+	}
+	return v.offer()
+}
 
-// failed turns the log's errors into the ones that raft knows, and keeps others.
-func (v *logView) failed(what string, err error) error {
+// logError turns the log's errors into the ones that raft knows. It meets no others: they come of reading the disk.
+func logError(err error) error {
 	switch {
-	case errors.Is(err, storage.ErrCompacted):
+	case errors.Is(err, raftlog.ErrCompacted):
 		return raft.ErrCompacted
-	case errors.Is(err, storage.ErrUnavailable):
+	case errors.Is(err, raftlog.ErrUnavailable):
 		return raft.ErrUnavailable
 	}
-	if v.err == nil {
-		v.err = fmt.Errorf("read %s of the raft log: %w", what, err)
+	return err
+}
+
+// raftEntries are entries as raft has them; the data is shared.
+func raftEntries(entries []raftlog.LogEntry) []*raftpb.Entry {
+	out := make([]*raftpb.Entry, len(entries))
+	for i := range entries {
+		out[i] = raftEntry(&entries[i])
 	}
-	return v.err
+	return out
 }
 
 // raftEntry is e as raft has it; the data is shared.
-func raftEntry(e *storage.LogEntry) *raftpb.Entry {
+func raftEntry(e *raftlog.LogEntry) *raftpb.Entry {
 	numbers := [2]uint64{e.Term, e.Index}
 	out := &raftpb.Entry{Term: &numbers[0], Index: &numbers[1], Data: e.Data}
 	if kind := raftpb.EntryType(e.Kind); kind != raftpb.EntryNormal {
@@ -87,9 +145,9 @@ func raftEntry(e *storage.LogEntry) *raftpb.Entry {
 }
 
 // logEntries appends entries to dst as the log has them; the data is shared.
-func logEntries(dst []storage.LogEntry, entries []*raftpb.Entry) []storage.LogEntry {
+func logEntries(dst []raftlog.LogEntry, entries []*raftpb.Entry) []raftlog.LogEntry {
 	for _, e := range entries {
-		dst = append(dst, storage.LogEntry{
+		dst = append(dst, raftlog.LogEntry{
 			Index: e.GetIndex(), Term: e.GetTerm(), Kind: uint8(e.GetType()), Data: e.GetData(),
 		})
 	}

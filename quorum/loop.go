@@ -1,8 +1,6 @@
 package quorum
 
 import (
-	"log/slog"
-
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 
@@ -11,13 +9,11 @@ import (
 
 // loop drives raft. Everything in it is the loop goroutine's alone, but for the mailboxes and progress.
 type loop struct {
-	id        uint64
-	options   *Options // immutable
+	facts
 	raw       *raft.RawNode
 	view      *logView
 	gather    *gatherer
 	transport Transport // nil in a group of one
-	logger    *slog.Logger
 
 	wake     chan struct{}        // of size 1; set by proposers and by the mailboxes
 	inbox    *inbox               // from other members, and requests
@@ -26,40 +22,35 @@ type loop struct {
 	toAppend *mailbox[appendWork] // to the append goroutine
 	toApply  *mailbox[applyWork]  // to the apply goroutine
 	toShip   *mailbox[shipWork]   // to the ship goroutine
+	chunks   *mailbox[chunk]      // from the read goroutine
 	progress progress
-	retain   *retention // tells the keeper
 
-	member      membership
-	history     []membership // the last memberships, oldest first; the present one is the last
-	soft        raft.SoftState
-	term        uint64
-	termReached bool      // the apply goroutine was handed an entry of term
-	termIndex   uint64    // the first such entry
-	syncing     int       // messages handed to the append goroutine that it has not answered
-	late        lateState // hard state with a newer commit index, to be stored with the next append
-	lastChange  uint64    // the last entry that may change the membership, as far as this leader has appended
-	ticks       uint64
-	vote        uint64 // as of the last hard state handed to the append goroutine
-	voteTerm    uint64 // likewise
-	commit      uint64
-	appended    uint64 // the last entry handed to the append goroutine
-	elected     uint64 // the first entry of the log when this leader was elected
-	founding    bool   // this leader has proposed the founding
+	late     lateState // hard state with a newer commit index, to be stored with the next append
+	vote     uint64    // as of the last hard state handed to the append goroutine
+	voteTerm uint64    // likewise
+	founding bool      // this leader has proposed the founding
+	stopping bool      // nothing more is taken
+	staged   *staged   // the snapshot that raft is looking at
 
+	members     members
+	admission   admission
+	reconfig    reconfiguring
+	checkpoints checkpoints
+	forwarding  forwarding
 	reads       readIndex
-	forwarder   forwarder
-	intake      intake
 	election    election
 	transfer    transfer
-	checkpoints checkpoints
-	staged      *staged // the snapshot that raft is looking at
-	rejoin      rejoin
-	reconfig    reconfiguring
-	removed     bool // this member was told that it does not belong to the group any more
-
-	announced  bool // OnState was told the state at the start
-	sending    *raftpb.Message
-	encodeRaft func(b []byte) []byte // appendSending
+	health      health
+	space       spaceControl
+	clocks      clocks
+	levels      levels
+	compare     comparison
+	retention   retention
+	counting    counting
+	coldReads   coldReads
+	sender      sender
+	awaiting    awaiting
+	status      status
 
 	batches    []*batch
 	entries    []*raftpb.Entry
@@ -72,9 +63,8 @@ type loop struct {
 type lateState struct{ term, vote, commit *uint64 }
 
 // run is the loop goroutine: it sleeps until something has come, takes all of it, and hands on what raft makes of it.
-func (l *loop) run(ticker clock.Ticker, halt <-chan struct{}) (err error) {
+func (l *loop) run(ticker clock.Ticker, halt <-chan struct{}) error {
 	defer ticker.Stop()
-	defer l.recoverReadError(&err)
 	l.begin()
 	for {
 		select {
@@ -90,33 +80,29 @@ func (l *loop) run(ticker clock.Ticker, halt <-chan struct{}) (err error) {
 
 // begin is the first turn.
 func (l *loop) begin() {
-	l.publishState()
+	l.status.publish()
 	l.turn()
-}
-
-// recoverReadError turns the panic with which raft meets a raft log that cannot be read into an error.
-func (l *loop) recoverReadError(err *error) {
-	if cause := recover(); cause != nil {
-		if l.view.err == nil {
-			panic(cause)
-		}
-		*err = l.view.err
-	}
 }
 
 // turn is one round: what has come goes into raft, what raft wants done goes out.
 func (l *loop) turn() {
+	defer l.admission.beginTurn()()
 	l.receive()
-	l.campaign()
+	l.election.campaignAlone()
 	if l.transport != nil {
 		l.handOut() // so that term and leader, with which batches are marked, are raft's own
 	}
+	if l.admission.foundsFirst() {
+		l.admission.tick()
+	}
 	if l.mayPropose() {
 		l.letGather()
-		if l.soft.RaftState == raft.StateLeader {
+		switch { // letGather has handed out
+		case !l.mayPropose():
+		case l.leads():
 			l.propose()
-		} else {
-			l.forward()
+		default:
+			l.forwarding.send()
 		}
 	}
 	l.handOut()
@@ -125,11 +111,14 @@ func (l *loop) turn() {
 // handOut hands on what raft wants done, and what that leads to.
 func (l *loop) handOut() {
 	for {
-		l.askReadIndex()
+		l.reads.ask()
 		if !l.raw.HasReady() {
 			return
 		}
-		l.handle(l.raw.Ready())
+		l.view.applying = true
+		rd := l.raw.Ready()
+		l.view.applying = false
+		l.handle(rd)
 	}
 }
 
@@ -138,25 +127,49 @@ const shrinkTicks = 50
 
 // tick passes one tick of raft's time.
 func (l *loop) tick() {
-	if !l.muted() {
+	defer l.admission.beginTurn()()
+	if l.ticking() && (l.soft.RaftState == raft.StateLeader || l.admission.mayLead()) {
 		l.raw.Tick()
 	}
-	l.reads.ticks++
+	l.reads.tick()
 	l.progress.tick.Add(1)
-	if l.ticks++; l.ticks%shrinkTicks == 0 {
+	if l.now++; l.now%shrinkTicks == 0 {
 		l.gather.shrink()
 	}
+	l.levels.tick()
+	l.counting.tick()
+	l.health.tick()
+	l.coldReads.tick()
+	l.space.judge()
 	if l.transport == nil {
 		return
 	}
 	l.handOut()
-	l.tickForward()
-	l.tickElection()
-	l.tickTransfer()
-	l.tickCheckpoint()
-	l.tickRejoin()
-	l.tickReconfigure()
+	l.forwarding.tick()
+	l.election.tick()
+	l.health.tickDisks()
+	l.transfer.tick()
+	l.checkpoints.tick()
+	l.admission.tickFounders()
+	l.admission.tick()
+	l.reconfig.tick()
+	l.clocks.tick()
+	l.compare.tick()
+	l.reconfig.tickPrepare()
+	l.awaiting.tick()
+	l.status.publish() // the ensemble may have been founded since
 	l.tickGroup()
+}
+
+// mayCampaign tells whether this member may ask for votes, and could store what comes of it.
+func (l *loop) mayCampaign() bool {
+	return !l.admission.muted() && !l.health.stalled() && l.admission.mayLead()
+}
+
+// ticking tells whether raft's time passes: not while the disk hangs and this member does not lead, so that it does not
+// campaign.
+func (l *loop) ticking() bool {
+	return !l.admission.muted() && (l.leads() || !l.health.stalled())
 }
 
 // receive takes what has come: from the storage goroutines and from outside. Arrivals are taken first and looked at
@@ -166,16 +179,24 @@ func (l *loop) receive() {
 	l.storedBuf = l.stored.take(l.storedBuf)
 	for _, s := range l.storedBuf {
 		l.syncing -= s.messages
+		l.health.noteStored(s.bytes, s.last)
 		l.step(s.responses)
+		for _, then := range s.then {
+			then()
+		}
 	}
 	l.appliedBuf = l.applied.take(l.appliedBuf)
 	for i := range l.appliedBuf {
 		if c := l.appliedBuf[i].change; c != nil {
-			l.changeMembership(c)
+			l.members.change(c)
+		}
+		if m := l.appliedBuf[i].mark; m != nil {
+			l.compare.marked(m)
 		}
 		l.step(l.appliedBuf[i].responses)
 		l.noteApplied(l.appliedBuf[i].responses)
 	}
+	l.coldReads.take()
 	for i := range l.arrivals {
 		l.arrive(&l.arrivals[i])
 	}
@@ -185,7 +206,8 @@ func (l *loop) receive() {
 func (l *loop) noteApplied(responses []*raftpb.Message) {
 	for _, m := range responses {
 		if n := len(m.GetEntries()); n > 0 && m.GetType() == raftpb.MsgStorageApplyResp {
-			l.retain.applied.Store(m.GetEntries()[n-1].GetIndex())
+			l.health.noteApplying(-1)
+			l.retention.applied(m.GetEntries()[n-1].GetIndex())
 		}
 	}
 }
@@ -194,7 +216,7 @@ func (l *loop) noteApplied(responses []*raftpb.Message) {
 func (l *loop) step(responses []*raftpb.Message) {
 	for _, m := range responses {
 		if m.GetTo() != l.id {
-			l.sendRaft(m)
+			l.sender.send(m)
 			continue
 		}
 		l.stepRaft(m)
@@ -209,7 +231,7 @@ func (l *loop) handle(rd raft.Ready) {
 	if rd.SoftState != nil {
 		l.setSoft(*rd.SoftState)
 	}
-	l.publishState()
+	l.status.publish()
 	others := rd.Messages[:0]
 	for _, m := range rd.Messages {
 		switch m.GetTo() {
@@ -221,8 +243,8 @@ func (l *loop) handle(rd raft.Ready) {
 			others = append(others, m)
 		}
 	}
-	l.sendRaft(others...)
-	l.answerReadIndex(rd.ReadStates)
+	l.sender.send(others...)
+	l.reads.answer(rd.ReadStates)
 }
 
 // setTerm notes a change of raft's hard state.
@@ -230,9 +252,11 @@ func (l *loop) setTerm(hard *raftpb.HardState) {
 	if hard.GetTerm() != l.term {
 		l.term = hard.GetTerm()
 		l.termReached, l.founding = false, false
-		l.lastChange, l.reconfig.last = 0, 0 // of changes of earlier terms, the first entry of this one tells
-		l.intake.reset()
-		l.reads.postponed = nil
+		l.levels.newTerm()
+		l.reconfig.newTerm()
+		l.members.newTerm()
+		l.forwarding.newTerm()
+		l.reads.newTerm()
 	}
 	l.commit = hard.GetCommit()
 	l.progress.commit.Store(l.commit)
@@ -242,10 +266,11 @@ func (l *loop) setTerm(hard *raftpb.HardState) {
 func (l *loop) setSoft(soft raft.SoftState) {
 	before := l.soft
 	l.soft = soft
-	l.reads.ticks = readIndexTicks // a question to the leader before will not be answered
+	l.reads.again() // a question to the leader before will not be answered
 	if soft.Lead != before.Lead {
-		l.noteLeader(soft.Lead)
-		l.transferTo(soft.Lead)
+		l.space.newLeader()
+		l.election.newLeader(soft.Lead)
+		l.transfer.newLeader(soft.Lead)
 	}
 	if (soft.RaftState == raft.StateLeader) != (before.RaftState == raft.StateLeader) {
 		l.leadershipChanged()
@@ -254,15 +279,23 @@ func (l *loop) setSoft(soft raft.SoftState) {
 
 // leadershipChanged follows this member's coming to lead, or its end.
 func (l *loop) leadershipChanged() {
+	l.health.newLeadership()
+	l.transfer.newLeadership()
 	if l.soft.RaftState == raft.StateLeader {
-		l.elected = l.view.log.FirstIndex()
+		l.elected = l.log.FirstIndex()
 	} else {
-		l.checkpoints.catching = nil
-		l.toShip.put(shipWork{cancel: true})
+		l.coldReads.endLeadership()
+		l.checkpoints.endLeadership()
 	}
 	if l.transport != nil {
 		l.tickGroup()
 	}
+}
+
+// tickGroup publishes what is known of the members, for Status and for the keeper.
+func (l *loop) tickGroup() {
+	l.retention.publish()
+	l.status.publishGroup()
 }
 
 // append hands a message to the append goroutine. A hard state that is new in its commit index only needs no write of
@@ -273,7 +306,10 @@ func (l *loop) append(m *raftpb.Message) {
 		l.install(m)
 		return
 	}
-	l.noteChanges(m)
+	l.members.noteChanges(m.GetEntries())
+	l.clocks.noteTimes(m.GetEntries())
+	l.reconfig.tellProposed(m.GetEntries())
+	l.members.noteLogged(m.GetEntries())
 	sameVote := m.Term == nil || m.GetTerm() == l.voteTerm && m.GetVote() == l.vote
 	if len(m.GetEntries()) == 0 && sameVote {
 		if m.Term != nil {
@@ -297,13 +333,25 @@ func (l *loop) handToAppend(m *raftpb.Message, in *install) {
 		l.late = lateState{}
 		l.voteTerm, l.vote = m.GetTerm(), m.GetVote()
 	}
+	bytes := 0
 	if n := len(m.GetEntries()); n > 0 {
 		l.appended = m.GetEntries()[n-1].GetIndex()
+		for _, e := range m.GetEntries() {
+			bytes += len(e.GetData())
+		}
+		l.health.beginProbe(l.appended)
 	} else if in != nil {
 		l.appended = in.member.index
 	}
 	l.syncing++
+	l.health.noteHanded(bytes)
 	l.toAppend.put(appendWork{message: m, install: in})
+}
+
+// store has the append goroutine make a blob durable, and then does what depends on it; nil: nothing.
+func (l *loop) store(key string, blob []byte, then func()) {
+	l.syncing++
+	l.toAppend.put(appendWork{key: key, blob: blob, then: then})
 }
 
 // apply hands committed entries to the apply goroutine.
@@ -312,8 +360,7 @@ func (l *loop) apply(m *raftpb.Message) {
 	if last := entries[len(entries)-1]; last.GetTerm() == l.term && !l.termReached {
 		l.termReached, l.termIndex = true, last.GetIndex()
 	}
+	l.health.noteApplying(1)
 	l.toApply.put(applyWork{message: m})
-	if l.termReached && len(l.reads.postponed) > 0 {
-		l.stepPostponed()
-	}
+	l.reads.stepPostponed()
 }

@@ -12,6 +12,7 @@ import (
 	"zkd/jute"
 	"zkd/storage"
 	"zkd/storage/crashfs"
+	"zkd/storage/entry"
 )
 
 // openMachine opens the real state machine on fs, with flushes so frequent that a crash finds it in all its states.
@@ -53,9 +54,9 @@ func createSession(t testing.TB, n *Node, m *storage.Machine) {
 	if ok {
 		return
 	}
-	txn := storage.SessionTxn{TimeoutMillis: 10_000}
+	txn := entry.SessionTxn{TimeoutMillis: 10_000}
 	w := newWaiter(t)
-	p := &storage.Proposal{Op: jute.OpCreateSession, Session: testSession, Body: txn.Append(nil)}
+	p := &entry.Proposal{Op: jute.OpCreateSession, Session: testSession, Body: txn.Append(nil)}
 	if err := n.Propose(p, w); err != nil {
 		t.Fatal(err)
 	}
@@ -65,12 +66,12 @@ func createSession(t testing.TB, n *Node, m *storage.Machine) {
 }
 
 // createProposal makes nodePath.
-func createProposal(a applied) *storage.Proposal {
+func createProposal(a applied) *entry.Proposal {
 	r := jute.CreateRequest{
 		Path: nodePath(a), Data: []byte("data"),
 		ACL: []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "world", ID: "anyone"}}},
 	}
-	return &storage.Proposal{
+	return &entry.Proposal{
 		Op: jute.OpCreate, Session: testSession, Xid: jute.Xid(a.seq), Time: 1_700_000_000_000, Body: r.Append(nil),
 	}
 }

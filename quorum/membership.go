@@ -8,21 +8,28 @@ import (
 	"go.etcd.io/raft/v3/confchange"
 	"go.etcd.io/raft/v3/raftpb"
 	"go.etcd.io/raft/v3/tracker"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 )
 
-// membership is who belongs to the group, as of an entry of the log.
+// membership is who belongs to the group, as of an entry of the log. It and all in it are immutable.
 type membership struct {
 	index uint64 // of the entry that made it so
 	conf  *raftpb.ConfState
+	admissions
 }
 
-// encode returns the version byte, the index (8 bytes, big-endian) and raft's own encoding of the ConfState.
+// encode returns the version byte, the index (8 bytes, big-endian) and raft's own encoding of the ConfState, to which
+// the admissions are added as a field of a number that raft does not use: who does not know it skips it.
 func (m *membership) encode() ([]byte, error) {
 	b := binary.BigEndian.AppendUint64([]byte{stateVersion}, m.index)
 	b, err := proto.MarshalOptions{}.MarshalAppend(b, m.conf)
 	if err != nil {
 		return nil, fmt.Errorf("encode membership: %w", err)
+	}
+	if extra := m.admissions.encode(); extra != nil {
+		b = protowire.AppendTag(b, admissionsField, protowire.BytesType)
+		b = protowire.AppendBytes(b, extra)
 	}
 	return b, nil
 }
@@ -36,7 +43,30 @@ func decodeMembership(b []byte) (membership, error) {
 	if err := proto.Unmarshal(b[9:], m.conf); err != nil {
 		return membership{}, fmt.Errorf("decode membership: %w", err)
 	}
-	return m, nil
+	var err error
+	m.admissions, err = takeAdmissions(m.conf)
+	return m, err
+}
+
+// admissionsField is the number of the field in an encoded ConfState that holds the admissions.
+const admissionsField = 1000
+
+// takeAdmissions takes the admissions out of what raft does not know of a ConfState.
+func takeAdmissions(conf *raftpb.ConfState) (admissions, error) {
+	for b := []byte(conf.ProtoReflect().GetUnknown()); len(b) > 0; {
+		number, kind, n := protowire.ConsumeField(b)
+		if n < 0 {
+			return admissions{}, fmt.Errorf("decode membership: %w", protowire.ParseError(n))
+		}
+		if number == admissionsField && kind == protowire.BytesType {
+			_, _, tag := protowire.ConsumeTag(b)
+			extra, _ := protowire.ConsumeBytes(b[tag:n])
+			conf.ProtoReflect().SetUnknown(nil)
+			return decodeAdmissions(extra)
+		}
+		b = b[n:]
+	}
+	return admissions{}, nil
 }
 
 // soleVoter tells whether id is the only member with a vote, so that nobody else can win an election.
@@ -76,6 +106,21 @@ func (m *membership) voters() []uint64 {
 // quorum is how many voters a decision takes; of a joint membership the larger half's.
 func (m *membership) quorum() int {
 	return max(len(m.conf.GetVoters()), len(m.conf.GetVotersOutgoing()))/2 + 1
+}
+
+// changed returns the membership that the change in entry index makes, and the proposal that came with it.
+func (m *membership) changed(index uint64, cc *raftpb.ConfChangeV2) (after membership, proposal []byte, err error) {
+	conf, err := m.after(cc)
+	if err != nil {
+		return membership{}, nil, err
+	}
+	c, err := readChangeContext(cc.GetContext())
+	if err != nil {
+		return membership{}, nil, err
+	}
+	after = membership{index: index, conf: conf}
+	after.admissions = m.admissions.changed(&after, cc, &c)
+	return after, c.proposal, nil
 }
 
 // after returns the members after a change, as raft.RawNode.ApplyConfChange does, which panics where this fails.

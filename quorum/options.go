@@ -15,6 +15,8 @@ import (
 	"zkd/jute"
 	"zkd/quorum/clock"
 	"zkd/storage"
+	"zkd/storage/entry"
+	"zkd/storage/raftlog"
 )
 
 // Waiter is told what became of one proposal or barrier: exactly one of its methods is called, exactly once.
@@ -55,8 +57,15 @@ type Machine interface {
 	Restore(dir string) error
 	// EnsembleConfig is the text of the group's configuration (package ensemble); empty before it was founded.
 	EnsembleConfig() string
+	// DiskProgress tells whether operations on the files of the state are under way, and how many have ended: a disk
+	// with which the former stays and the latter does not change hangs. It must not wait.
+	DiskProgress() (underWay bool, ended uint64)
 	// ClusterID is the id that the group got when it was founded; zero before.
 	ClusterID() [16]byte
+	// Level is the group's feature level.
+	Level() entry.Level
+	// CountingQuotas is how many quotas are being counted, a piece with each entry.
+	CountingQuotas() int
 }
 
 // Member is one server of the group as raft sees it.
@@ -71,6 +80,9 @@ type Transport interface {
 	// or not at all, and does not call the transport. Send never blocks. False: the frame was dropped, because the
 	// member is unknown or not connected, or its queue is full. True promises no arrival.
 	Send(to uint64, kind uint8, encode func(b []byte) []byte) bool
+	// SendInOrder is Send for frames that should arrive in their order, while those of Send may pass them. If kept is
+	// not nil the body is what encode appends, then kept, which the transport keeps: nobody changes it any more.
+	SendInOrder(to uint64, kind uint8, encode func(b []byte) []byte, kept []byte) bool
 }
 
 // Shipper brings checkpoints to members.
@@ -82,12 +94,14 @@ type Shipper interface {
 
 // Options says what a Node consists of. ID, Log, Machine, Clock and Rand are needed; the rest has defaults.
 type Options struct {
-	ID      uint64           // this member, not 0
-	Log     *storage.RaftLog // open; the node is its only user until Stop has returned, and does not close it
-	Machine Machine          // open; only the node applies to it, and does not close it
+	ID      uint64       // this member, not 0
+	Log     *raftlog.Log // open; the node is its only user until Stop has returned, and does not close it
+	Machine Machine      // open; only the node applies to it, and does not close it
 	Clock   clock.Clock
-	Rand    *rand.Rand // draws the random number that marks this process's entries; used by Start only
-	Logger  *slog.Logger
+	// Now is the time of day, for what writes bear and for the comparison with other members' clocks. nil: Clock.Now.
+	Now    func() time.Time
+	Rand   *rand.Rand // draws what marks this process's entries, seeds the rest; used by Start only
+	Logger *slog.Logger
 	// Observer may be nil.
 	Observer Observer
 
@@ -103,13 +117,40 @@ type Options struct {
 	// members are made. FS is the operating system's if nil.
 	CheckpointDir string
 	FS            vfs.FS
-	// Founding is the body of the storage.OpFoundEnsemble that a leader proposes if the state has no cluster id. Empty:
+	// Founding is the body of the entry.OpFoundEnsemble that a leader proposes if the state has no cluster id. Empty:
 	// none is proposed.
 	Founding []byte
+
+	// Beginning is for which founding this member is, as its handshakes know it. nil: they do not.
+	Beginning *Beginning
+
+	// Room is what is known of the disks; nil: there is always room. Reclaim gives the room of what was removed back,
+	// as far as that is to be had; it is called while there is little, on a goroutine of its own, and ends with ctx.
+	Room    Room
+	Reclaim func(ctx context.Context) error
 
 	// Asking tells whether a server that is no member has asked of late to be let in; the loop goroutine calls it, and
 	// it must not block. nil: none has.
 	Asking func(id uint64) bool
+
+	// LevelMax is the highest feature level to which this member raises the group; 0: the newest. PeerLevel returns
+	// the one to which another member agrees, 0 while that is not known; the loop goroutine calls it, and it must not
+	// block. nil: they agree to any.
+	LevelMax  entry.Level
+	PeerLevel func(id uint64) entry.Level
+	// Prepare has this member listen where the lines of a configuration that is about to be proposed have it, and look
+	// which of those that have moved there can be reached where they are to be. tell is called with what is known so
+	// far, once at least, on any goroutine, the last time with Done; it does not block. For the same lines it may be
+	// asked again, and has to tell all then, too. The loop goroutine calls it, and it must not block. nil: addresses do
+	// not matter.
+	Prepare func(members string, moved []uint64, tell func(Prepared))
+	// MayReconfigure finds out whether the state will find that who asks for a reconfig may: nothing is prepared for
+	// others. The loop goroutine asks, once for each, and must not wait: tell is called once, on any goroutine. p is
+	// valid until it returns. nil: everybody may.
+	MayReconfigure func(p *entry.Proposal, tell func(may bool))
+	// OnProposed is told on the loop goroutine of the lines of the configuration in a reconfig that is in this
+	// member's log, committed or not. It must not block. nil: nobody is told.
+	OnProposed func(members string)
 
 	// OnState is told on the loop goroutine, on every change and once at the start. It must not block nor call the
 	// node.
@@ -141,9 +182,12 @@ type Options struct {
 	// come back after a small absence.
 	TailEntries uint64
 	TailBytes   int64
-	// LagBytes bounds what a leader's log keeps for members that are behind or away: within it they get entries,
-	// beyond it a snapshot.
-	LagBytes int64
+	// RetainBytes bounds what the log keeps for members that are behind, away, or get a snapshot: within it they get
+	// entries, beyond it a snapshot, or another one. 0: a share of the room on the log's disk.
+	RetainBytes int64
+	// CompareTicks is how many ticks after the last comparison of the members' states the next one begins, if anything
+	// was written; one of many entries begins sooner.
+	CompareTicks int
 	// FlushInterval bounds in time how old an applied write can be that a crash leaves to replay.
 	FlushInterval time.Duration
 }
@@ -157,7 +201,7 @@ const (
 	defaultElectionTicks       = 10
 	defaultTailEntries         = 10_000
 	defaultTailBytes           = 2 << 20
-	defaultLagBytes            = 128 << 20
+	defaultCompareTicks        = 300
 	defaultFlushInterval       = 30 * time.Second
 )
 
@@ -173,6 +217,10 @@ const (
 	maxInflightBytes    = 32 << 20
 )
 
+// ProposalBytesMax is the largest proposal that is taken, its identities counted: an entry holds it alone and travels
+// in one frame of package transport, of 64 MiB, with what raft and a reconfig add to it.
+const ProposalBytesMax = 62 << 20
+
 // check fills in defaults and tells what is missing.
 func (o *Options) check() error {
 	if o.ID == 0 || o.Log == nil || o.Machine == nil || o.Clock == nil || o.Rand == nil {
@@ -181,16 +229,20 @@ func (o *Options) check() error {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	if o.Now == nil {
+		o.Now = o.Clock.Now
+	}
 	setDefault(&o.MaxEntryBytes, defaultMaxEntryBytes)
 	setDefault(&o.MaxOutstandingBytes, defaultMaxOutstandingBytes)
 	setDefault(&o.TickInterval, defaultTickInterval)
 	setDefault(&o.ElectionTicks, defaultElectionTicks)
 	setDefault(&o.TailEntries, defaultTailEntries)
 	setDefault(&o.TailBytes, defaultTailBytes)
-	setDefault(&o.LagBytes, defaultLagBytes)
+	setDefault(&o.LevelMax, entry.LevelNewest)
 	if o.FS == nil {
 		o.FS = vfs.Default
 	}
+	setDefault(&o.CompareTicks, defaultCompareTicks)
 	setDefault(&o.FlushInterval, defaultFlushInterval)
 	return o.checkMembers()
 }
@@ -249,6 +301,8 @@ var (
 	ErrNotLeader = errors.New("this member is not the leader")
 	// ErrChangePending means that an earlier change of membership is under way.
 	ErrChangePending = errors.New("another change of membership is under way")
+	// ErrTooLarge means a proposal that no frame between members can carry. Nothing of it has happened.
+	ErrTooLarge = errors.New("the write is larger than servers can send each other")
 	// ErrTransferFailed means that no other member has taken over; this one leads as before.
 	ErrTransferFailed = errors.New("no other member has taken over the leadership")
 )

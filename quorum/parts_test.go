@@ -15,6 +15,8 @@ import (
 
 	"zkd/quorum/clock"
 	"zkd/storage"
+	"zkd/storage/entry"
+	"zkd/storage/raftlog"
 )
 
 // testGatherer is a gatherer without a node.
@@ -37,12 +39,12 @@ func TestGathererBoundsEntries(t *testing.T) {
 		if len(b.data) > 1000 || b.number != uint64(i+1) || b.term != 5 {
 			t.Errorf("batch %d: number %d, term %d, %d bytes", i, b.number, b.term, len(b.data))
 		}
-		r, err := storage.NewEntryReader(b.data)
+		r, err := entry.NewReader(b.data)
 		if err != nil || r.Origin != 77 || r.Batch != b.number {
 			t.Fatalf("batch %d: %+v, %v", i, r, err)
 		}
 		count := 0
-		for p := (storage.Proposal{}); r.Next(&p); count++ {
+		for p := (entry.Proposal{}); r.Next(&p); count++ {
 			marks = append(marks, decodeBody(p.Body))
 		}
 		if count != len(b.waiters) {
@@ -196,7 +198,7 @@ func testApplier(m *fakeMachine) *applier {
 func applyMessage(indexes ...uint64) applyWork {
 	m := &raftpb.Message{}
 	for _, i := range indexes {
-		m.Entries = append(m.Entries, raftEntry(&storage.LogEntry{Index: i, Term: 1}))
+		m.Entries = append(m.Entries, raftEntry(&raftlog.LogEntry{Index: i, Term: 1}))
 	}
 	return applyWork{message: m}
 }
@@ -248,7 +250,7 @@ func TestNothingIsAppliedAfterAFailure(t *testing.T) {
 }
 
 // changeEntry is an entry that adds a learner.
-func changeEntry(t *testing.T, index uint64, kind raftpb.EntryType, id uint64) storage.LogEntry {
+func changeEntry(t *testing.T, index uint64, kind raftpb.EntryType, id uint64) raftlog.LogEntry {
 	t.Helper()
 	var change proto.Message = &raftpb.ConfChange{Type: raftpb.ConfChangeAddLearnerNode.Enum(), NodeId: &id}
 	if kind == raftpb.EntryConfChangeV2 {
@@ -260,7 +262,7 @@ func changeEntry(t *testing.T, index uint64, kind raftpb.EntryType, id uint64) s
 	if err != nil {
 		t.Fatal(err)
 	}
-	return storage.LogEntry{Index: index, Term: bootstrapTerm, Kind: uint8(kind), Data: data}
+	return raftlog.LogEntry{Index: index, Term: bootstrapTerm, Kind: uint8(kind), Data: data}
 }
 
 // TestMembershipChangesAreAppliedAndKept starts on a log that ends in changes, committed and not, once and again after
@@ -272,7 +274,7 @@ func TestMembershipChangesAreAppliedAndKept(t *testing.T) {
 		if _, _, err := openGroup(&Options{ID: 1, Log: log}, 0); err != nil {
 			t.Fatal(err)
 		}
-		entries := []storage.LogEntry{
+		entries := []raftlog.LogEntry{
 			changeEntry(t, 2, raftpb.EntryConfChange, 2), changeEntry(t, 3, raftpb.EntryConfChangeV2, 3),
 		}
 		if err := log.Append(entries, appendHardState(nil, bootstrapTerm, 0, committed), true); err != nil {
@@ -340,15 +342,15 @@ func TestKeeperKeepsABoundedTail(t *testing.T) {
 	var bytes uint64
 	k := &keeper{
 		log: log, machine: m, clock: clock.NewManual(time.Unix(1, 0)), appended: func() uint64 { return bytes },
-		tailEntries: 100, tailBytes: 8000, flushInterval: time.Hour, marks: []logMark{{}}, retain: newRetention(),
-		installs: func() uint64 { return 0 },
+		tailEntries: 100, tailBytes: 8000, flushInterval: time.Hour, marks: []raftlog.LogSize{{}},
+		retain: newRetained(true), installs: func() uint64 { return 0 },
 	}
 	k.retain.applied.Store(1 << 62)
 	random := rand.New(rand.NewPCG(1, 1))
 	shortest := uint64(1000)
 	for i := uint64(1); i <= 3000; i++ {
 		data := make([]byte, 50+random.IntN(300)*int(i%2000/1000))
-		if err := log.Append([]storage.LogEntry{{Index: i, Term: 1, Data: data}}, nil, false); err != nil {
+		if err := log.Append([]raftlog.LogEntry{{Index: i, Term: 1, Data: data}}, nil, false); err != nil {
 			t.Fatal(err)
 		}
 		bytes += uint64(len(data))

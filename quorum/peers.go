@@ -6,6 +6,8 @@ import (
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
+
+	"zkd/storage/entry"
 )
 
 // connected and lost are news of the streams to and from a member.
@@ -14,8 +16,12 @@ type (
 	lost      struct{}
 )
 
+// stopping says that the node takes nothing more.
+type stopping struct{}
+
 // Receive takes a frame that a member has sent with Transport.Send. body is valid during the call. It blocks while too
-// much of that member's is not taken yet; any goroutine may call it, but one at a time for each member.
+// much of that member's is not taken yet; any goroutine may call it, but for each member one at a time for frames sent
+// with Send, and one for those sent with SendInOrder.
 func (n *Node) Receive(from uint64, kind uint8, body []byte) {
 	what, err := n.decode(from, kind, body)
 	if err != nil {
@@ -28,7 +34,8 @@ func (n *Node) Receive(from uint64, kind uint8, body []byte) {
 	}
 }
 
-// decode reads a frame. What is returned keeps nothing of body. A report is handed on at once: nil.
+// decode reads a frame. What is returned keeps nothing of body. A report and what is about clocks is dealt with at
+// once: nil.
 func (n *Node) decode(from uint64, kind uint8, body []byte) (any, error) {
 	if from == n.options.ID || from == 0 {
 		return nil, fmt.Errorf("%w: it comes from member %d", errFrame, from)
@@ -45,6 +52,14 @@ func (n *Node) decode(from uint64, kind uint8, body []byte) (any, error) {
 	case frameRemoved:
 		m, err := decodeMembership(body)
 		return &m, err
+	case frameClock:
+		return nil, n.loop.clocks.receive(from, body)
+	case frameSums:
+		return decodeSums(body)
+	case frameMove:
+		return decodeMove(body)
+	case frameRoom:
+		return decodeRoom(body)
 	case frameReport:
 		if s := n.loop.progress.state.Load(); n.options.OnReport != nil && s.Role == RoleLeader {
 			n.options.OnReport(from, body)
@@ -85,35 +100,61 @@ func (l *loop) arrive(a *arrival) {
 	case *raftpb.Message:
 		l.receiveRaft(what)
 	case *forward:
-		l.forwarded(a.from, what)
+		l.forwarding.take(a.from, what)
 	case refusal:
-		l.refused(a.from, what)
+		l.forwarding.refused(a.from, what)
 	case hello:
-		l.greeted(a.from, what)
+		l.admission.greeted(a.from, what)
 	case *membership:
 		l.toldRemoved(what)
+	case *entry.CompareTxn:
+		l.compare.takeSums(a.from, what)
+	case *movePreparation:
+		l.reconfig.prepareFor(a.from, what)
+	case *moveAnswer:
+		l.reconfig.answered(a.from, what)
+	case judged:
+		l.reconfig.noteVerdict(what)
 	case connected:
 		l.peerConnected(a.from)
 	case lost:
 		l.peerLost(a.from)
+	case roomFrame:
+		l.space.hear(a.from, what)
+	case roomChanged:
+		l.space.judge()
 	case transferRequest:
-		l.beginTransfer(what.told)
+		l.transfer.begin(what.told)
+	case stopping:
+		l.stopping = true
+		l.dropBarriers()
 	case *staged:
 		l.receiveSnapshot(what)
 	case checkpointMade:
-		l.checkpointMade(what)
+		l.checkpoints.made(what)
 	case shipped:
-		l.shipped(what)
+		l.checkpoints.shipped(what)
 	}
 }
 
 // receiveRaft takes a message of another member's raft.
 func (l *loop) receiveRaft(m *raftpb.Message) {
-	if l.screen(m) || l.postpone(m) {
+	if l.admission.screen(m) || l.reads.postpone(m) {
 		return
 	}
-	l.noteHeard(m.GetFrom())
-	l.notePreVote(m)
+	if m.GetType() == raftpb.MsgTimeoutNow && l.health.stalled() {
+		return // the leader hands over to another one, or leads on
+	}
+	l.reconfig.noteHeard(m.GetFrom())
+	if m.GetReject() {
+		l.sender.forget(m.GetFrom())
+	}
+	l.health.heard(m)
+	if l.space.withheld(m) {
+		return
+	}
+	l.election.notePreVote(m)
+	l.retention.hear(m)
 	l.stepRaft(m)
 }
 
@@ -127,18 +168,23 @@ func (l *loop) stepRaft(m *raftpb.Message) {
 
 // peerConnected greets a member. What was on its way to it before may be lost.
 func (l *loop) peerConnected(peer uint64) {
-	l.greet(peer)
+	l.clocks.connected(peer)
+	l.sender.forget(peer)
+	l.admission.greet(peer)
+	l.checkpoints.hasten(peer, false)
 	switch l.soft.Lead {
 	case raft.None:
-		l.hurry(0)
+		l.election.hurry(0)
 	case peer:
-		l.resendAfter(0)
-		l.reads.ticks = readIndexTicks
+		l.forwarding.resendAfter(0)
+		l.reads.again()
 	}
 }
 
 // peerLost has raft send a follower again what is not acknowledged, or has the voters choose another leader.
 func (l *loop) peerLost(peer uint64) {
+	l.admission.lost(peer)
+	l.sender.forget(peer)
 	switch {
 	case l.soft.RaftState == raft.StateLeader:
 		l.raw.ReportUnreachable(peer)
@@ -148,41 +194,28 @@ func (l *loop) peerLost(peer uint64) {
 			l.logger.Warn("raft does not forget the leader", slog.Any("err", err))
 		}
 		l.handOut()
-		l.hurry(peer)
+		l.election.hurry(peer)
 	}
+	l.dropBarriers()
 }
 
-// sendRaft sends messages to other members. raft is told of an append that was dropped, and sends it again.
-func (l *loop) sendRaft(messages ...*raftpb.Message) {
-	for _, m := range messages {
-		if m.GetType() == raftpb.MsgSnap {
-			l.ship(m)
-			continue
-		}
-		if l.transport == nil {
-			continue
-		}
-		l.betterLog(m)
-		l.sending = m
-		if l.transport.Send(m.GetTo(), frameRaft, l.encodeRaft) {
-			continue
-		}
-		switch m.GetType() {
-		case raftpb.MsgApp:
-			l.raw.ReportUnreachable(m.GetTo())
-		case raftpb.MsgReadIndex:
-			l.reads.ticks = readIndexTicks - 1 // at the next tick
-		}
+// toldRemoved is told by a member of the group that this one does not belong to it.
+func (l *loop) toldRemoved(m *membership) {
+	if l.member.empty() || m.index < l.member.index || m.has(l.id) || l.removed {
+		return
 	}
-	l.sending = nil
+	l.logger.Warn("this member was removed from the group", slog.Uint64("index", m.index))
+	l.members.belongs(false)
+	if err := l.raw.ForgetLeader(); err != nil {
+		l.logger.Debug("raft does not forget the leader", slog.Any("err", err))
+	}
+	l.handOut()
+	l.status.publish()
 }
 
-// appendSending adds the message that is sent to a frame.
-func (l *loop) appendSending(b []byte) []byte {
-	frame, err := appendRaft(b, l.sending)
-	if err != nil {
-		l.logger.Error("cannot encode a raft message", slog.Any("type", l.sending.GetType()), slog.Any("err", err))
-		return b
+// dropBarriers drops the barriers of a node that stops, if too few of the others are connected to answer them.
+func (l *loop) dropBarriers() {
+	if l.stopping && !l.admission.quorumCounts() {
+		l.reads.drop(ErrStopped)
 	}
-	return frame
 }

@@ -1,9 +1,9 @@
 package quorum
 
 import (
+	"bytes"
 	"fmt"
 	"log/slog"
-	"math"
 	"runtime"
 
 	"go.etcd.io/raft/v3"
@@ -11,15 +11,16 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"zkd/jute"
-	"zkd/storage"
-	"zkd/storage/invariants"
+	"zkd/storage/entry"
 )
 
 // mayPropose tells whether what was gathered can go on its way: if there is a leader. The leader itself waits until its
-// last append is on disk: the next batch gathers meanwhile. Of one that was removed raft takes nothing any more.
+// last append is on disk: the next batch gathers meanwhile. It does not wait for a disk that takes long, if the others
+// commit without it (stall.go). Of one that was removed raft takes nothing any more.
 func (l *loop) mayPropose() bool {
 	if l.soft.RaftState == raft.StateLeader {
-		return l.syncing == 0 && l.transfer.to == 0 && !l.removed
+		return (l.syncing == 0 || l.health.appendsAhead()) && !l.transfer.underWay() && !l.removed &&
+			!l.space.waits() && !l.admission.foundsFirst()
 	}
 	return l.soft.Lead != raft.None && l.transport != nil
 }
@@ -38,7 +39,7 @@ const (
 // committed.
 func (l *loop) letGather() {
 	before := l.gather.gathered()
-	if before == 0 || before+l.intake.bytes >= gatherBytes {
+	if before == 0 || before+l.forwarding.pendingBytes() >= gatherBytes {
 		return
 	}
 	l.handOut()
@@ -55,39 +56,55 @@ func (l *loop) letGather() {
 // propose gives raft what was gathered here and what other members have forwarded. raft copies the entries. What it
 // does not take waits for the next time, or for the next leader.
 func (l *loop) propose() {
-	if l.soft.RaftState != raft.StateLeader || !l.mayPropose() {
-		return // letGather has handed out
-	}
 	l.batches = l.gather.take(l.term, 0, l.batches[:0])
 	l.entries = l.entries[:0]
-	lastChange, lastReconfig := l.lastChange, l.reconfig.last
-	l.takeBatches()
-	forwarded := l.takeForwarded()
+	lastChange, lastReconfig := l.members.lastChange, l.reconfig.last
+	now := l.clocks.next()
+	l.takeBatches(now)
+	forwarded := l.takeForwarded(now)
 	if e := l.foundingEntry(); e != nil {
-		l.entries = append(l.entries, e)
+		l.addOwn(e, now)
+		l.addOwn(l.levels.founderEntry(), now)
 	}
+	l.addOwn(l.levels.entry(), now)
+	l.addOwn(l.compare.entry(), now)
+	l.addOwn(l.counting.entry(len(l.entries) > 0), now)
 	if len(l.entries) == 0 {
 		return
 	}
 	err := l.raw.Step(&raftpb.Message{Type: raftpb.MsgProp.Enum(), From: &l.id, Entries: l.entries})
 	if err != nil {
 		l.logger.Debug("raft refused a proposal", slog.Any("err", err))
-		l.lastChange, l.reconfig.last = lastChange, lastReconfig
+		l.members.takeBack(lastChange)
+		l.reconfig.takeBack(lastReconfig)
+		l.levels.refused()
 		l.gather.putBack(l.batches)
 	} else {
-		l.intake.clear(forwarded)
+		l.forwarding.taken(forwarded)
 	}
 	clear(l.entries)
 	clear(l.batches)
 }
 
-// takeBatches makes entries of the batches gathered here. It leaves those in l.batches that have become entries; from
-// one that must wait on they are gathered again.
-func (l *loop) takeBatches() {
+// addOwn adds an entry that the leader itself proposes, of the time now; nil is none.
+func (l *loop) addOwn(e *raftpb.Entry, now jute.Millis) {
+	if e != nil {
+		entry.StampEntry(e.GetData(), now)
+		l.entries = append(l.entries, e)
+	}
+}
+
+// takeBatches makes entries of the batches gathered here, of the time now. It leaves those in l.batches that have
+// become entries; from one that must wait on they are gathered again.
+func (l *loop) takeBatches(now jute.Millis) {
 	taken := l.batches[:0]
 	for n, b := range l.batches {
+		if b.kept { // it was on its way to another leader
+			b.data, b.kept = bytes.Clone(b.data), false
+		}
+		entry.StampEntry(b.data, now)
 		if b.reconf {
-			e := l.reconfigEntry(b.data)
+			e := l.reconfig.entry(b.data)
 			if e == nil {
 				l.gather.putBack(l.batches[n:])
 				break
@@ -101,54 +118,45 @@ func (l *loop) takeBatches() {
 	l.batches = taken
 }
 
-// takeForwarded makes entries of what other members have forwarded, up to one that must wait, and returns of how many.
-func (l *loop) takeForwarded() int {
-	for n, f := range l.intake.pending {
-		e := &raftpb.Entry{Data: f.data}
+// takeForwarded makes entries, of the time now, of what other members have forwarded, up to one that must wait, and
+// returns of how many.
+func (l *loop) takeForwarded(now jute.Millis) int {
+	pending := l.forwarding.pending()
+	for n, f := range pending {
+		entry.StampEntry(f.data, now)
+		e := &raftpb.Entry{Data: l.space.admitted(f.data)}
 		if f.reconf {
-			if e = l.reconfigEntry(f.data); e == nil {
+			if e = l.reconfig.entry(f.data); e == nil {
 				return n
 			}
 		}
 		l.entries = append(l.entries, e)
 	}
-	return len(l.intake.pending)
+	return len(pending)
 }
 
 // entryOf returns the entry that b becomes, or nil if it is refused.
 func (l *loop) entryOf(b *batch) *raftpb.Entry {
 	if b.change == nil {
-		return &raftpb.Entry{Data: b.data}
+		return &raftpb.Entry{Data: l.space.admitted(b.data)}
 	}
-	if err := l.mayChange(b.change); err != nil {
-		l.refuseBatch(b, err)
+	if err := l.members.mayChange(b.change); err != nil {
+		l.gather.refuseBatch(b, err)
 		return nil
 	}
-	cc := raftpb.ConfChangeV2{Transition: b.change.Transition, Changes: b.change.Changes, Context: b.data}
+	context, err := l.admission.withAdmissions(b.change.Changes, b.data)
+	if err != nil {
+		l.gather.refuseBatch(b, err)
+		return nil
+	}
+	cc := raftpb.ConfChangeV2{Transition: b.change.Transition, Changes: b.change.Changes, Context: context}
 	data, err := proto.Marshal(&cc)
 	if err != nil {
-		l.refuseBatch(b, fmt.Errorf("encode a change of membership: %w", err))
+		l.gather.refuseBatch(b, fmt.Errorf("encode a change of membership: %w", err))
 		return nil
 	}
-	l.lastChange = math.MaxUint64 // until its index is known
+	l.members.changing()
 	return &raftpb.Entry{Type: raftpb.EntryConfChangeV2.Enum(), Data: data}
-}
-
-// refuseBatch answers a batch that can never be proposed.
-func (l *loop) refuseBatch(b *batch, err error) {
-	l.gather.retract(b)
-	dropBatch(b, err)
-	l.gather.release(b)
-}
-
-// dropBatch tells the waiters of b that are left that nothing will be known.
-func dropBatch(b *batch, err error) {
-	for n, w := range b.waiters {
-		if w != nil {
-			b.waiters[n] = nil
-			w.Dropped(err)
-		}
-	}
 }
 
 // foundingEntry returns the entry that founds the group, if this leader has seen, in the first entry of its term, that
@@ -162,83 +170,32 @@ func (l *loop) foundingEntry() *raftpb.Entry {
 	if o.Machine.ClusterID() != [16]byte{} {
 		return nil
 	}
-	p := storage.Proposal{
-		Op: storage.OpFoundEnsemble, Time: jute.Millis(o.Clock.Now().UnixMilli()), Server: l.id, Body: o.Founding,
-	}
-	return &raftpb.Entry{Data: storage.AppendProposal(storage.AppendEntryHeader(nil, l.gather.origin, 0), &p)}
+	p := entry.Proposal{Op: entry.OpFoundEnsemble, Server: l.id, Body: o.Founding}
+	return l.ownEntry(&p)
 }
 
-// ProposeChange proposes a change of membership together with p, which decides about it: when the entry is applied and
-// p comes out with jute.OK, the change comes into force, on every member at the same entry. w is told as for Propose;
-// it is dropped with ErrChangePending if another change is under way, and with ErrNotLeader if this member does not
-// lead when its turn comes.
-func (n *Node) ProposeChange(cc *raftpb.ConfChangeV2, p *storage.Proposal, w Waiter) error {
-	if s := n.loop.progress.state.Load(); s.Role != RoleLeader {
-		return ErrNotLeader
-	}
-	return n.gather.addChange(cc, p, w)
+// membersChanged follows a change of membership.
+func (l *loop) membersChanged(before *membership) {
+	l.admission.membersChanged(before)
+	l.status.publish()
+	l.status.publishGroup()
 }
 
-// mayChange tells what speaks against proposing a change now. raft would make an empty entry of a change that comes
-// while another one is under way, and panic on one that leads to no membership.
-func (l *loop) mayChange(cc *raftpb.ConfChangeV2) error {
-	if !l.termReached || l.raw.BasicStatus().Applied < max(l.lastChange, l.termIndex) {
-		return ErrChangePending
-	}
-	joint := len(l.member.conf.GetVotersOutgoing()) > 0
-	if joint != (len(cc.GetChanges()) == 0) {
-		return ErrChangePending
-	}
-	_, err := l.member.after(cc)
-	return err
-}
-
-// noteChanges notes the changes of membership that are appended: raft takes no other one until they are applied.
-func (l *loop) noteChanges(m *raftpb.Message) {
-	if l.soft.RaftState != raft.StateLeader {
+// proposeOwnChange proposes a change that depends on no proposal, if raft takes one now.
+func (l *loop) proposeOwnChange(cc *raftpb.ConfChangeV2) {
+	l.handOut()
+	if l.soft.RaftState != raft.StateLeader || l.members.mayChange(cc) != nil {
 		return
 	}
-	for _, e := range m.GetEntries() {
-		if e.GetType() == raftpb.EntryNormal {
-			continue
-		}
-		l.lastChange = e.GetIndex()
-		if l.reconfig.last == math.MaxUint64 { // it is the only change that was proposed
-			l.reconfig.last = e.GetIndex()
-		}
+	data, err := proto.Marshal(cc)
+	if err != nil {
+		return // a change that cannot be encoded is none of raftpb's
 	}
-}
-
-// changeMembership has raft bring a change into force that is in the state and on disk. A snapshot that came meanwhile
-// has it already.
-func (l *loop) changeMembership(c *membershipChange) {
-	if c.after.index <= l.member.index {
-		return
+	entry := &raftpb.Entry{Type: raftpb.EntryConfChangeV2.Enum(), Data: data}
+	l.logger.Info("proposing a change of membership", slog.Any("change", cc))
+	err = l.raw.Step(&raftpb.Message{Type: raftpb.MsgProp.Enum(), From: &l.id, Entries: []*raftpb.Entry{entry}})
+	if err != nil {
+		l.logger.Debug("raft refused a proposal", slog.Any("err", err))
 	}
-	before := l.member
-	conf := l.raw.ApplyConfChange(c.change)
-	if err := conf.Equivalent(c.after.conf); err != nil {
-		invariants.Violated("raft has another membership", slog.Any("err", err))
-	}
-	l.setMember(c.after)
-	l.logger.Info("the membership changed", slog.Uint64("index", c.after.index), slog.Any("members", c.after.ids()))
-	l.membersChanged(&before, c.change)
-}
-
-// historyLength is how many memberships are remembered, for checkpoints that were made before the last change. A guess:
-// a change takes longer than this fraction of a checkpoint.
-const historyLength = 16
-
-// setMember notes who belongs to the group.
-func (l *loop) setMember(m membership) {
-	l.member = m
-	if len(l.history) == historyLength {
-		l.history = append(l.history[:0], l.history[1:]...)
-	}
-	l.history = append(l.history, m)
-	if m.has(l.id) {
-		l.removed = false
-	} else if !m.empty() {
-		l.removed = true
-	}
+	l.handOut()
 }

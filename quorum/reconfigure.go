@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"math"
 	"slices"
+	"sync/atomic"
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
@@ -11,8 +12,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"zkd/jute"
-	"zkd/storage"
 	"zkd/storage/ensemble"
+	"zkd/storage/entry"
 )
 
 // A reconfig travels to the leader in a batch of its own, in line with the other writes of its server. The leader works
@@ -21,115 +22,151 @@ import (
 // caught up the leader gives it its vote. Until those that have are a quorum of the new configuration, no server that
 // leaves loses its vote.
 
-// Reconfigure has the group brought to the configuration that p, an OpReconfig with the client's record as its body,
-// asks for. It tells w as Propose does, and blocks, keeps nothing and fails as that does; any member may be asked.
-func (n *Node) Reconfigure(p *storage.Proposal, w Waiter) error {
-	asked := *p
-	asked.Body = (&storage.ReconfigTxn{Request: p.Body}).Append(nil)
-	return n.gather.addChange(nil, &asked, w)
-}
-
-// reconfiguring is what the loop of a leader knows of reconfigs.
+// reconfiguring is the loop's part that makes changes of membership of reconfigs.
 type reconfiguring struct {
+	*facts
+	transport      Transport // nil in a group of one
+	inbox          *inbox
+	transfer       *transfer
+	settled        *atomic.Uint64                // the last entry that is one whose result is known
+	changePending  func() bool                   // raft would take no change of membership now
+	changing       func()                        // told that one is proposed
+	propose        func(cc *raftpb.ConfChangeV2) // one that comes with no proposal
+	withAdmissions func(changes []*raftpb.ConfChangeSingle, proposal []byte) ([]byte, error)
+
 	last   uint64            // the last entry that is one, appended in this term; MaxUint64: not known yet
 	heldAt uint64            // the tick since which one is held, else 0
 	heard  map[uint64]uint64 // the tick at which raft last had a message of a member
+
+	prepare  preparing
+	prepares uint64 // how many preparations this process has begun
+	// unleveled is the tick since which one is held because of the feature level, else 0.
+	unleveled uint64
 }
 
 // caughtUpEntries is how many entries a member may lack and still count as one that has all. Some are always on their
 // way; a guess at how many.
 const caughtUpEntries = 1024
 
-// reconfigEntry returns the entry that the batch data, a reconfig alone, becomes. It returns nil if it must wait for
+// entry returns the entry that the batch data, a reconfig alone, becomes. It returns nil if it must wait for
 // changes that are under way, and so must all behind it: nothing could be committed before them anyway.
-func (l *loop) reconfigEntry(data []byte) *raftpb.Entry {
-	reader, err := storage.NewEntryReader(data)
-	var p storage.Proposal
-	var txn storage.ReconfigTxn
+func (r *reconfiguring) entry(data []byte) *raftpb.Entry {
+	reader, err := entry.NewReader(data)
+	var p entry.Proposal
+	var txn entry.ReconfigTxn
 	if err != nil || !reader.Next(&p) || txn.Decode(p.Body) != nil {
 		return &raftpb.Entry{Data: data} // the state answers that it cannot be read
 	}
-	r := &l.reconfig
-	if r.last > l.commit {
-		return l.refuseReconfig(&reader, &p, jute.ReconfigInProgress, "another one is under way")
+	if r.last > r.commit {
+		return r.refuse(&reader, &p, jute.ReconfigInProgress, "another one is under way")
 	}
 	// What is committed another member may have answered before it is applied here.
-	unfounded := len(l.options.Founding) > 0 && l.options.Machine.ClusterID() == [16]byte{}
-	if r.last > l.progress.reconfigured.Load() || l.changePending() || unfounded || len(l.rejoin.out) > 0 {
+	unfounded := len(r.options.Founding) > 0 && r.options.Machine.ClusterID() == [16]byte{}
+	if r.last > r.settled.Load() || r.changePending() || unfounded || r.awaitsReturn() {
 		if r.heldAt == 0 {
-			r.heldAt = l.ticks + 1
+			r.heldAt = r.now + 1
 		}
-		if l.ticks < r.heldAt+uint64(l.options.ElectionTicks) {
+		if r.now < r.heldAt+uint64(r.options.ElectionTicks) {
 			return nil
 		}
-		return l.refuseReconfig(&reader, &p, jute.ReconfigInProgress, "a change of membership does not come to its end")
+		return r.refuse(&reader, &p, jute.ReconfigInProgress, "a change of membership does not come to its end")
 	}
 	r.heldAt = 0
-	return l.decideReconfig(&reader, &p, &txn)
+	return r.decide(&reader, &p, &txn)
 }
 
-// changePending tells whether raft would take no change of membership now.
-func (l *loop) changePending() bool {
-	return !l.termReached || l.raw.BasicStatus().Applied < max(l.lastChange, l.termIndex) ||
-		len(l.member.conf.GetVotersOutgoing()) > 0
+// awaitsReturn tells whether a member was removed to be added again, and is not yet. Founders that were not there at
+// the founding are not waited for.
+func (r *reconfiguring) awaitsReturn() bool {
+	for _, o := range r.member.out { // order: any of them
+		if o.incarnation != 0 {
+			return true
+		}
+	}
+	return false
 }
 
-// decideReconfig returns the entry of a reconfig before which nothing is under way.
-func (l *loop) decideReconfig(reader *storage.EntryReader, p *storage.Proposal, txn *storage.ReconfigTxn,
+// decide returns the entry of a reconfig before which nothing is under way, nil if it is to be prepared first.
+func (r *reconfiguring) decide(reader *entry.Reader, p *entry.Proposal, txn *entry.ReconfigTxn,
 ) *raftpb.Entry {
-	present, err := ensemble.Parse(l.options.Machine.EnsembleConfig())
+	present, err := ensemble.Parse(r.options.Machine.EnsembleConfig())
 	if err != nil {
-		return l.refuseReconfig(reader, p, jute.OK, err.Error()) // the state cannot read it either
+		return r.refuse(reader, p, jute.OK, err.Error()) // the state cannot read it either
 	}
 	var request jute.ReconfigRequest
 	var d jute.Decoder
 	d.Reset(txn.Request)
 	request.Decode(&d)
 	if d.Err() != nil {
-		return l.refuseReconfig(reader, p, jute.OK, d.Err().Error())
+		return r.refuse(reader, p, jute.OK, d.Err().Error())
 	}
 	rules := ensemble.Rules{
-		SingleVoter: p.Flags&storage.FlagSingleVoter != 0, MultiAddress: p.Flags&storage.FlagMultiAddress != 0,
+		SingleVoter: p.Flags&entry.FlagSingleVoter != 0, MultiAddress: p.Flags&entry.FlagMultiAddress != 0,
 	}
 	next, code, why := present.Apply(&request, rules)
 	switch {
 	case code != jute.OK:
-		return l.refuseReconfig(reader, p, jute.OK, why) // the state comes to the same
-	case !l.mayReach(&next):
-		return l.refuseReconfig(reader, p, jute.NewConfigNoQuorum,
+		return r.refuse(reader, p, jute.OK, why) // the state comes to the same
+	case !r.mayReach(&next):
+		return r.refuse(reader, p, jute.NewConfigNoQuorum,
 			"too few of its participants can be reached: start the new servers first")
 	}
-	changes := l.plan(&next)
+	switch ready, why := r.prepareMoves(p, &present, &next); {
+	case why != "":
+		return r.refuse(reader, p, jute.NewConfigNoQuorum, why)
+	case !ready:
+		return nil
+	}
+	changes := r.plan(&next)
 	if len(changes) == 0 { // a change that changes nothing, so that all reconfigs are of one kind
-		changes = []*raftpb.ConfChangeSingle{change(raftpb.ConfChangeAddNode, l.member.conf.GetVoters()[0])}
+		changes = []*raftpb.ConfChangeSingle{change(raftpb.ConfChangeAddNode, r.member.conf.GetVoters()[0])}
 	}
 	txn.BaseVersion, txn.Members = present.Version, next.Members()
 	p.Body = txn.Append(nil)
-	cc := raftpb.ConfChangeV2{Changes: changes, Context: entryWith(reader, p)}
-	if _, err := l.member.after(&cc); err != nil {
-		return l.refuseReconfig(reader, p, jute.ReconfigInProgress, err.Error())
+	cc := raftpb.ConfChangeV2{Changes: changes}
+	if cc.Context, err = r.withAdmissions(changes, entryWith(reader, p)); err == nil {
+		_, err = r.member.after(&cc)
+	}
+	if err != nil {
+		return r.refuse(reader, p, jute.ReconfigInProgress, err.Error())
 	}
 	data, err := proto.Marshal(&cc)
 	if err != nil {
-		return l.refuseReconfig(reader, p, jute.ReconfigInProgress, err.Error())
+		return r.refuse(reader, p, jute.ReconfigInProgress, err.Error())
 	}
-	l.logger.Info("proposing a reconfig", slog.String("members", next.Members()))
-	l.lastChange, l.reconfig.last = math.MaxUint64, math.MaxUint64 // until the index is known
+	r.prepare = preparing{}
+	r.logger.Info("proposing a reconfig", slog.String("members", next.Members()))
+	r.changing()
+	r.last = math.MaxUint64 // until the index is known
 	return &raftpb.Entry{Type: raftpb.EntryConfChangeV2.Enum(), Data: data}
 }
 
-// refuseReconfig returns the entry of a reconfig that changes nothing. code is what the state cannot know by itself.
-func (l *loop) refuseReconfig(reader *storage.EntryReader, p *storage.Proposal, code jute.Code, why string,
+// newTerm says that another term has begun: of reconfigs of earlier terms its first entry tells.
+func (r *reconfiguring) newTerm() { r.last, r.prepare = 0, preparing{} }
+
+// takeBack says that raft has not taken what was proposed, and which the last reconfig was before that.
+func (r *reconfiguring) takeBack(last uint64) { r.last = last }
+
+// logged is told the index of an entry that changes the membership. If that of the last reconfig is not known it is
+// this: the only change that was proposed.
+func (r *reconfiguring) logged(index uint64) {
+	if r.last == math.MaxUint64 {
+		r.last = index
+	}
+}
+
+// refuse returns the entry of a reconfig that changes nothing. code is what the state cannot know by itself.
+func (r *reconfiguring) refuse(reader *entry.Reader, p *entry.Proposal, code jute.Code, why string,
 ) *raftpb.Entry {
-	l.logger.Info("a reconfig is refused", slog.String("because", why))
-	l.reconfig.heldAt = 0
+	r.logger.Info("a reconfig is refused", slog.String("because", why))
+	r.heldAt, r.prepare = 0, preparing{}
 	p.Code = code
 	return &raftpb.Entry{Data: entryWith(reader, p)}
 }
 
 // entryWith returns the entry with p as its one proposal, and the number and origin of the one that reader reads.
-func entryWith(reader *storage.EntryReader, p *storage.Proposal) []byte {
-	return storage.AppendProposal(storage.AppendEntryHeader(nil, reader.Origin, reader.Batch), p)
+func entryWith(reader *entry.Reader, p *entry.Proposal) []byte {
+	return entry.AppendProposal(entry.AppendEntryHeader(nil, reader.Origin, reader.Batch), p)
 }
 
 // change is one step of a change of membership.
@@ -138,40 +175,40 @@ func change(kind raftpb.ConfChangeType, id uint64) *raftpb.ConfChangeSingle {
 }
 
 // noteHeard notes that raft has a message of a member.
-func (l *loop) noteHeard(from uint64) {
-	if l.reconfig.heard == nil {
-		l.reconfig.heard = map[uint64]uint64{}
+func (r *reconfiguring) noteHeard(from uint64) {
+	if r.heard == nil {
+		r.heard = map[uint64]uint64{}
 	}
-	l.reconfig.heard[from] = l.ticks
+	r.heard[from] = r.now
 }
 
 // reaches tells whether this leader has heard of a member within an election timeout. raft's own mark is taken back
 // once in that time.
-func (l *loop) reaches(id uint64) bool {
-	at, ok := l.reconfig.heard[id]
-	return id == l.id || ok && l.ticks-at <= uint64(l.options.ElectionTicks)
+func (r *reconfiguring) reaches(id uint64) bool {
+	at, ok := r.heard[id]
+	return id == r.id || ok && r.now-at <= uint64(r.options.ElectionTicks)
 }
 
 // caughtUp returns the members that can be reached and have about all of the log, this one included. One that has none
 // of it yet, or of which that is not known, has not caught up, however short the log is.
-func (l *loop) caughtUp() map[uint64]bool {
-	last := l.lastIndex()
+func (r *reconfiguring) caughtUp() map[uint64]bool {
+	last := r.lastIndex()
 	found := map[uint64]bool{}
-	l.raw.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
+	r.raft.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
 		follows := pr.State == tracker.StateReplicate && pr.Match+caughtUpEntries >= last
-		found[id] = id == l.id || follows && l.reaches(id)
+		found[id] = id == r.id || follows && r.reaches(id)
 	})
 	return found
 }
 
 // mayReach tells whether the participants that answer, as members or because they ask to be let in, are a quorum
 // (org.apache.zookeeper.server.quorum.Leader.isQuorumSynced; there, who asks to be let in is sent all at once).
-func (l *loop) mayReach(c *ensemble.Config) bool {
+func (r *reconfiguring) mayReach(c *ensemble.Config) bool {
 	reached := 0
 	for i := range c.Servers {
 		s := &c.Servers[i]
-		member := l.member.has(s.ID) && l.reaches(s.ID)
-		asks := !l.member.has(s.ID) && l.options.Asking != nil && l.options.Asking(s.ID)
+		member := r.member.has(s.ID) && r.reaches(s.ID)
+		asks := !r.member.has(s.ID) && r.options.Asking != nil && r.options.Asking(s.ID)
 		if !s.Observer && (member || asks) {
 			reached++
 		}
@@ -179,16 +216,9 @@ func (l *loop) mayReach(c *ensemble.Config) bool {
 	return reached >= c.Voters()/2+1
 }
 
-// Knows tells whether this member has met a member with that id, which did not leave the group since. Any goroutine may
-// call it.
-func (n *Node) Knows(id uint64) bool {
-	_, ok := slices.BinarySearch(n.loop.progress.group.Load().known, id)
-	return ok
-}
-
 // plan returns what brings the group nearer to a configuration: nothing if it is there, or waits for a server.
-func (l *loop) plan(c *ensemble.Config) []*raftpb.ConfChangeSingle {
-	ready, able := l.caughtUp(), 0
+func (r *reconfiguring) plan(c *ensemble.Config) []*raftpb.ConfChangeSingle {
+	ready, able := r.caughtUp(), 0
 	var changes []*raftpb.ConfChangeSingle
 	for i := range c.Servers {
 		s := &c.Servers[i]
@@ -196,16 +226,16 @@ func (l *loop) plan(c *ensemble.Config) []*raftpb.ConfChangeSingle {
 			able++
 		}
 		switch {
-		case !l.member.has(s.ID):
+		case !r.member.has(s.ID):
 			changes = append(changes, change(raftpb.ConfChangeAddLearnerNode, s.ID))
-		case !s.Observer && !l.member.votes(s.ID) && ready[s.ID]:
+		case !s.Observer && !r.member.votes(s.ID) && ready[s.ID]:
 			changes = append(changes, change(raftpb.ConfChangeAddNode, s.ID))
 		}
 	}
 	quorum := able >= c.Voters()/2+1
-	for _, id := range l.member.ids() {
+	for _, id := range r.member.ids() {
 		s, stays := c.Server(id)
-		votes := l.member.votes(id)
+		votes := r.member.votes(id)
 		switch {
 		case !stays && (quorum || !votes):
 			changes = append(changes, change(raftpb.ConfChangeRemoveNode, id))
@@ -222,14 +252,14 @@ func (l *loop) plan(c *ensemble.Config) []*raftpb.ConfChangeSingle {
 	return changes
 }
 
-// tickReconfigure has the leader bring the group nearer to the configuration in the state: by giving participants that
+// tick has the leader bring the group nearer to the configuration in the state: by giving participants that
 // have caught up their votes, above all.
-func (l *loop) tickReconfigure() {
-	if l.soft.RaftState != raft.StateLeader || l.transfer.to != 0 || l.removed || len(l.rejoin.out) > 0 ||
-		l.changePending() || l.reconfig.last > l.progress.reconfigured.Load() {
+func (r *reconfiguring) tick() {
+	if !r.leads() || r.transfer.underWay() || r.removed || r.awaitsReturn() ||
+		r.changePending() || r.last > r.settled.Load() {
 		return
 	}
-	text := l.options.Machine.EnsembleConfig()
+	text := r.options.Machine.EnsembleConfig()
 	if text == "" {
 		return
 	}
@@ -237,7 +267,13 @@ func (l *loop) tickReconfigure() {
 	if err != nil || c.Voters() == 0 {
 		return
 	}
-	if changes := l.plan(&c); len(changes) > 0 {
-		l.proposeOwnChange(&raftpb.ConfChangeV2{Changes: changes})
+	changes := r.plan(&c)
+	if len(changes) == 0 {
+		return
 	}
+	context, err := r.withAdmissions(changes, nil)
+	if err != nil {
+		return // until it is connected
+	}
+	r.propose(&raftpb.ConfChangeV2{Changes: changes, Context: context})
 }

@@ -11,10 +11,14 @@ import (
 	"zkd/jute"
 	"zkd/storage"
 	"zkd/storage/ensemble"
+	"zkd/storage/entry"
 )
 
 // EnsembleConfig implements Machine.
 func (*fakeMachine) EnsembleConfig() string { return "" }
+
+// CountingQuotas implements Machine.
+func (*fakeMachine) CountingQuotas() int { return 0 }
 
 // configured is a machine that evaluates reconfigs, as storage does.
 type configured struct {
@@ -40,12 +44,12 @@ func (m *configured) EnsembleConfig() string {
 
 // Apply implements Machine.
 func (m *configured) Apply(index, term uint64, data []byte, sink storage.Sink) error {
-	var p storage.Proposal
-	var txn storage.ReconfigTxn
+	var p entry.Proposal
+	var txn entry.ReconfigTxn
 	if len(data) == 0 {
 		return m.fakeMachine.Apply(index, term, data, sink)
 	}
-	reader, err := storage.NewEntryReader(data)
+	reader, err := entry.NewReader(data)
 	if err != nil || !reader.Next(&p) || p.Op != jute.OpReconfig {
 		return m.fakeMachine.Apply(index, term, data, sink)
 	}
@@ -64,7 +68,7 @@ func (m *configured) Apply(index, term uint64, data []byte, sink storage.Sink) e
 		result.Code = code
 	case txn.BaseVersion != present.Version || txn.Members != next.Members():
 		result.Code = jute.ReconfigInProgress
-	case p.Time == forbidden:
+	case p.Xid == forbidden:
 		result.Code = jute.NoAuth
 	default:
 		next.Version = int64(index)
@@ -72,11 +76,13 @@ func (m *configured) Apply(index, term uint64, data []byte, sink storage.Sink) e
 		m.text = next.Text()
 		m.mu.Unlock()
 	}
-	sink.Result(reader.Origin, reader.Batch, 0, &result)
+	if err := tellSink(sink, &reader, 0, &result); err != nil {
+		return err
+	}
 	return m.fakeMachine.Apply(index, term, nil, sink)
 }
 
-// forbidden is the time of a reconfig for which the client has no permission.
+// forbidden is the number of a reconfig for which the client has no permission.
 const forbidden = 7
 
 func decodeRequest(body []byte) *jute.ReconfigRequest {
@@ -134,10 +140,10 @@ func newConfiguredGroup(t testing.TB, voters int) *testGroup {
 }
 
 // reconfigure asks a member for a change of the configuration.
-func reconfigure(t testing.TB, n *Node, p storage.Proposal, joining, leaving string) *waiter {
+func reconfigure(t testing.TB, n *Node, p entry.Proposal, joining, leaving string) *waiter {
 	t.Helper()
 	r := jute.ReconfigRequest{JoiningServers: joining, LeavingServers: leaving, CurConfigID: -1, Nulls: 4}
-	p.Op, p.Flags, p.Body = jute.OpReconfig, storage.FlagSingleVoter, r.Append(nil)
+	p.Op, p.Flags, p.Body = jute.OpReconfig, entry.FlagSingleVoter, r.Append(nil)
 	w := newWaiter(t)
 	if err := n.Reconfigure(&p, w); err != nil {
 		t.Fatal(err)
@@ -148,7 +154,7 @@ func reconfigure(t testing.TB, n *Node, p storage.Proposal, joining, leaving str
 // mustReconfigure asks for a change that goes well.
 func mustReconfigure(t testing.TB, n *Node, joining, leaving string) {
 	t.Helper()
-	if got := reconfigure(t, n, storage.Proposal{}, joining, leaving).wait(); got.code != jute.OK || got.err != nil {
+	if got := reconfigure(t, n, entry.Proposal{}, joining, leaving).wait(); got.code != jute.OK || got.err != nil {
 		t.Fatalf("%q join and %q leave: %v, %v", joining, leaving, got.code, got.err)
 	}
 }
@@ -201,9 +207,9 @@ func TestReconfigureIsRefused(t *testing.T) {
 	for id := range g.members {
 		g.net.block(lead.id, id, true)
 	}
-	first := reconfigure(t, n, storage.Proposal{}, lineOf(4, "observer"), "")
+	first := reconfigure(t, n, entry.Proposal{}, lineOf(4, "observer"), "")
 	eventually(t, "the first is proposed", func() bool { return n.Status().LastIndex > n.Status().Commit })
-	second := reconfigure(t, n, storage.Proposal{}, lineOf(5, "observer"), "")
+	second := reconfigure(t, n, entry.Proposal{}, lineOf(5, "observer"), "")
 	eventually(t, "the second is proposed", func() bool { return n.Status().LastIndex > n.Status().Commit+1 })
 	for id := range g.members {
 		g.net.block(lead.id, id, false)
@@ -213,16 +219,16 @@ func TestReconfigureIsRefused(t *testing.T) {
 	}
 	n = g.leader().node
 	for _, c := range []struct {
-		p                storage.Proposal
+		p                entry.Proposal
 		joining, leaving string
 		want             jute.Code
 	}{
-		{storage.Proposal{Time: forbidden}, lineOf(5, "observer"), "", jute.NoAuth},
-		{storage.Proposal{}, lineOf(101, "participant") + "," + lineOf(102, "participant"), "1,2",
+		{entry.Proposal{Xid: forbidden}, lineOf(5, "observer"), "", jute.NoAuth},
+		{entry.Proposal{}, lineOf(101, "participant") + "," + lineOf(102, "participant"), "1,2",
 			jute.NewConfigNoQuorum},
-		{storage.Proposal{}, "garbage", "", jute.BadArguments},
-		{storage.Proposal{}, "", "garbage", jute.MarshallingError},
-		{storage.Proposal{}, lineOf(101, "observer"), "", jute.OK},
+		{entry.Proposal{}, "garbage", "", jute.BadArguments},
+		{entry.Proposal{}, "", "garbage", jute.MarshallingError},
+		{entry.Proposal{}, lineOf(101, "observer"), "", jute.OK},
 	} {
 		if got := reconfigure(t, n, c.p, c.joining, c.leaving).wait(); got.code != c.want || got.err != nil {
 			t.Errorf("%q join and %q leave: %v, want %v", c.joining, c.leaving, got, c.want)
@@ -257,7 +263,7 @@ func TestReconfigureReplacesAll(t *testing.T) {
 }
 
 func TestDataOfAnotherMember(t *testing.T) {
-	g := newConfiguredGroup(t, 1)
+	g := newTestGroup(t, 1, 0, func(o *Options) { o.Transport, o.Shipper = nil, nil })
 	g.leader()
 	g.stop(1)
 	log := openLog(t, g.members[1].fs, "log")

@@ -8,20 +8,23 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
-	"google.golang.org/protobuf/proto"
 
-	"zkd/storage"
+	"zkd/quorum/warning"
+	"zkd/storage/raftlog"
 )
 
 // A member that comes back with an empty disk has forgotten what it had acknowledged and voted for: taken at its word
 // it could make a group forget acknowledged writes, and raft takes it for impossible and panics. So each member draws
-// a random number, its incarnation, on its first start, and the others remember it durably. A founder with an empty
-// log takes part only when a quorum of the voters, itself included, has said that they know no other incarnation of
-// it. If one does, the member stays mute, and the leader removes it from the group and adds it again, from when on it
-// is a member like any new one: all that its earlier self has acknowledged is with a majority that holds the removal,
-// too. So it takes part when it is told that the very incarnation it is was taken in again, whatever others still know.
+// a random number, its incarnation, on its first start. To raft's proof of safety each incarnation is a member of its
+// own, which is never heard of again when its disk is gone: only the incarnations that the log has admitted count, for
+// votes and for acknowledgments, and who counts is who judges, by the membership as his own log has it (admit.go).
+//
+// A founder with an empty log has no such membership. It takes part when a quorum of the founders, itself included, has
+// said that they know no other incarnation of it, and none whom it hears belongs to a group that was founded without
+// it. If one does, it stays mute until the log has admitted it. The leader removes who has lost its disk from the group
+// and adds it again, from when on it is a member like any new one: all that its earlier self has acknowledged is with a
+// majority that holds the removal, too.
 // A group of two has no quorum for that and needs none: the other voter has everything that was ever committed, and
 // says so. It does not while its log holds a change of membership that it has not made: there may be a third voter by
 // then.
@@ -29,13 +32,16 @@ import (
 // A member with an empty log that is no voter by what it was told at its start, because it joins, or was an observer
 // once, may have been given a vote since. It cannot tell whether it is new. So it listens to nobody who has not said
 // first what incarnation of it he knows, and is mute like a founder when one of them knows another one.
+//
+// In a group that an older revision has founded, and whose feature level was not raised yet, the membership knows no
+// incarnations. Then what the members have told each other is all there is: each remembers durably whom it has met.
 
 // The names of these blobs in the log.
 const (
 	incarnationKey = "incarnation" // version byte 1, 8 bytes big-endian
 	peersKey       = "peers"       // version byte 1, then id and incarnation of each, 8 bytes big-endian each
-	outcastsKey    = "outcasts"    // version byte 1, then id, 1 for a learner, and incarnation of each, likewise
-	admittedKey    = "admitted"    // version byte 1: this member, which had nothing, was taken in
+	outcastsKey    = "outcasts"    // of older revisions; see loadMembership
+	admittedKey    = "admitted"    // version byte 1, 1 if it is a guest: this member, which had nothing, was taken in
 )
 
 // hello is what members tell each other when they are connected, and when what it says has changed.
@@ -44,11 +50,13 @@ type hello struct {
 	known       uint64 // the receiver's, as far as the sender knows; 0: unknown
 	answer      bool   // an answer is wanted
 	mute        bool   // somebody has told the sender that the group knows another incarnation of it
-	admitted    bool   // known is the incarnation with which the receiver was taken in again
+	admitted    bool   // known is the incarnation with which the receiver was taken in
+	founded     bool   // the sender's log holds the incarnations that count, of which known is the receiver's
+	clocks      bool   // the sender knows frames about clocks
 }
 
-// helloBytes is the size of an encoded hello: version byte 1, incarnation, known, answer, mute and admitted (bits 0 to
-// 2).
+// helloBytes is the size of an encoded hello: version byte 1, incarnation, known, answer, mute, admitted and founded
+// (bits 0 to 3), and clocks (bit 7). Whoever does not know a bit passes over it.
 const helloBytes = 1 + 8 + 8 + 1
 
 // append adds the encoding of h to b.
@@ -66,6 +74,12 @@ func (h hello) append(b []byte) []byte {
 	if h.admitted {
 		flags |= 4
 	}
+	if h.founded {
+		flags |= 8
+	}
+	if h.clocks {
+		flags |= 1 << 7
+	}
 	return append(b, flags)
 }
 
@@ -76,39 +90,57 @@ func decodeHello(b []byte) (hello, error) {
 	}
 	return hello{
 		incarnation: binary.BigEndian.Uint64(b[1:]), known: binary.BigEndian.Uint64(b[9:]),
-		answer: b[17]&1 != 0, mute: b[17]&2 != 0, admitted: b[17]&4 != 0,
+		answer: b[17]&1 != 0, mute: b[17]&2 != 0, admitted: b[17]&4 != 0, founded: b[17]&8 != 0,
+		clocks: b[17]&(1<<7) != 0,
 	}, nil
 }
 
-// rejoin is what the loop knows of incarnations.
-type rejoin struct {
-	incarnation uint64             // this member's
-	known       map[uint64]uint64  // the others', as on disk
-	met         map[uint64]uint64  // the others', as they said last
-	heard       map[uint64]uint64  // what the others know of this one
-	empty       bool               // this member is a voter of a group of several, with a log without entries
-	fresh       bool               // this member has no vote that it knows of, and its log is without entries
-	owed        map[uint64]bool    // who could not be sent a hello; true: an answer is wanted
-	mute        map[uint64]bool    // the others that said that they keep out because of what others know of them
-	out         map[uint64]outcast // members that were removed to be added again
-	admitted    map[uint64]uint64  // the incarnations with which members were taken in again, as this one has applied
+// admission is the loop's part that decides whose messages raft sees, whether this member takes part, and which
+// incarnations the log is to admit next (admit.go, beginning.go).
+type admission struct {
+	*facts
+	transport   Transport // nil in a group of one
+	members     *members
+	election    *election
+	checkpoints *checkpoints
+	clocks      *clocks
+	transfer    *transfer
+	store       func(key string, blob []byte, then func()) // makes a blob of the log durable
+	sendRaft    func(messages ...*raftpb.Message)
+	propose     func(cc *raftpb.ConfChangeV2) // a change that comes with no proposal
+	changed     func()                        // publishes how this member stands in its group
+	warn        *warning.Limiter              // of what each frame of another member may bring
+
+	rejoin
+	founded bool // the state is of a group that was founded
+	ownData bool // this member had data before the group was founded
+	waited  int  // ticks for which it has waited for late founders
 }
 
-// outcast is a member that was removed to be added again.
-type outcast struct {
-	learner     bool
-	incarnation uint64 // of the one that is taken in
+// rejoin is what is known of incarnations, beside what the membership says.
+type rejoin struct {
+	incarnation uint64            // this member's
+	known       map[uint64]uint64 // the others', as on disk
+	met         map[uint64]uint64 // the others', as they said last
+	here        map[uint64]bool   // who has said so since it is connected
+	heard       map[uint64]hello  // what the others said last
+	empty       bool              // this member is a voter of a group of several, with a log without entries
+	fresh       bool              // this member has no vote that it knows of, and its log is without entries
+	guest       bool              // a founded group has taken in this member, which had nothing
+	owed        map[uint64]bool   // who could not be sent a hello; true: an answer is wanted
+	mute        map[uint64]bool   // the others that said that they keep out because of what others know of them
+	admitted    map[uint64]uint64 // the incarnations with which members were taken in again, as this one has applied
 }
 
 // openRejoin reads what is known of incarnations; on the first start it draws this member's.
-func openRejoin(log *storage.RaftLog, random *rand.Rand, m *membership, id uint64) (rejoin, error) {
-	r := rejoin{known: map[uint64]uint64{}, met: map[uint64]uint64{}, heard: map[uint64]uint64{},
-		owed: map[uint64]bool{}, mute: map[uint64]bool{}, out: map[uint64]outcast{},
-		admitted: map[uint64]uint64{}}
+func openRejoin(log *raftlog.Log, random *rand.Rand, m *membership, id uint64) (rejoin, error) {
+	r := rejoin{known: map[uint64]uint64{}, met: map[uint64]uint64{}, here: map[uint64]bool{},
+		heard: map[uint64]hello{}, owed: map[uint64]bool{}, mute: map[uint64]bool{}, admitted: map[uint64]uint64{}}
 	if log.LastIndex() <= bootstrapIndex {
 		r.empty, r.fresh = len(m.voters()) > 1 && m.votes(id), !m.votes(id)
 	}
-	if _, ok := log.Meta(admittedKey); ok {
+	if blob, ok := log.Meta(admittedKey); ok {
+		r.guest = len(blob) > 1 && blob[1] == 1 && (r.empty || r.fresh)
 		r.empty, r.fresh = false, false
 	}
 	if blob, ok := log.Meta(peersKey); ok {
@@ -117,17 +149,6 @@ func openRejoin(log *storage.RaftLog, random *rand.Rand, m *membership, id uint6
 		}
 		for b := blob[1:]; len(b) > 0; b = b[16:] {
 			r.known[binary.BigEndian.Uint64(b)] = binary.BigEndian.Uint64(b[8:])
-		}
-	}
-	if blob, ok := log.Meta(outcastsKey); ok {
-		if len(blob) == 0 || blob[0] != stateVersion || len(blob)%24 != 1 {
-			return r, fmt.Errorf("outcasts %x in the raft log are not of format %d: run a newer zkd", blob,
-				stateVersion)
-		}
-		for b := blob[1:]; len(b) > 0; b = b[24:] {
-			r.out[binary.BigEndian.Uint64(b)] = outcast{
-				learner: binary.BigEndian.Uint64(b[8:]) == 1, incarnation: binary.BigEndian.Uint64(b[16:]),
-			}
 		}
 	}
 	if blob, ok := log.Meta(incarnationKey); ok {
@@ -146,68 +167,65 @@ func openRejoin(log *storage.RaftLog, random *rand.Rand, m *membership, id uint6
 	return r, nil
 }
 
-// remember makes durable what is known of the others.
-func (l *loop) remember() {
+// remember makes durable what is known of the others, and then does what depends on it; nil: nothing.
+func (a *admission) remember(then func()) {
 	blob := []byte{stateVersion}
-	for _, id := range slices.Sorted(maps.Keys(l.rejoin.known)) {
+	for _, id := range slices.Sorted(maps.Keys(a.known)) {
 		blob = binary.BigEndian.AppendUint64(blob, id)
-		blob = binary.BigEndian.AppendUint64(blob, l.rejoin.known[id])
+		blob = binary.BigEndian.AppendUint64(blob, a.known[id])
 	}
-	l.store(peersKey, blob)
-}
-
-// rememberOut makes durable who is to be added again: those who have removed a member may all stop before it is.
-func (l *loop) rememberOut() {
-	blob := []byte{stateVersion}
-	for _, id := range slices.Sorted(maps.Keys(l.rejoin.out)) {
-		o, learner := l.rejoin.out[id], uint64(0)
-		if o.learner {
-			learner = 1
-		}
-		for _, n := range [...]uint64{id, learner, o.incarnation} {
-			blob = binary.BigEndian.AppendUint64(blob, n)
-		}
-	}
-	l.store(outcastsKey, blob)
-}
-
-// store makes a blob durable.
-func (l *loop) store(key string, blob []byte) {
-	if err := l.view.log.SetMeta(key, blob); err != nil {
-		l.logger.Error("cannot store what is known of the other members", slog.Any("err", err)) // the log has stopped
-	}
+	a.store(peersKey, blob, then)
 }
 
 // muted tells whether this member keeps out of what raft does: it does not belong to the group, or may have forgotten
 // what it had said. A leader that was removed still tells the others so, until one of them leads.
-func (l *loop) muted() bool {
-	return l.removed && l.soft.RaftState != raft.StateLeader || l.forgetful()
+func (a *admission) muted() bool {
+	return a.removed && !a.leads() || a.forgetful()
 }
 
 // forgetful tells whether this member may have forgotten what it had acknowledged.
-func (l *loop) forgetful() bool {
-	r := &l.rejoin
-	if !r.empty {
-		return l.anotherKnown()
+func (a *admission) forgetful() bool {
+	if !a.empty {
+		return a.anotherKnown()
 	}
+	agree := a.agreeing()
+	late := agree < len(a.member.voters()) && a.waited < a.options.ElectionTicks/2 && a.blank()
+	return a.anotherKnown() || agree < a.member.quorum() || late
+}
+
+// agreeing is how many of the founders this one has heard, itself included.
+func (a *admission) agreeing() int {
 	agree := 1
-	for _, id := range l.member.voters() {
-		if _, ok := r.heard[id]; ok {
+	for _, id := range a.member.voters() {
+		if _, ok := a.heard[id]; ok {
 			agree++
 		}
 	}
-	return l.anotherKnown() || agree < l.member.quorum()
+	return agree
 }
 
-// anotherKnown tells whether this member has nothing, and somebody has said that he knows another incarnation of it. He
-// need not be one of those whom it takes for the voters: there may be others by now.
-func (l *loop) anotherKnown() bool {
-	r := &l.rejoin
-	if !r.empty && !r.fresh {
+// tickFounders waits a little for founders that are late, before this one takes part in anything: one of them may have
+// data, and with all of them fewer changes of membership follow. A guess at how long.
+func (a *admission) tickFounders() {
+	if !a.empty || a.waited >= a.options.ElectionTicks/2 {
+		return
+	}
+	before := a.muted()
+	if a.waited++; a.agreeing() < a.member.quorum() {
+		a.waited = 0
+	}
+	a.noteMuted(before)
+}
+
+// anotherKnown tells whether this member has nothing, and somebody has said that he knows another incarnation of it, or
+// that he belongs to a group that was founded without it. He need not be one of those whom it takes for the voters:
+// there may be others by now.
+func (a *admission) anotherKnown() bool {
+	if !a.empty && !a.fresh {
 		return false
 	}
-	for _, known := range r.heard { // order: any of them
-		if known != 0 && known != r.incarnation {
+	for _, h := range a.heard { // order: any of them
+		if h.known != a.incarnation && (h.known != 0 || h.founded) {
 			return true
 		}
 	}
@@ -215,268 +233,270 @@ func (l *loop) anotherKnown() bool {
 }
 
 // unheard tells whether this member has nothing, and does not know yet what the sender of a message knows of it.
-func (l *loop) unheard(from uint64) bool {
-	r := &l.rejoin
-	r.fresh = r.fresh && l.lastIndex() <= bootstrapIndex
-	_, ok := r.heard[from]
-	return r.fresh && !ok
+func (a *admission) unheard(from uint64) bool {
+	a.fresh = a.fresh && a.lastIndex() <= bootstrapIndex
+	_, ok := a.heard[from]
+	return (a.fresh || a.empty) && !ok
 }
 
 // greet tells a member who this is.
-func (l *loop) greet(peer uint64) { l.sendHello(peer, true) }
+func (a *admission) greet(peer uint64) { a.sendHello(peer, true) }
 
 // sendHello sends a hello.
-func (l *loop) sendHello(peer uint64, answer bool) {
-	r := &l.rejoin
-	h := hello{incarnation: r.incarnation, known: r.known[peer], answer: answer, mute: l.anotherKnown()}
-	h.admitted = h.known != 0 && (h.known == r.admitted[peer] || l.otherOfTwo(peer))
-	if !l.transport.Send(peer, frameHello, h.append) {
-		l.rejoin.owed[peer] = l.rejoin.owed[peer] || answer
+func (a *admission) sendHello(peer uint64, answer bool) {
+	if a.transport == nil {
 		return
 	}
-	delete(l.rejoin.owed, peer)
+	h := hello{incarnation: a.incarnation, known: a.known[peer], answer: answer, clocks: true}
+	h.mute = a.anotherKnown() || a.gaveWay() && a.deafTo(peer)
+	switch counted := a.members.counted(); {
+	case a.otherOfTwo(peer):
+		h.founded = counted != nil
+		if h.founded {
+			h.known = a.met[peer]
+		}
+		h.admitted = h.known != 0
+	case counted != nil:
+		h.founded, h.known = true, counted[peer]
+		h.admitted = a.member.recorded && h.known != 0
+	default:
+		h.admitted = h.known != 0 && h.known == a.admitted[peer]
+	}
+	if !a.transport.Send(peer, frameHello, h.append) {
+		a.owed[peer] = a.owed[peer] || answer
+		return
+	}
+	delete(a.owed, peer)
+}
+
+// tellAll tells all whom this member has met what it knows of them now.
+func (a *admission) tellAll() {
+	for _, id := range slices.Sorted(maps.Keys(a.met)) {
+		a.sendHello(id, false)
+	}
 }
 
 // greeted is told who a member is, and what it knows of this one.
-func (l *loop) greeted(from uint64, h hello) {
-	r := &l.rejoin
-	before, told := l.muted(), l.anotherKnown()
-	r.met[from], r.heard[from], r.mute[from] = h.incarnation, h.known, h.mute
-	if h.admitted && h.known == r.incarnation && (r.empty || r.fresh) {
-		r.empty, r.fresh = false, false
-		l.store(admittedKey, []byte{stateVersion}) // who has taken it in may not be able to say so again
+func (a *admission) greeted(from uint64, h hello) {
+	before, told := a.muted(), a.anotherKnown()
+	a.clocks.greeted(from, h.clocks)
+	if met := a.met[from]; met != 0 && met != h.incarnation {
+		a.checkpoints.hasten(from, true)
 	}
-	if r.known[from] != 0 && r.known[from] != h.incarnation && l.ofTwo(from) {
-		r.known[from] = 0 // the other voter of two: it has forgotten nothing that is not here
+	a.met[from], a.heard[from], a.mute[from], a.here[from] = h.incarnation, h, h.mute, true
+	if h.admitted && h.known == a.incarnation && (a.empty || a.fresh) && !a.deafTo(from) {
+		a.takeIn(h.founded)
 	}
-	if r.known[from] == 0 && l.member.has(from) {
-		r.known[from] = h.incarnation
-		l.remember()
+	if a.known[from] != 0 && a.known[from] != h.incarnation && a.ofTwo(from) {
+		a.known[from] = 0 // the other voter of two: it has forgotten nothing that is not here
 	}
-	if h.answer {
-		l.sendHello(from, false)
-	}
-	if l.anotherKnown() != told { // the leader must hear of it, who may not know this member from before
-		for _, id := range slices.Sorted(maps.Keys(r.met)) {
-			l.sendHello(id, false)
+	answer := func() {
+		if h.answer {
+			a.sendHello(from, false)
 		}
 	}
-	switch after := l.muted(); {
+	if a.known[from] == 0 && a.member.has(from) {
+		a.known[from] = h.incarnation
+		a.remember(answer) // the other one takes part when it has heard
+	} else {
+		answer()
+	}
+	if a.anotherKnown() != told { // the leader must hear of it, who may not know this member from before
+		a.tellAll()
+	}
+	a.noteMuted(before)
+}
+
+// takeIn ends the time in which this member, which has nothing, is mute: the group has admitted it. That is durable
+// first: who has taken it in may not be able to say so again.
+func (a *admission) takeIn(founded bool) {
+	blob := []byte{stateVersion, 0}
+	if founded {
+		blob[1] = 1
+	}
+	a.store(admittedKey, blob, func() {
+		before := a.muted()
+		if !a.empty && !a.fresh {
+			return // told twice, or a snapshot came
+		}
+		a.empty, a.fresh, a.guest = false, false, founded
+		a.tellAll()
+		a.noteMuted(before)
+	})
+}
+
+// lost says that the connection to a member broke.
+func (a *admission) lost(peer uint64) {
+	delete(a.here, peer)
+	if a.blank() { // when it is back it may have more to say
+		delete(a.heard, peer)
+	}
+}
+
+// installed says that a snapshot has taken the log's place: this member has what the group has.
+func (a *admission) installed() {
+	a.knowMembers()
+	a.empty, a.fresh, a.guest = false, false, false
+	a.tellAll()
+}
+
+// noteMuted is told whether this member was mute before something has happened.
+func (a *admission) noteMuted(before bool) {
+	switch after := a.muted(); {
 	case before && !after:
-		l.logger.Info("takes part in the group")
-		l.hurry(0)
+		a.logger.Info("takes part in the group")
+		a.election.hurry(0)
 	case !before && after:
-		l.logger.Warn("this member's disk is empty, and the group has known it before: it waits to be added anew")
+		a.logger.Warn("this member has no data, and the group has another one by its number, or was founded without " +
+			"it: it waits to be added")
 	}
 }
 
 // screen tells whether a message must not get to raft. A member that hears of its leader belongs to the group, whatever
 // it was told before.
-func (l *loop) screen(m *raftpb.Message) bool {
+func (a *admission) screen(m *raftpb.Message) bool {
 	kind := m.GetType()
 	fromLeader := kind == raftpb.MsgApp || kind == raftpb.MsgHeartbeat || kind == raftpb.MsgSnap
-	if fromLeader && l.removed && m.GetTerm() >= l.term {
-		l.removed = false
-		l.publishState()
+	if fromLeader && a.removed && m.GetTerm() >= a.term {
+		a.members.belongs(true)
+		a.changed()
 	}
 	asksVote := kind == raftpb.MsgPreVote || kind == raftpb.MsgVote
-	if l.unheard(m.GetFrom()) || l.forgetful() {
+	if kind == raftpb.MsgTimeoutNow && !a.mayLead() {
+		return true
+	}
+	if a.deafTo(m.GetFrom()) || a.unheard(m.GetFrom()) || a.forgetful() || !a.counts(m) {
+		return true
+	}
+	if asksVote && a.isGuest() && !a.heard[m.GetFrom()].founded {
 		return true
 	}
 	// Who was removed may have been added again since: then the others may need its vote to get a leader, without whom
 	// it does not hear of that. If not, nobody counts it.
-	if l.muted() && !asksVote {
+	if a.muted() && !asksVote {
 		return true
 	}
-	if kind == raftpb.MsgHeartbeat && l.beyondLog(m) {
-		l.logger.Warn("the leader knows more of this member's log than there is: its disk was emptied",
+	if kind == raftpb.MsgHeartbeat && a.beyondLog(m) {
+		a.warn.Warn("the leader knows more of this member's log than there is: its disk was emptied",
 			slog.Uint64("leader", m.GetFrom()), slog.Uint64("index", m.GetCommit()))
 		return true
 	}
-	if asksVote && !l.member.has(m.GetFrom()) && !l.member.empty() {
-		l.tellRemoved(m.GetFrom())
+	if asksVote && !a.member.has(m.GetFrom()) && !a.member.empty() {
+		a.members.tellRemoved(m.GetFrom())
 	}
-	if asksVote && l.votedFor(m) {
+	if asksVote && a.votedFor(m) {
 		return true
 	}
 	// Nobody else can come to lead a group of one. Who tries belongs to another one, whose log would be taken for a
 	// part of this one's: of servers that have founded theirs while this one's was founded. The leader that has left
 	// this member alone has still to hand over.
-	return l.member.soleVoter(l.id) && !l.member.has(m.GetFrom()) && m.GetFrom() != l.soft.Lead
+	return a.member.soleVoter(a.id) && !a.member.has(m.GetFrom()) && m.GetFrom() != a.soft.Lead
 }
 
 // beyondLog tells whether a heartbeat commits what this member does not have: raft would panic. It cannot be, but of a
 // member whose disk was emptied.
-func (l *loop) beyondLog(m *raftpb.Message) bool {
-	return m.GetCommit() > l.commit && m.GetCommit() > l.lastIndex()
+func (a *admission) beyondLog(m *raftpb.Message) bool {
+	return m.GetCommit() > a.commit && m.GetCommit() > a.lastIndex()
 }
 
-// tellRemoved tells a server that it does not belong to the group.
-func (l *loop) tellRemoved(id uint64) {
-	blob, err := l.member.encode()
-	if err != nil || l.transport == nil {
+// tick has the leader admit members: one that came back empty it removes, and adds again.
+func (a *admission) tick() {
+	a.repeatHellos()
+	if !a.leads() || a.transfer.underWay() || a.removed {
 		return
 	}
-	l.transport.Send(id, frameRemoved, func(b []byte) []byte { return append(b, blob...) })
+	if cc := a.nextChange(); cc != nil {
+		a.propose(cc)
+	}
 }
 
-// toldRemoved is told by a member of the group that this one does not belong to it.
-func (l *loop) toldRemoved(m *membership) {
-	if l.member.empty() || m.index < l.member.index || m.has(l.id) || l.removed {
+// repeatHellos sends the hellos that could not be sent, and asks those again that have not said who they are.
+func (a *admission) repeatHellos() {
+	for _, id := range slices.Sorted(maps.Keys(a.owed)) {
+		a.sendHello(id, a.owed[id])
+	}
+	if a.now%uint64(a.options.ElectionTicks) != 0 {
 		return
 	}
-	l.logger.Warn("this member was removed from the group", slog.Uint64("index", m.index))
-	l.removed = true
-	if err := l.raw.ForgetLeader(); err != nil {
-		l.logger.Debug("raft does not forget the leader", slog.Any("err", err))
-	}
-	l.handOut()
-	l.publishState()
-}
-
-// readmission is the context of the change that removes a member to add it again: it is no entry of the storage. The
-// second byte is 1 for a learner; then comes the incarnation that is taken in, 8 bytes big-endian.
-const readmission = 0xff
-
-// readmissionBytes is the size of such a context.
-const readmissionBytes = 2 + 8
-
-// append adds the context that takes in o again to b.
-func (o outcast) append(b []byte) []byte {
-	b = append(b, readmission, 0)
-	if o.learner {
-		b[len(b)-1] = 1
-	}
-	return binary.BigEndian.AppendUint64(b, o.incarnation)
-}
-
-// readmitted tells whether a change removes a member to add it again, and as what.
-func readmitted(cc *raftpb.ConfChangeV2) (o outcast, ok bool) {
-	context := cc.GetContext()
-	if len(context) != readmissionBytes || context[0] != readmission {
-		return outcast{}, false
-	}
-	return outcast{learner: context[1] == 1, incarnation: binary.BigEndian.Uint64(context[2:])}, true
-}
-
-// tickRejoin has the leader remove a member that came back empty, and add it again.
-func (l *loop) tickRejoin() {
-	r := &l.rejoin
-	for _, id := range slices.Sorted(maps.Keys(r.owed)) {
-		l.sendHello(id, r.owed[id])
-	}
-	if l.soft.RaftState != raft.StateLeader || l.transfer.to != 0 || l.removed {
-		return
-	}
-	if len(r.out) > 0 {
-		id := slices.Min(slices.Collect(maps.Keys(r.out)))
-		kind := raftpb.ConfChangeAddNode
-		if r.out[id].learner {
-			kind = raftpb.ConfChangeAddLearnerNode
+	for _, id := range a.member.ids() {
+		if id != a.id && !a.here[id] {
+			a.greet(id)
+			delete(a.owed, id)
 		}
-		l.proposeOwnChange(&raftpb.ConfChangeV2{Changes: []*raftpb.ConfChangeSingle{{Type: kind.Enum(), NodeId: &id}}})
-		return
 	}
-	for _, id := range slices.Sorted(maps.Keys(r.met)) {
-		known := r.known[id]
-		another := known != 0 && known != r.met[id] || r.mute[id]
-		if id == l.id || !l.member.has(id) || !another || l.member.votes(id) && len(l.member.voters()) <= 2 {
-			continue
-		}
-		context := outcast{learner: !l.member.votes(id), incarnation: r.met[id]}.append(nil)
-		l.proposeOwnChange(&raftpb.ConfChangeV2{Context: context, Changes: []*raftpb.ConfChangeSingle{
-			{Type: raftpb.ConfChangeRemoveNode.Enum(), NodeId: &id},
-		}})
-		return
-	}
-}
-
-// proposeOwnChange proposes a change that depends on no proposal, if raft takes one now.
-func (l *loop) proposeOwnChange(cc *raftpb.ConfChangeV2) {
-	l.handOut()
-	if l.soft.RaftState != raft.StateLeader || l.mayChange(cc) != nil {
-		return
-	}
-	data, err := proto.Marshal(cc)
-	if err != nil {
-		return // a change that cannot be encoded is none of raftpb's
-	}
-	entry := &raftpb.Entry{Type: raftpb.EntryConfChangeV2.Enum(), Data: data}
-	l.logger.Info("proposing a change of membership", slog.Any("change", cc))
-	err = l.raw.Step(&raftpb.Message{Type: raftpb.MsgProp.Enum(), From: &l.id, Entries: []*raftpb.Entry{entry}})
-	if err != nil {
-		l.logger.Debug("raft refused a proposal", slog.Any("err", err))
-	}
-	l.handOut()
 }
 
 // knowMembers notes the incarnations of members that were met before it was known that they belong to the group.
-func (l *loop) knowMembers() {
-	r := &l.rejoin
+func (a *admission) knowMembers() {
 	news := false
-	for _, id := range l.member.ids() {
-		if id != l.id && r.known[id] == 0 && r.met[id] != 0 {
-			r.known[id], news = r.met[id], true
+	for _, id := range a.member.ids() {
+		if id != a.id && a.known[id] == 0 && a.met[id] != 0 {
+			a.known[id], news = a.met[id], true
 		}
 	}
 	if news {
-		l.remember()
+		a.remember(nil)
 	}
 }
 
-// membersChanged follows a change of membership: who was removed is told, and what was known of it is forgotten; a
-// member that was removed to be added again is greeted when it is.
-func (l *loop) membersChanged(before *membership, cc *raftpb.ConfChangeV2) {
-	r := &l.rejoin
-	taken, again := readmitted(cc)
-	forgot, out := false, maps.Clone(r.out)
+// membersChanged follows a change of membership: who was removed is told, and what was known of it is forgotten; those
+// of whom the group knows another incarnation than before are greeted.
+func (a *admission) membersChanged(before *membership) {
+	known := maps.Clone(a.known)
 	for _, id := range before.ids() {
-		if id == l.id || l.member.has(id) {
+		if id == a.id || a.member.has(id) {
 			continue
 		}
-		delete(r.mute, id)
-		if known, ok := r.known[id]; ok {
-			delete(r.known, id)
-			forgot = true
-			if r.met[id] == known && !again {
-				delete(r.met, id) // who comes back under this id is another one
-			}
+		delete(a.mute, id)
+		delete(a.admitted, id)
+		_, again := a.member.out[id]
+		if n := a.known[id]; n != 0 && a.met[id] == n && !again {
+			delete(a.met, id) // who comes back under this id is another one
+			delete(a.here, id)
 		}
-		delete(r.admitted, id)
-		if again {
-			r.out[id] = taken
-		} else if l.soft.RaftState == raft.StateLeader {
-			l.tellRemoved(id)
+		delete(a.known, id)
+		if !again && a.leads() {
+			a.members.tellRemoved(id)
 		}
 	}
-	if !again { // who is removed for good meanwhile does not come back
-		for _, c := range cc.GetChanges() {
-			if c.GetType() == raftpb.ConfChangeRemoveNode {
-				delete(r.out, c.GetNodeId())
-			}
-		}
-	}
-	if forgot {
-		l.remember()
-	}
-	for _, id := range l.member.ids() {
-		if before.has(id) || id == l.id {
+	for _, id := range a.member.ids() {
+		if before.has(id) || id == a.id {
 			continue
 		}
-		known := r.met[id]
-		if o, ok := r.out[id]; ok {
-			known, r.admitted[id] = o.incarnation, o.incarnation
+		n := a.met[id]
+		if o := before.out[id]; o.incarnation != 0 {
+			n, a.admitted[id] = o.incarnation, o.incarnation
 		}
-		delete(r.out, id)
-		if known != 0 {
-			r.known[id] = known
-			l.remember()
-			l.greet(id)
+		if n != 0 {
+			a.known[id] = n
 		}
 	}
-	if !maps.Equal(out, r.out) {
-		l.rememberOut()
+	for id, n := range a.member.incarnations { // order: each for itself
+		if id != a.id {
+			a.known[id] = n
+		}
 	}
-	l.publishState()
-	l.publishGroup()
+	greet := func() {
+		for _, id := range a.member.ids() {
+			if id != a.id && (!before.has(id) || known[id] != a.known[id] || !before.recorded && a.member.recorded ||
+				before.incarnations[id] != a.member.incarnations[id]) {
+				a.greet(id)
+			}
+		}
+	}
+	if maps.Equal(known, a.known) {
+		greet()
+	} else {
+		a.remember(greet)
+	}
+	a.noteAdmitted()
+}
+
+// noteAdmitted ends the time in which this member is taken for one without data, as its own log has admitted it.
+func (a *admission) noteAdmitted() {
+	if a.member.recorded && a.member.incarnations[a.id] == a.incarnation {
+		before := a.muted()
+		a.empty, a.fresh, a.guest = false, false, false
+		a.noteMuted(before)
+	}
 }

@@ -11,7 +11,8 @@ import (
 type silence struct{}
 
 // Send implements Transport.
-func (silence) Send(uint64, uint8, func([]byte) []byte) bool { return true }
+func (silence) Send(uint64, uint8, func([]byte) []byte) bool                { return true }
+func (silence) SendInOrder(uint64, uint8, func([]byte) []byte, []byte) bool { return true }
 
 // newcomer returns the loop of a member that starts without data.
 func newcomer(t *testing.T, id uint64, joining bool, members ...Member) *loop {
@@ -32,6 +33,16 @@ func newcomer(t *testing.T, id uint64, joining bool, members ...Member) *loop {
 	return s.node.loop
 }
 
+// written has the append goroutine's part write what the loop has handed to it.
+func written(t *testing.T, l *loop) {
+	t.Helper()
+	a := &appender{log: l.log, clock: l.options.Clock, done: l.stored.put, step: 1 << 20}
+	if err := a.write(l.toAppend.take(nil)); err != nil {
+		t.Fatal(err)
+	}
+	l.receive()
+}
+
 // askVote is a candidate's message.
 func askVote(from, to uint64) *raftpb.Message {
 	term := uint64(7)
@@ -46,22 +57,26 @@ func TestWhoHasNothingDoesNotVoteUnknown(t *testing.T) {
 		"an observer of the founders": newcomer(t, 4, false, founders...),
 		"one that joins":              newcomer(t, 4, true),
 	} {
-		if !l.screen(askVote(1, 4)) {
+		if !l.admission.screen(askVote(1, 4)) {
 			t.Errorf("%s listens to a stranger", name)
 		}
-		l.greeted(1, hello{incarnation: 11})
-		if l.screen(askVote(1, 4)) {
+		l.admission.greeted(1, hello{incarnation: 11})
+		if l.admission.screen(askVote(1, 4)) {
 			t.Errorf("%s does not listen to one who knows nobody else", name)
 		}
-		if !l.screen(askVote(2, 4)) {
+		if !l.admission.screen(askVote(2, 4)) {
 			t.Errorf("%s listens to one who has not said whom he knows", name)
 		}
-		l.greeted(9, hello{incarnation: 12, known: l.rejoin.incarnation + 1}) // maybe a voter by now
-		if !l.screen(askVote(1, 4)) {
+		l.admission.greeted(9, hello{incarnation: 12, known: l.admission.incarnation + 1}) // maybe a voter by now
+		if !l.admission.screen(askVote(1, 4)) {
 			t.Errorf("%s votes, and has forgotten what it was", name)
 		}
-		l.greeted(1, hello{incarnation: 11, known: l.rejoin.incarnation, admitted: true})
-		if l.screen(askVote(1, 4)) {
+		l.admission.greeted(1, hello{incarnation: 11, known: l.admission.incarnation, admitted: true})
+		if !l.admission.screen(askVote(1, 4)) {
+			t.Errorf("%s listens before it is durable that it was taken in", name)
+		}
+		written(t, l)
+		if l.admission.screen(askVote(1, 4)) {
 			t.Errorf("%s was taken in again and does not listen", name)
 		}
 	}
@@ -71,9 +86,9 @@ func TestWhoHasNothingDoesNotVoteUnknown(t *testing.T) {
 // lost their disks. One who is none of them knows that they were there.
 func TestFoundersWithoutDataHearOfLaterVoters(t *testing.T) {
 	l := newcomer(t, 1, false, Member{ID: 1}, Member{ID: 2}, Member{ID: 3})
-	l.greeted(5, hello{incarnation: 15, known: l.rejoin.incarnation + 1})
-	l.greeted(3, hello{incarnation: 13}) // another one without data
-	if !l.muted() || !l.screen(askVote(3, 1)) {
+	l.admission.greeted(5, hello{incarnation: 15, known: l.admission.incarnation + 1})
+	l.admission.greeted(3, hello{incarnation: 13}) // another one without data
+	if !l.admission.muted() || !l.admission.screen(askVote(3, 1)) {
 		t.Error("two of three founders without data found the group anew")
 	}
 }
@@ -81,9 +96,9 @@ func TestFoundersWithoutDataHearOfLaterVoters(t *testing.T) {
 // TestTheOtherOfTwoIsBelieved: in a group of two nobody could take in again who has lost its disk.
 func TestTheOtherOfTwoIsBelieved(t *testing.T) {
 	l := newcomer(t, 1, false, Member{ID: 1}, Member{ID: 2})
-	l.greeted(2, hello{incarnation: 12})
-	l.greeted(2, hello{incarnation: 13})
-	if known := l.rejoin.known[2]; known != 13 {
+	l.admission.greeted(2, hello{incarnation: 12})
+	l.admission.greeted(2, hello{incarnation: 13})
+	if known := l.admission.known[2]; known != 13 {
 		t.Errorf("incarnation %d is known, want 13", known)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"zkd/jute"
 	"zkd/storage"
+	"zkd/storage/entry"
 	"zkd/storage/zkdata"
 )
 
@@ -22,22 +23,22 @@ func TestTheEndOfAnUploadIsAlone(t *testing.T) {
 	g, _ := testGatherer(1<<20, 1<<20)
 	want := []int{2, 1, 1, 2}
 	for i, op := range []jute.Op{
-		jute.OpError, jute.OpError, storage.OpRestoreCommit, storage.OpRestoreCommit, jute.OpError,
-		storage.OpRestoreChunk,
+		jute.OpError, jute.OpError, entry.OpRestoreCommit, entry.OpRestoreCommit, jute.OpError,
+		entry.OpRestoreChunk,
 	} {
-		if err := g.add(&storage.Proposal{Op: op, Xid: jute.Xid(i)}, newWaiter(t)); err != nil {
+		if err := g.add(&entry.Proposal{Op: op, Xid: jute.Xid(i)}, newWaiter(t)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var counts []int
 	next := jute.Xid(0)
 	for _, b := range g.take(1, 0, nil) {
-		r, err := storage.NewEntryReader(b.data)
+		r, err := entry.NewReader(b.data)
 		if err != nil {
 			t.Fatal(err)
 		}
 		count := 0
-		for p := (storage.Proposal{}); r.Next(&p); count++ {
+		for p := (entry.Proposal{}); r.Next(&p); count++ {
 			if p.Xid != next {
 				t.Errorf("proposal %d stands where %d should", p.Xid, next)
 			}
@@ -96,7 +97,7 @@ func TestRestoreBetweenWrites(t *testing.T) {
 	}
 	m := stateOf(t, fs)
 	n := startNode(t, options(m))
-	must := func(p *storage.Proposal) answer {
+	must := func(p *entry.Proposal) answer {
 		w := newWaiter(t)
 		if err := n.Propose(p, w); err != nil {
 			t.Error(err)
@@ -104,18 +105,18 @@ func TestRestoreBetweenWrites(t *testing.T) {
 		}
 		return w.wait()
 	}
-	must(&storage.Proposal{Op: jute.OpCreateSession, Session: 1, Body: (&storage.SessionTxn{Owner: 1}).Append(nil)})
+	must(&entry.Proposal{Op: jute.OpCreateSession, Session: 1, Body: (&entry.SessionTxn{Owner: 1}).Append(nil)})
 	content := emptySnapshot(t)
-	restore := func(op jute.Op, txn storage.RestoreTxn) answer {
+	restore := func(op jute.Op, txn entry.RestoreTxn) answer {
 		txn.Upload = 9
-		return must(&storage.Proposal{Op: op, Body: txn.Append(nil)})
+		return must(&entry.Proposal{Op: op, Body: txn.Append(nil)})
 	}
 	var writers sync.WaitGroup
 	write := func(client, count int) {
 		for i := range count {
 			r := jute.CreateRequest{Path: fmt.Sprintf("/%d-%d", client, i), Data: []byte{}, ACL: []jute.ACL{{
 				Perms: jute.PermAll, ID: jute.ID{Scheme: "world", ID: "anyone"}}}}
-			must(&storage.Proposal{Op: jute.OpCreate, Session: 1, Body: r.Append(nil)})
+			must(&entry.Proposal{Op: jute.OpCreate, Session: 1, Body: r.Append(nil)})
 		}
 	}
 	write(0, 10)
@@ -123,9 +124,9 @@ func TestRestoreBetweenWrites(t *testing.T) {
 		writers.Go(func() { write(client+1, 50) })
 	}
 	answers := []answer{
-		restore(storage.OpRestoreBegin, storage.RestoreTxn{}),
-		restore(storage.OpRestoreChunk, storage.RestoreTxn{Data: content}),
-		restore(storage.OpRestoreCommit, storage.RestoreTxn{Offset: int64(len(content)), Sum: xxhash.Sum64(content)}),
+		restore(entry.OpRestoreBegin, entry.RestoreTxn{}),
+		restore(entry.OpRestoreChunk, entry.RestoreTxn{Data: content}),
+		restore(entry.OpRestoreCommit, entry.RestoreTxn{Offset: int64(len(content)), Sum: xxhash.Sum64(content)}),
 	}
 	writers.Wait()
 	for _, a := range answers {

@@ -5,54 +5,104 @@ import (
 	"sync/atomic"
 
 	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
 	"go.etcd.io/raft/v3/tracker"
 )
 
-// retention is what the loop tells the keeper about the log.
-type retention struct {
-	pin   atomic.Uint64 // entries behind it are kept whatever they take
-	floor atomic.Uint64 // entries behind it are kept within Options.LagBytes
-	wide  atomic.Bool   // the tail is followerTail times as long
+// What a log keeps is decided by the leader, and is the same on all members, within the bound that each has: so a new
+// leader has what those that are behind need, and a change of leaders makes nobody fetch the whole state. The leader
+// tells it with its heartbeats. A member that does not know it, because it has just started or because its leader is of
+// a version that does not tell, keeps all that the bound allows.
+
+// retained is what the loop tells the keeper about the log, and the keeper the loop.
+type retained struct {
+	floor atomic.Uint64 // entries behind it are kept, within the bound
 	// applied is the last entry that raft knows to be applied: it reads those behind it, when it campaigns.
 	applied atomic.Uint64
+
+	kept, limit atomic.Uint64 // bytes of entries that the log has, and the bound; of the keeper
 }
 
-// followerTail is how many tails a member keeps that does not lead: if it comes to lead, that is what it can give to
-// those that are behind. A guess.
-const followerTail = 8
+// Bounds of what is kept if Options.RetainBytes does not say it: a share of the room on the log's disk, that which the
+// log takes included. Guesses: the most is what a start reads in a second or two, and a member applies in less time
+// than a larger state is fetched in; the least is what members lack after a restart.
+const (
+	retainShare = 8
+	retainLeast = 64 << 20
+	retainMost  = 256 << 20
+	// retainUnknown is for a file system that does not tell its room.
+	retainUnknown = 128 << 20
+)
 
-// newRetention keeps the tail only.
-func newRetention() *retention {
-	r := &retention{}
-	r.pin.Store(math.MaxUint64)
-	r.floor.Store(math.MaxUint64)
+// newRetained keeps the tail only, or, in a group whose needs are not known yet, all.
+func newRetained(alone bool) *retained {
+	r := &retained{}
+	if alone {
+		r.floor.Store(math.MaxUint64)
+	}
 	return r
 }
 
-// publishRetention tells the keeper what the members need. A member that has not answered this leader yet may need
-// anything that there was when the leader was elected; one that is behind the log needs nothing of it.
-func (l *loop) publishRetention() {
-	pin, floor := uint64(math.MaxUint64), uint64(math.MaxUint64)
-	for _, c := range l.checkpoints.list {
-		pin = min(pin, c.pin)
+// retention is the loop's part that decides what the log keeps.
+type retention struct {
+	*facts
+	keeper *retained
+	// pins tells which entries the log is kept behind for the sake of checkpoints: for a member, or 0.
+	pins func(keep func(id, has uint64))
+
+	told   uint64 // the floor that the leader has told, or had as the last leader; 0: not known
+	holder uint64 // the member for which the leader keeps the most; 0: none
+}
+
+// applied tells the keeper how much raft knows to be applied.
+func (r *retention) applied(index uint64) { r.keeper.applied.Store(index) }
+
+// publish tells the keeper what the members need. A member that has not answered this leader yet may need
+// anything that there was when the leader was elected; one that is behind the log needs nothing of it. Behind a
+// checkpoint the log is kept as for a member that has what is in it.
+func (r *retention) publish() {
+	if !r.leads() {
+		r.holder = 0
+		r.keeper.floor.Store(r.told)
+		return
 	}
-	for _, c := range l.checkpoints.catching { // order: a minimum
-		pin = min(pin, c.pin)
+	floor, holder := uint64(math.MaxUint64), uint64(0)
+	keep := func(id, has uint64) {
+		if has < floor {
+			floor, holder = has, id
+		}
 	}
-	leads := l.soft.RaftState == raft.StateLeader
-	if leads {
-		first := l.view.log.FirstIndex()
-		l.raw.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
-			has := pr.Match
-			if has == 0 {
-				has = l.elected - 1
-			}
-			if id != l.id && has+1 >= first {
-				floor = min(floor, has)
-			}
-		})
+	first := r.log.FirstIndex()
+	r.pins(keep)
+	r.raft.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
+		has := pr.Match
+		if has == 0 {
+			has = r.elected - 1
+		}
+		if id != r.id && has+1 >= first {
+			keep(id, has)
+		}
+	})
+	if r.holder = holder; floor >= r.lastIndex() {
+		r.holder = 0
 	}
-	l.retain.pin.Store(pin)
-	l.retain.floor.Store(floor)
-	l.retain.wide.Store(!leads)
+	r.told = min(floor, r.lastIndex())
+	r.keeper.floor.Store(floor)
+}
+
+// tell adds to a heartbeat what the log keeps: raft has no use for the hint of a heartbeat, and members that
+// know nothing of it leave it alone.
+func (r *retention) tell(m *raftpb.Message) {
+	if m.GetType() == raftpb.MsgHeartbeat {
+		hint := r.told + 1
+		m.RejectHint = &hint
+	}
+}
+
+// hear notes what the leader keeps.
+func (r *retention) hear(m *raftpb.Message) {
+	if m.GetType() != raftpb.MsgHeartbeat || m.GetTerm() < r.term {
+		return
+	}
+	r.told = max(m.GetRejectHint(), 1) - 1
 }

@@ -27,6 +27,10 @@ type shipment struct {
 	header []byte // the marshalled MsgSnap
 	dir    string
 	index  uint64
+
+	ctx    context.Context //nolint:containedctx // it lives as long as the shipment
+	giveUp context.CancelCauseFunc
+	ended  error // why the loop has given it up; the loop's
 }
 
 // shipper makes checkpoints and sends them: the ship goroutine, and one for each member that gets one. None of it waits
@@ -120,9 +124,11 @@ func (s *shipper) do(ctx context.Context, w *shipWork) {
 	}
 }
 
-// send sends a checkpoint to a member.
+// send sends a checkpoint to a member, until ctx ends or the loop gives it up.
 func (s *shipper) send(ctx context.Context, job *shipment) {
-	err := s.shipper.Ship(ctx, job.to, job.header, job.dir)
+	stop := context.AfterFunc(ctx, func() { job.giveUp(context.Cause(ctx)) })
+	defer stop()
+	err := s.shipper.Ship(job.ctx, job.to, job.header, job.dir)
 	if err == nil {
 		s.sent.Add(1)
 	} else {

@@ -17,7 +17,7 @@ import (
 
 // smallLog has members forget their logs almost at once.
 func smallLog(o *Options) {
-	o.TailEntries, o.TailBytes, o.LagBytes = 1, 1, 1
+	o.TailEntries, o.TailBytes, o.RetainBytes = 1, 1, 1
 }
 
 // write writes count times through a member, from sequence first on.
@@ -121,7 +121,8 @@ func (g *testGroup) propose(mark applied, changes ...*raftpb.ConfChangeSingle) a
 			g.t.Fatal(err)
 		}
 		got = w.wait()
-		return !errors.Is(got.err, ErrChangePending) && !errors.Is(got.err, ErrNotLeader)
+		return !errors.Is(got.err, ErrChangePending) && !errors.Is(got.err, ErrNotLeader) &&
+			!errors.Is(got.err, errNotMet)
 	})
 	return got
 }
@@ -350,7 +351,7 @@ func TestWipedMemberDoesNotVote(t *testing.T) {
 }
 
 // barrierless lets one tick go by on a member that has no leader.
-func barrierless(t *testing.T, g *testGroup, id uint64) {
+func barrierless(t testing.TB, g *testGroup, id uint64) {
 	t.Helper()
 	l := g.members[id].node.loop
 	before := l.progress.tick.Load()

@@ -23,23 +23,38 @@ type State struct {
 	Leader uint64 // 0: none is known
 	Term   uint64
 	Role   Role
+	// Behind says that this member lacks what the others have committed, because its disk hangs.
+	Behind bool
+}
+
+// status is the loop's part that tells how this member stands in its group, and what is known of the others.
+type status struct {
+	*facts
+	progress    *progress
+	admission   *admission
+	space       *spaceControl
+	health      *health
+	checkpoints *checkpoints
+	retention   *retention
+
+	announced bool // OnState was told the state at the start
 }
 
 // role is the role of this member.
-func (l *loop) role() Role {
-	switch l.soft.RaftState {
+func (s *status) role() Role {
+	switch s.soft.RaftState {
 	case raft.StateLeader:
 		return RoleLeader
 	case raft.StateCandidate, raft.StatePreCandidate:
-		if !l.removed { // else it was told in the middle of an election, which it takes no part in any more
+		if !s.removed { // else it was told in the middle of an election, which it takes no part in any more
 			return RoleCandidate
 		}
 	case raft.StateFollower:
 	}
 	switch {
-	case l.removed:
+	case s.removed:
 		return RoleRemoved
-	case l.member.votes(l.id):
+	case s.member.votes(s.id):
 		return RoleFollower
 	default:
 		return RoleLearner
@@ -47,21 +62,26 @@ func (l *loop) role() Role {
 }
 
 // state is how this member stands in its group.
-func (l *loop) state() *State { return &State{Leader: l.soft.Lead, Term: l.term, Role: l.role()} }
+func (s *status) state() *State {
+	if s.space.parked || s.admission.unfounded() {
+		return &State{Term: s.term, Role: s.role()}
+	}
+	return &State{Leader: s.soft.Lead, Term: s.term, Role: s.role(), Behind: s.health.behind()}
+}
 
-// publishState tells of a change of leader, term or role.
-func (l *loop) publishState() {
-	s, old := l.state(), l.progress.state.Load()
-	if *old == *s && l.announced {
+// publish tells of a change of leader, term or role.
+func (s *status) publish() {
+	now, old := s.state(), s.progress.state.Load()
+	if *old == *now && s.announced {
 		return
 	}
-	l.announced = true
-	l.progress.state.Store(s)
-	if old.Leader != s.Leader || old.Role != s.Role && s.Role != RoleCandidate {
-		l.logger.Info("state changed", slog.Uint64("leader", s.Leader), slog.Uint64("term", s.Term),
-			slog.String("role", string(s.Role)))
+	s.announced = true
+	s.progress.state.Store(now)
+	if old.Leader != now.Leader || old.Role != now.Role && now.Role != RoleCandidate {
+		s.logger.Info("state changed", slog.Uint64("leader", now.Leader), slog.Uint64("term", now.Term),
+			slog.String("role", string(now.Role)))
 	}
-	if l.options.OnState != nil {
-		l.options.OnState(*s)
+	if s.options.OnState != nil {
+		s.options.OnState(*now)
 	}
 }

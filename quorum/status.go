@@ -8,16 +8,20 @@ import (
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/tracker"
+
+	"zkd/storage/entry"
+	"zkd/storage/space"
 )
 
 // Status describes a node at some moment. The fields are read one after the other: they need not fit together exactly.
 type Status struct {
 	ID, Leader, Term         uint64 // Leader is 0 while there is none
 	Role                     Role
-	FirstIndex, LastIndex    uint64 // of the raft log
-	Commit, Applied, Durable uint64 // indexes
-	Proposals                uint64 // taken since the start
-	OutstandingBytes         int    // proposed and not answered
+	FirstIndex, LastIndex    uint64      // of the raft log
+	Commit, Applied, Durable uint64      // indexes
+	Level                    entry.Level // the feature level of the group
+	Proposals                uint64      // taken since the start
+	OutstandingBytes         int         // proposed and not answered
 	// Entries is the number of applied entries that this process has proposed, EntryBytes what was appended to the log
 	// since the start.
 	Entries, EntryBytes uint64
@@ -27,12 +31,30 @@ type Status struct {
 	Voters, Learners []uint64       // the members, sorted; of a change under way all that had or will have a vote
 	Quorum           int            // how many voters a decision takes
 	Peers            []PeerStatus   // on the leader: the other members, sorted, as of the last tick
+	Clocks           []ClockStatus  // of the other members that have told theirs of late, sorted
 	Elections        uint64         // how often this member has learned of a leader
 	LastElection     time.Duration  // how long it knew of none before
 	Leaderless       LatencySummary // all of these
 
+	LogDisk, StateDisk DiskStatus // of the raft log, of the state
+	DiskHandOvers      uint64     // times that this member did not want to lead on with its disk
+	// Awaited is why there has been no leader for long; nil: there is one, or nothing is known to be in its way.
+	Awaited *Awaited
+
 	SnapshotsSent, SnapshotFailures uint64 // to other members, since the start
 	SnapshotsInstalled              uint64 // that have replaced the state of this member
+
+	// LogBytes is what the entries of the log have, and LogBytesMax its bound (Options.RetainBytes). LogHolder is the
+	// member that most of it is kept for, as the leader knows; 0: none.
+	LogBytes, LogBytesMax, LogHolder uint64
+	Room                             space.Level // what there is for all, as the leader has found
+	Refused                          uint64      // writes that this member has refused as leader for want of it
+}
+
+// DiskStatus says whether a disk answers.
+type DiskStatus struct {
+	Hangs  time.Duration // for how long it has not answered; 0: it does
+	Stalls uint64        // times that it has hung since the start
 }
 
 // PeerStatus is what the leader knows of another member.
@@ -43,6 +65,13 @@ type PeerStatus struct {
 	Learner      bool
 	Active       bool // it has answered within the last election timeout
 	Snapshotting bool // it waits for a snapshot, or gets one
+	Stalled      bool // it answers and acknowledges nothing: its disk may hang
+
+	// Shipments are the snapshots that it was sent, since this process leads it, and ShipmentFailures those that it has
+	// not taken. After one, Pause is how long it is until the next, and Refusal why it has failed; "" after a success.
+	Shipments, ShipmentFailures uint64
+	Pause                       time.Duration
+	Refusal                     string
 }
 
 // group is what the loop publishes of the members.
@@ -51,6 +80,7 @@ type group struct {
 	quorum           int
 	peers            []PeerStatus
 	known            []uint64 // whose incarnation is known, sorted
+	holder           uint64   // as Status.LogHolder
 }
 
 // progress is what the loop tells about raft.
@@ -59,37 +89,37 @@ type progress struct {
 	reconfigured atomic.Uint64 // the last entry with a reconfig whose result is known
 	state        atomic.Pointer[State]
 	group        atomic.Pointer[group]
-	elections    atomic.Uint64
-	lastElection atomic.Int64 // nanoseconds
-	leaderless   latency
-}
+	awaited      atomic.Pointer[Awaited]
+	electionSeen
 
-// tickGroup publishes what is known of the members, for Status and for the keeper.
-func (l *loop) tickGroup() {
-	l.publishGroup()
-	l.publishRetention()
+	logDisk, stateDisk diskSeen
+	handOvers          atomic.Uint64
+	room               atomic.Uint32 // a space.Level
+	refused            atomic.Uint64 // proposals that were refused here, while this member led, for want of room
 }
 
 // publishGroup publishes what is known of the members.
-func (l *loop) publishGroup() {
-	g := &group{voters: l.member.voters(), quorum: l.member.quorum()}
-	g.known = slices.Sorted(maps.Keys(l.rejoin.known))
-	for _, id := range l.member.ids() {
-		if !l.member.votes(id) {
+func (s *status) publishGroup() {
+	g := &group{voters: s.member.voters(), quorum: s.member.quorum(), holder: s.retention.holder}
+	g.known = slices.Sorted(maps.Keys(s.admission.known))
+	for _, id := range s.member.ids() {
+		if !s.member.votes(id) {
 			g.learners = append(g.learners, id)
 		}
 	}
-	if l.soft.RaftState == raft.StateLeader {
-		last := l.lastIndex()
-		l.raw.WithProgress(func(id uint64, kind raft.ProgressType, pr tracker.Progress) {
-			if id == l.id {
+	if s.leads() {
+		last := s.lastIndex()
+		s.raft.WithProgress(func(id uint64, kind raft.ProgressType, pr tracker.Progress) {
+			if id == s.id {
 				return
 			}
-			g.peers = append(g.peers, PeerStatus{
+			p := PeerStatus{
 				ID: id, Match: pr.Match, Next: pr.Next, LagEntries: last - min(last, pr.Match),
 				Learner: kind == raft.ProgressTypeLearner, Active: pr.RecentActive,
-				Snapshotting: pr.State == tracker.StateSnapshot,
-			})
+				Snapshotting: pr.State == tracker.StateSnapshot, Stalled: s.health.stands(id),
+			}
+			s.checkpoints.describe(id, &p)
+			g.peers = append(g.peers, p)
 		})
 		slices.SortFunc(g.peers, func(a, b PeerStatus) int {
 			if a.ID < b.ID {
@@ -98,11 +128,8 @@ func (l *loop) publishGroup() {
 			return 1
 		})
 	}
-	l.progress.group.Store(g)
+	s.progress.group.Store(g)
 }
-
-// lastIndex is the last entry of raft's log, on disk or not.
-func (l *loop) lastIndex() uint64 { return max(l.appended, l.view.log.LastIndex()) }
 
 // Status describes the node as it is now. Any goroutine may call it.
 func (n *Node) Status() Status {
@@ -113,15 +140,31 @@ func (n *Node) Status() Status {
 		ID: n.options.ID, FirstIndex: n.options.Log.FirstIndex(), LastIndex: n.options.Log.LastIndex(),
 		Commit: p.commit.Load(), Applied: n.options.Machine.AppliedIndex(),
 		Durable: n.options.Machine.DurableIndex(), Proposals: proposals, OutstandingBytes: outstanding,
+		Level:   n.Level(),
 		Entries: commits.Count, EntryBytes: n.appender.bytes.Load(),
 		Fsync: n.appender.fsyncs.summary(), Commits: commits,
 		Elections: p.elections.Load(), LastElection: time.Duration(p.lastElection.Load()),
 		Leaderless: p.leaderless.summary(), SnapshotsSent: n.shipper.sent.Load(),
 		SnapshotFailures: n.shipper.failed.Load(), SnapshotsInstalled: n.appender.installs.Load() / 2,
+		LogBytes: n.loop.retention.keeper.kept.Load(), LogBytesMax: n.loop.retention.keeper.limit.Load(),
+		Room: n.Room(), Refused: p.refused.Load(),
 	}
+	s.Clocks, s.Awaited = n.loop.clocks.skews.status(), p.awaited.Load()
+	s.LogDisk, s.StateDisk = n.diskStatus(&p.logDisk), n.diskStatus(&p.stateDisk)
+	s.DiskHandOvers = p.handOvers.Load()
 	state, g := p.state.Load(), p.group.Load()
 	s.Leader, s.Term, s.Role = state.Leader, state.Term, state.Role
+	s.LogHolder = g.holder
 	s.Voters, s.Learners, s.Quorum, s.Peers = g.voters, g.learners, g.quorum, g.peers
+	return s
+}
+
+// diskStatus is what is published of a disk.
+func (n *Node) diskStatus(d *diskSeen) DiskStatus {
+	s := DiskStatus{Stalls: d.stalls.Load()}
+	if since := d.since.Load(); since != 0 {
+		s.Hangs = max(n.options.Clock.Since(time.Unix(0, since)), 1)
+	}
 	return s
 }
 

@@ -17,6 +17,7 @@ type Stepper struct {
 	ended  bool
 	append turns[appendWork]
 	apply  turns[applyWork]
+	read   turns[coldRange]
 	ships  []shipWork // taken and not done
 }
 
@@ -58,6 +59,7 @@ func NewStepper(o Options) (*Stepper, error) {
 	s := &Stepper{node: n}
 	s.append = turns[appendWork]{work: n.appender.work, do: n.appender.write}
 	s.apply = turns[applyWork]{work: n.applier.work, do: n.applier.apply}
+	s.read = turns[coldRange]{work: n.reader.work, do: n.reader.read}
 	return s, nil
 }
 
@@ -70,8 +72,7 @@ func (s *Stepper) CanReceive(from uint64) bool { return !s.node.inbox.full(from)
 
 // Tick passes one tick of raft's time; Options.TickInterval and Clock are not looked at for it.
 func (s *Stepper) Tick() error {
-	return s.run(func() (err error) {
-		defer s.node.loop.recoverReadError(&err)
+	return s.run(func() error {
 		s.node.loop.tick()
 		s.node.loop.turn()
 		return nil
@@ -81,8 +82,7 @@ func (s *Stepper) Tick() error {
 // Turn gives the loop a turn.
 func (s *Stepper) Turn() (worked bool, err error) {
 	l := s.node.loop
-	err = s.run(func() (err error) {
-		defer l.recoverReadError(&err)
+	err = s.run(func() error {
 		switch {
 		case !s.begun:
 			s.begun, worked = true, true
@@ -105,6 +105,12 @@ func (s *Stepper) Append() (worked bool, err error) {
 // Apply gives the apply goroutine's part a turn.
 func (s *Stepper) Apply() (worked bool, err error) {
 	err = s.run(func() (err error) { worked, err = s.apply.turn(); return err })
+	return worked, err
+}
+
+// Read gives the read goroutine's part a turn: it reads the raft log for members that are behind.
+func (s *Stepper) Read() (worked bool, err error) {
+	err = s.run(func() (err error) { worked, err = s.read.turn(); return err })
 	return worked, err
 }
 

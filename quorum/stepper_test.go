@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/cryptotest"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"zkd/quorum/clock"
 	"zkd/storage"
 	"zkd/storage/crashfs"
+	"zkd/storage/raftlog"
 )
 
 // stepGroup is a group of members without goroutines, with all that is on its way between them.
@@ -32,6 +34,13 @@ type stepGroup struct {
 	unsynced int // percent of what is not synced that survives a crash
 
 	restored, finished int // installs of snapshots, and those that a start has finished
+
+	refuses uint64 // a member that takes no checkpoint; 0: none
+	offered int    // checkpoints that it was offered
+	holds   bool   // what is to be shipped is held back
+
+	slow bool        // what is sent in order gets nowhere
+	late []stepFrame // that is it
 }
 
 // stepFrame is a frame on its way.
@@ -48,7 +57,10 @@ type stepMember struct {
 	machine *fakeMachine
 	stepper *Stepper
 
-	founders []Member
+	founders    []Member
+	clock       clock.Clock // nil: one that stands still
+	tailBytes   int64       // of the log in memory; 0: the default
+	retainBytes int64       // 0: little
 }
 
 // Send implements Transport.
@@ -57,8 +69,24 @@ func (m *stepMember) Send(to uint64, kind uint8, encode func([]byte) []byte) boo
 	return true
 }
 
+// SendInOrder implements Transport.
+func (m *stepMember) SendInOrder(to uint64, kind uint8, encode func([]byte) []byte, kept []byte) bool {
+	if m.g.slow {
+		m.g.late = append(m.g.late, stepFrame{m.id, to, frame{kind, append(encode(nil), kept...)}})
+		return true
+	}
+	return m.Send(to, kind, func(b []byte) []byte { return append(encode(b), kept...) })
+}
+
 // Ship implements Shipper.
-func (m *stepMember) Ship(_ context.Context, to uint64, header []byte, dir string) error {
+func (m *stepMember) Ship(ctx context.Context, to uint64, header []byte, dir string) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if to == m.g.refuses {
+		m.g.offered++
+		return errInjected
+	}
 	state, ok := m.g.disk.get(dir)
 	if !ok {
 		return errInjected
@@ -71,7 +99,7 @@ func (m *stepMember) Ship(_ context.Context, to uint64, header []byte, dir strin
 // start opens the member on what it has.
 func (m *stepMember) start() {
 	m.g.t.Helper()
-	log := openLog(m.g.t, m.fs, "log")
+	log := openLogWith(m.g.t, raftlog.Options{Dir: "log", FS: m.fs, TailBytes: m.tailBytes})
 	if blob, ok := log.Meta(installingKey); ok { // what DataDir.FinishInstall does
 		in, err := decodeInstall(blob)
 		if err != nil {
@@ -88,9 +116,14 @@ func (m *stepMember) start() {
 	o.OnRestored = func() { m.g.restored++ }
 	o.ID, o.Transport, o.Shipper, o.FS, o.CheckpointDir = m.id, m, m, m.fs, fmt.Sprintf("checkpoints-%d", m.id)
 	o.Members = m.founders
-	o.Clock = clock.NewManual(time.Unix(1, 0))
+	if o.Clock = m.clock; o.Clock == nil {
+		o.Clock = clock.NewManual(time.Unix(1, 0))
+	}
 	o.Rand = rand.New(rand.NewPCG(m.g.random.Uint64(), 1))
-	o.TailEntries, o.TailBytes, o.LagBytes, o.MaxEntryBytes = 4, 200, 400, 200
+	o.TailEntries, o.TailBytes, o.RetainBytes, o.MaxEntryBytes = 4, 200, 400, 200
+	if m.retainBytes > 0 {
+		o.RetainBytes = m.retainBytes
+	}
 	o.OnState = func(s State) { m.g.trace = append(m.g.trace, fmt.Sprintf("%d: %+v", m.id, s)) }
 	var err error
 	if m.stepper, err = NewStepper(o); err != nil {
@@ -142,6 +175,8 @@ func (g *stepGroup) step() {
 		}
 	case n < 96:
 		m.stepper.Ship(context.Background())
+	case n < 98:
+		_, err = m.stepper.Read()
 	default:
 		err = m.stepper.Tick()
 	}
@@ -169,10 +204,10 @@ func (g *stepGroup) deliver() {
 	}
 }
 
-// settle gives everybody turns without faults until nothing is left to do.
+// settle gives everybody who is there turns without faults until nothing is left to do.
 func (g *stepGroup) settle(ticks int) {
 	for range ticks {
-		for _, m := range g.members {
+		for _, m := range g.present() {
 			if err := m.stepper.Tick(); err != nil {
 				g.t.Fatal(err)
 			}
@@ -184,41 +219,47 @@ func (g *stepGroup) settle(ticks int) {
 			}
 			busy = false
 			for _, f := range g.frames {
-				g.members[f.to-1].stepper.Node().Receive(f.from, f.kind, f.body)
+				if f.to != g.away {
+					g.members[f.to-1].stepper.Node().Receive(f.from, f.kind, f.body)
+				}
 				busy = true
 			}
 			g.frames = g.frames[:0]
-			for _, m := range g.members {
-				for _, part := range []func() (bool, error){m.stepper.Turn, m.stepper.Append, m.stepper.Apply} {
+			for _, m := range g.present() {
+				for _, part := range []func() (bool, error){
+					m.stepper.Turn, m.stepper.Append, m.stepper.Apply, m.stepper.Read,
+				} {
 					worked, err := part()
 					if err != nil {
 						g.t.Fatalf("member %d: %v", m.id, err)
 					}
 					busy = busy || worked
 				}
-				busy = m.stepper.Ship(context.Background()) || busy
+				busy = !m.held() && m.stepper.Ship(context.Background()) || busy
 			}
 		}
 	}
 }
 
+// held tells whether the next thing to be shipped is held back.
+func (m *stepMember) held() bool {
+	s := m.stepper
+	if len(s.ships) == 0 {
+		s.ships = s.node.shipper.work.take(nil)
+	}
+	return m.g.holds && len(s.ships) > 0 && s.ships[0].ship != nil
+}
+
+// present are the members that are not away.
+func (g *stepGroup) present() []*stepMember {
+	return slices.DeleteFunc(slices.Clone(g.members), func(m *stepMember) bool { return m.id == g.away })
+}
+
 // runStepGroup runs a group of three under a seed and returns what happened. Each client's writes must have come out in
 // order, once, without a gap up to where it stopped, and nothing that was acknowledged may be missing.
 func runStepGroup(t *testing.T, seed uint64, steps, unsynced int) []string {
-	g := &stepGroup{t: t, unsynced: unsynced, random: rand.New(rand.NewPCG(seed, 1)), disk: newFakeDisk()}
-	for id := uint64(1); id <= 3; id++ {
-		m := &stepMember{id: id, g: g, fs: crashfs.New(), machine: &fakeMachine{keep: true, disk: g.disk}}
-		m.founders = []Member{{ID: 1}, {ID: 2}, {ID: 3}}
-		g.members = append(g.members, m)
-		m.start()
-	}
-	for _, m := range g.members {
-		for _, other := range g.members {
-			if other != m {
-				m.stepper.Node().Connected(other.id)
-			}
-		}
-	}
+	g := newStepGroup(t, seed)
+	g.unsynced = unsynced
 	acks := &ledger{acked: map[uint32]uint32{}}
 	clients := map[uint64]*stepClient{}
 	for n := range steps {
@@ -256,13 +297,38 @@ func runStepGroup(t *testing.T, seed uint64, steps, unsynced int) []string {
 	t.Logf("seed %d: %d writes, %d crashes, %d installs and %d finished, term %d", seed, len(list), g.crashes,
 		g.restored, g.finished, g.members[0].stepper.Node().Status().Term)
 	g.trace = append(g.trace, fmt.Sprint(list))
+	g.close()
+	return g.trace
+}
+
+// newStepGroup starts a group of three under a seed.
+func newStepGroup(t *testing.T, seed uint64) *stepGroup {
+	g := &stepGroup{t: t, random: rand.New(rand.NewPCG(seed, 1)), disk: newFakeDisk()}
+	for id := uint64(1); id <= 3; id++ {
+		m := &stepMember{id: id, g: g, fs: crashfs.New(), machine: &fakeMachine{keep: true, disk: g.disk}}
+		m.tailBytes = 1 + int64(seed%512) // little, so that what the log does not have in memory is read
+		m.founders = []Member{{ID: 1}, {ID: 2}, {ID: 3}}
+		g.members = append(g.members, m)
+		m.start()
+	}
+	for _, m := range g.members {
+		for _, other := range g.members {
+			if other != m {
+				m.stepper.Node().Connected(other.id)
+			}
+		}
+	}
+	return g
+}
+
+// close ends the members.
+func (g *stepGroup) close() {
 	for _, m := range g.members {
 		m.stepper.End()
 		if err := m.stepper.node.options.Log.Close(); err != nil {
-			t.Error(err)
+			g.t.Error(err)
 		}
 	}
-	return g.trace
 }
 
 // stepClient writes 0, 1, 2 … until a write of it is dropped.

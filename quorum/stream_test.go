@@ -9,7 +9,8 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
-	"zkd/storage"
+	"zkd/storage/entry"
+	"zkd/storage/raftlog"
 )
 
 // TestStreamRule sends batches of two processes to an intake over a network that loses, doubles and reorders without
@@ -105,7 +106,7 @@ func TestIntakeIsBounded(t *testing.T) {
 
 // entryOfOne is an entry with one proposal.
 func entryOfOne(origin, batch uint64) []byte {
-	return storage.AppendProposal(storage.AppendEntryHeader(nil, origin, batch), proposal(applied{1, 2}, 10))
+	return entry.AppendProposal(entry.AppendEntryHeader(nil, origin, batch), proposal(applied{1, 2}, 10))
 }
 
 func TestFramesAreChecked(t *testing.T) {
@@ -134,7 +135,7 @@ func TestFramesAreChecked(t *testing.T) {
 		{Type: raftpb.MsgHup.Enum()}, {Type: raftpb.MsgProp.Enum()}, {Type: raftpb.MsgSnap.Enum()},
 		{Type: raftpb.MsgStorageAppend.Enum()}, {Type: raftpb.MsgReadIndex.Enum()}, {Type: raftpb.MsgBeat.Enum()},
 		{Type: raftpb.MsgHeartbeat.Enum(), Context: []byte{1}}, {Type: raftpb.MsgTransferLeader.Enum()},
-		{Type: raftpb.MsgApp.Enum(), Entries: []*raftpb.Entry{raftEntry(&storage.LogEntry{Index: 7, Term: 1})}},
+		{Type: raftpb.MsgApp.Enum(), Entries: []*raftpb.Entry{raftEntry(&raftlog.LogEntry{Index: 7, Term: 1})}},
 	} {
 		m.From, m.To, m.Term = proto.Uint64(2), proto.Uint64(1), proto.Uint64(1)
 		body, err := appendRaft(nil, m)

@@ -1,84 +1,111 @@
 package quorum
 
 import (
-	"context"
-	"fmt"
 	"log/slog"
+	"sync/atomic"
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/tracker"
 )
 
-// transfer is a hand-over of the leadership that is under way. raft proposes nothing meanwhile: what is gathered waits,
-// and goes to whoever leads then.
+// transfer is the loop's part that hands the leadership over. raft proposes nothing while a hand-over is under way:
+// what is gathered waits, and goes to whoever leads then.
 type transfer struct {
-	to    uint64       // 0: none is under way
-	ticks int          // since it began
-	told  []chan error // who waits; each of size 1, told once
+	*facts
+	handOver func(to uint64)      // raft's part of it
+	answers  func(id uint64) bool // a member is there, and its disks answer
+	hasRoom  func(id uint64) bool // a member has ample room
+	forDisk  *atomic.Uint64       // counts hand-overs because of this leader's disk
+
+	to    uint64          // 0: none is under way
+	ticks int             // since it began
+	disk  bool            // it is because of this leader's disk
+	again uint64          // not before this tick does a leader whose disk hangs try once more
+	tried map[uint64]bool // who has not taken over, in this leadership
+	told  []chan error    // who waits; each of size 1, told once
 }
 
 // transferRequest asks the loop for a hand-over; told is of size 1.
 type transferRequest struct{ told chan error }
 
-// TransferLeadership hands the leadership to the voter that has most of the log and returns when that one leads. If
-// nobody has taken over within about an election timeout this member leads on: ErrTransferFailed. A member that does
-// not lead answers ErrNotLeader.
-func (n *Node) TransferLeadership(ctx context.Context) error {
-	request := transferRequest{told: make(chan error, 1)}
-	if !n.inbox.put(arrival{what: request}) {
-		return ErrStopped
-	}
-	select {
-	case err := <-request.told:
-		return err
-	case <-n.halt:
-		return ErrStopped
-	case <-ctx.Done():
-		return fmt.Errorf("hand over the leadership: %w", ctx.Err())
-	}
-}
-
-// beginTransfer begins a hand-over, or joins the one that is under way.
-func (l *loop) beginTransfer(told chan error) {
-	if l.soft.RaftState != raft.StateLeader {
+// begin begins a hand-over, or joins the one that is under way.
+func (t *transfer) begin(told chan error) {
+	if !t.leads() {
 		tell(told, ErrNotLeader)
 		return
 	}
-	t := &l.transfer
 	if told != nil {
 		t.told = append(t.told, told)
 	}
 	if t.to != 0 {
 		return
 	}
-	to := l.successor()
+	to := t.successor()
 	if to == 0 {
-		l.endTransfer(ErrTransferFailed)
+		t.end(ErrTransferFailed)
 		return
 	}
-	l.logger.Info("handing over the leadership", slog.Uint64("peer", to))
+	t.logger.Info("handing over the leadership", slog.Uint64("peer", to))
 	t.to, t.ticks = to, 0
-	l.raw.TransferLeader(to)
+	t.handOver(to)
 }
 
-// successor is the voter that is most caught up among those that answer, or 0.
-func (l *loop) successor() uint64 {
-	best, match := uint64(0), uint64(0)
-	l.raw.WithProgress(func(id uint64, kind raft.ProgressType, pr tracker.Progress) {
-		able := id != l.id && kind == raft.ProgressTypePeer && pr.RecentActive && pr.State == tracker.StateReplicate
-		if able && (best == 0 || pr.Match > match) {
-			best, match = id, pr.Match
+// underWay tells whether a hand-over is under way.
+func (t *transfer) underWay() bool { return t.to != 0 }
+
+// beginForDisk begins a hand-over because of this leader's disk.
+func (t *transfer) beginForDisk() {
+	t.disk = true
+	t.begin(nil)
+}
+
+// tryForDisk hands over because this leader's disk hangs, if anybody can take over, or tries again after some election
+// timeouts.
+func (t *transfer) tryForDisk() {
+	if t.underWay() || t.now < t.again || t.successor() == 0 {
+		return
+	}
+	// Nothing is proposed during a try, so tries that fail become rare.
+	t.again = t.now + uint64(t.options.ElectionTicks*(1+2*len(t.tried)))
+	t.beginForDisk()
+}
+
+// successor is the voter that is most caught up among those that answer, and whose disks do, or 0. One that has not
+// taken over before comes last, before it one whose disk is low.
+func (t *transfer) successor() uint64 {
+	best, match, rank := uint64(0), uint64(0), 0
+	t.raft.WithProgress(func(id uint64, kind raft.ProgressType, pr tracker.Progress) {
+		able := id != t.id && kind == raft.ProgressTypePeer && pr.State == tracker.StateReplicate && t.answers(id)
+		its := 0
+		if !t.tried[id] {
+			its += 2
+		}
+		if t.hasRoom(id) {
+			its++
+		}
+		if able && (best == 0 || its > rank || its == rank && pr.Match > match) {
+			best, match, rank = id, pr.Match, its
 		}
 	})
 	return best
 }
 
-// endTransfer tells who waits how it went.
-func (l *loop) endTransfer(err error) {
-	for _, c := range l.transfer.told {
+// end tells who waits how it went.
+func (t *transfer) end(err error) {
+	for _, c := range t.told {
 		tell(c, err)
 	}
-	l.transfer = transfer{}
+	if err == nil && t.disk {
+		t.forDisk.Add(1)
+	}
+	if err != nil && t.to != 0 {
+		t.logger.Warn("the leadership was not taken over", slog.Uint64("peer", t.to))
+		if t.tried == nil {
+			t.tried = map[uint64]bool{}
+		}
+		t.tried[t.to] = true
+	}
+	t.to, t.ticks, t.disk, t.told = 0, 0, false, nil
 }
 
 // tell answers a request; nil wants no answer.
@@ -88,26 +115,28 @@ func tell(c chan error, err error) {
 	}
 }
 
-// transferTo is told that another member leads, or that nobody does.
-func (l *loop) transferTo(lead uint64) {
-	if lead != raft.None && lead != l.id && (l.transfer.to != 0 || len(l.transfer.told) > 0) {
-		l.endTransfer(nil)
+// newLeadership says that this member comes to lead, or does not any more.
+func (t *transfer) newLeadership() { t.tried = nil }
+
+// newLeader is told that another member leads, or that nobody does.
+func (t *transfer) newLeader(lead uint64) {
+	if lead != raft.None && lead != t.id && (t.to != 0 || len(t.told) > 0) {
+		t.end(nil)
 	}
 }
 
-// tickTransfer ends a hand-over that raft has given up, and hands over if this leader does not belong to the group any
+// tick ends a hand-over that raft has given up, and hands over if this leader does not belong to the group any
 // more: it still tells the others that this is so.
-func (l *loop) tickTransfer() {
-	t := &l.transfer
+func (t *transfer) tick() {
 	if t.to == 0 {
-		if l.soft.RaftState == raft.StateLeader && !l.member.votes(l.id) {
-			l.beginTransfer(nil)
+		if t.leads() && !t.member.votes(t.id) {
+			t.begin(nil)
 		}
 		return
 	}
 	t.ticks++
-	if l.soft.RaftState == raft.StateLeader && l.raw.BasicStatus().LeadTransferee == raft.None ||
-		t.ticks > 2*l.options.ElectionTicks {
-		l.endTransfer(ErrTransferFailed)
+	if t.leads() && t.raft.BasicStatus().LeadTransferee == raft.None ||
+		t.ticks > 2*t.options.ElectionTicks {
+		t.end(ErrTransferFailed)
 	}
 }

@@ -8,79 +8,84 @@ import (
 	"zkd/server/audit"
 	"zkd/server/auth"
 	"zkd/storage"
+	"zkd/storage/schema"
 )
 
-// auditor is what a connection keeps for its lines in the audit log.
+// auditor writes the lines of a connection in the audit log. A nil one writes none. Owned by the reader.
 type auditor struct {
+	conn  *conn
 	ip    string
 	users string
 	ids   []jute.ID // of which users is made
 }
 
+// newAuditor returns the auditor of c, or nil without an audit log.
+func newAuditor(c *conn) *auditor {
+	if c.server.opts.Audit == nil {
+		return nil
+	}
+	return &auditor{conn: c, ip: auth.HostAddress(c.remote.Addr())}
+}
+
 // audited returns w, or, if there is an audit log and r is of the requests that are in it, a waiter that writes there
 // what becomes of r before it tells w. What it needs of r is copied
 // (org.apache.zookeeper.audit.AuditHelper.addAuditLog).
-func (c *conn) audited(r *request, w quorum.Waiter) quorum.Waiter {
-	log := c.server.opts.Audit
-	if log == nil {
+func (a *auditor) audited(r *request, w quorum.Waiter) quorum.Waiter {
+	if a == nil {
 		return w
 	}
-	event, ok := c.auditEvent(r)
+	event, ok := a.event(r)
 	if !ok {
 		return w
 	}
+	log := a.conn.server.opts.Audit
 	log.Await()
-	a := &auditing{Waiter: w, log: log, event: c.signed(event)}
+	write := &auditing{Waiter: w, log: log, event: a.signed(event)}
 	if r.op == jute.OpMulti {
-		a.parts = c.auditParts(r)
+		write.parts = a.parts(r)
 	}
-	return a
+	return write
 }
 
-// auditUser returns the address of the connection and its users, as they are now
-// (org.apache.zookeeper.server.util.AuthUtil.getUsers).
-func (c *conn) auditUser() *auditor {
-	if c.auditor == nil {
-		c.auditor = &auditor{ip: auth.HostAddress(c.remote.Addr())}
-	}
-	a, ids := c.auditor, c.ids.Snapshot()
+// identify sets the users of the connection, as they are now (org.apache.zookeeper.server.util.AuthUtil.getUsers).
+func (a *auditor) identify() {
+	ids := a.conn.login.ids.Snapshot()
 	if len(ids) == len(a.ids) && (len(ids) == 0 || &ids[0] == &a.ids[0]) {
-		return a
+		return
 	}
 	var names []string
 	for i := range ids {
-		if p := c.server.opts.Registry.Provider(ids[i].Scheme); p != nil {
+		if p := a.conn.server.opts.Registry.Provider(ids[i].Scheme); p != nil {
 			if name := p.User(ids[i].ID); strings.TrimSpace(name) != "" {
 				names = append(names, name)
 			}
 		}
 	}
 	a.ids, a.users = ids, strings.Join(names, ",")
-	return a
 }
 
-// auditEvent describes a write. false: it is not in the audit log, or ZooKeeper fails to describe it and leaves it out.
-func (c *conn) auditEvent(r *request) (e audit.Event, ok bool) {
-	q := &c.req
+// event describes a write. false: it is not in the audit log, or ZooKeeper fails to describe it and leaves it out.
+func (a *auditor) event(r *request) (e audit.Event, ok bool) {
+	q := &a.conn.req
 	switch r.op {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer:
-		err := c.decode(r, &q.create)
+		err := q.decode(r, &q.create)
 		e.Operation, e.Znode = audit.OpCreate, auditPath(q.create.Path, q.create.Nulls, err)
 		e.ZnodeType = audit.ZnodeType(q.create.Flags)
 		ok = e.ZnodeType != ""
 	case jute.OpCreateTTL:
-		err := c.decode(r, &q.createTTL)
+		err := q.decode(r, &q.createTTL)
 		e.Operation, e.Znode = audit.OpCreate, auditPath(q.createTTL.Path, q.createTTL.Nulls, err)
 		e.ZnodeType = audit.ZnodeType(q.createTTL.Flags)
 		ok = e.ZnodeType != ""
 	case jute.OpDelete:
-		err := c.decode(r, &q.version)
+		err := q.decode(r, &q.version)
 		e.Operation, e.Znode, ok = audit.OpDelete, auditPath(q.version.Path, q.version.Nulls, err), true
 	case jute.OpSetData:
-		err := c.decode(r, &q.setData)
+		err := q.decode(r, &q.setData)
 		e.Operation, e.Znode, ok = audit.OpSetData, auditPath(q.setData.Path, q.setData.Nulls, err), true
 	case jute.OpSetACL:
-		err := c.decode(r, &q.setACL)
+		err := q.decode(r, &q.setACL)
 		e.Operation, e.Znode = audit.OpSetACL, auditPath(q.setACL.Path, q.setACL.Nulls, err)
 		e.ACL, ok = audit.Of(audit.ACLText(q.setACL.ACL)), q.setACL.ACL != nil
 	case jute.OpMulti:
@@ -98,23 +103,23 @@ func auditPath(path string, nulls jute.Nulls, err error) audit.Text {
 	return audit.Text{Value: strings.Clone(path), Set: path != "" || err == nil && !nulls.Has(0)}
 }
 
-// auditUnreadable writes that a write which cannot be read has failed.
-func (c *conn) auditUnreadable(r *request) {
-	log := c.server.opts.Audit
-	if log == nil {
+// failed writes that a write which was not proposed has failed.
+func (a *auditor) failed(r *request) {
+	if a == nil {
 		return
 	}
-	if event, ok := c.auditEvent(r); ok {
+	if event, ok := a.event(r); ok {
+		log := a.conn.server.opts.Audit
 		log.Await()
 		event.Result = audit.Failure
-		log.Write(c.signed(event))
+		log.Write(a.signed(event))
 	}
 }
 
 // signed adds to an event whose it is.
-func (c *conn) signed(e audit.Event) audit.Event {
-	who := c.auditUser()
-	e.Session, e.IP, e.User = c.session, who.ip, who.users
+func (a *auditor) signed(e audit.Event) audit.Event {
+	a.identify()
+	e.Session, e.IP, e.User = a.conn.session, a.ip, a.users
 	return e
 }
 
@@ -125,14 +130,15 @@ type auditPart struct {
 	znodeType string // of a create that has no time to live
 }
 
-// auditParts reads the operations of a multi, up to the first that cannot be read: then there is none that succeeds.
-func (c *conn) auditParts(r *request) []auditPart {
+// parts reads the operations of a multi, up to the first that cannot be read: then there is none that succeeds.
+func (a *auditor) parts(r *request) []auditPart {
+	q := &a.conn.req
 	var d jute.Decoder
 	d.Reset(r.body)
 	var parts []auditPart
 	for ops := jute.NewMultiDecoder(&d); ops.Next(); {
 		op := ops.Header().Type
-		record := c.multiRecord(op)
+		record := q.multiRecord(op)
 		if record == nil {
 			break
 		}
@@ -140,14 +146,14 @@ func (c *conn) auditParts(r *request) []auditPart {
 		var part auditPart
 		switch op {
 		case jute.OpCreateTTL:
-			part = auditPart{op: audit.OpCreate, path: c.req.createTTL.Path}
+			part = auditPart{op: audit.OpCreate, path: q.createTTL.Path}
 		case jute.OpDelete:
-			part = auditPart{op: audit.OpDelete, path: c.req.version.Path}
+			part = auditPart{op: audit.OpDelete, path: q.version.Path}
 		case jute.OpSetData:
-			part = auditPart{op: audit.OpSetData, path: c.req.setData.Path}
+			part = auditPart{op: audit.OpSetData, path: q.setData.Path}
 		case jute.OpCheck:
 		default:
-			part = auditPart{audit.OpCreate, c.req.create.Path, audit.ZnodeType(c.req.create.Flags)}
+			part = auditPart{audit.OpCreate, q.create.Path, audit.ZnodeType(q.create.Flags)}
 		}
 		part.path = strings.Clone(part.path)
 		parts = append(parts, part)
@@ -174,7 +180,7 @@ func (a *auditing) Applied(r *storage.Result) {
 	case r.Op == jute.OpMulti:
 		a.succeed(r)
 	case r.Op == jute.OpReconfig:
-		e.Znode = audit.Of(storage.ConfigPath)
+		e.Znode = audit.Of(schema.ConfigPath)
 		a.log.Write(e)
 	default:
 		if e.Operation == audit.OpCreate {
@@ -215,20 +221,4 @@ func (a *auditing) Dropped(err error) {
 	e.Result = audit.Invoked
 	a.log.Write(e)
 	a.Waiter.Dropped(err)
-}
-
-// auditClosed writes which ephemerals have gone with a session; every server does, as in ZooKeeper
-// (org.apache.zookeeper.server.DataTree.deleteNodes).
-func (s *Server) auditClosed(r *storage.Result) {
-	if s.opts.Audit == nil {
-		return
-	}
-	for i := range r.Events {
-		if r.Events[i].Type != jute.EventNodeDeleted {
-			continue
-		}
-		s.opts.Audit.Write(audit.Event{Session: r.ClosedSession.ID, User: s.opts.AuditUser,
-			Operation: audit.OpDeleteEphemeral, Znode: audit.Of(strings.Clone(r.Events[i].Path)),
-			Result: audit.Success})
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"zkd/quorum/clock"
 	"zkd/server/audit"
 	"zkd/storage"
+	"zkd/storage/entry"
 )
 
 // auditedRig is a server with an audit log, and what is in that when the server has stopped.
@@ -77,7 +79,7 @@ type dropping struct {
 }
 
 // Propose drops what it is to drop.
-func (d *dropping) Propose(p *storage.Proposal, w quorum.Waiter) error {
+func (d *dropping) Propose(p *entry.Proposal, w quorum.Waiter) error {
 	if p.Op != d.op {
 		return d.Node.Propose(p, w)
 	}
@@ -119,11 +121,11 @@ func TestAuditOfAnEnd(t *testing.T) {
 // TestNoAuditCostsNothing: without an audit log a write's waiter is the connection itself.
 func TestNoAuditCostsNothing(t *testing.T) {
 	r := newRig(t, nil)
-	c := &conn{server: r.server}
+	c := newConn(r.server, &Port{}, netip.AddrPort{})
 	body := setTo("/n", "x").Append(nil)
 	req := &request{op: jute.OpSetData, body: body}
 	if n := testing.AllocsPerRun(100, func() {
-		if w := c.audited(req, c); w != quorum.Waiter(c) {
+		if w := c.auditor.audited(req, &c.writes); w != quorum.Waiter(&c.writes) {
 			t.Error("there is a waiter of the audit log")
 		}
 	}); n != 0 {
@@ -137,13 +139,13 @@ func BenchmarkAudited(b *testing.B) {
 		slog.New(slog.DiscardHandler))
 	defer log.Close()
 	r := newRig(b, func(o *Options) { o.Audit = log })
-	c := &conn{server: r.server}
-	c.ids.Start(c.remote.Addr())
+	c := newConn(r.server, &Port{}, netip.AddrPort{})
+	c.login.ids.Start(c.remote.Addr())
 	req := &request{op: jute.OpSetData, body: setTo("/some/path/of/a/znode", "x").Append(nil)}
 	result := &storage.Result{Op: jute.OpSetData}
 	b.ReportAllocs()
 	for b.Loop() {
-		c.audited(req, nowhere{}).Applied(result)
+		c.auditor.audited(req, nowhere{}).Applied(result)
 	}
 }
 

@@ -111,22 +111,7 @@ func (s *Server) Restored() {
 	s.listeners.Lock() // so that Shutdown, which comes before the machine is closed, waits for it
 	defer s.listeners.Unlock()
 	if !s.listeners.down && s.tracker.Load() != nil {
-		s.spawn(s.adoptSessions)
-	}
-}
-
-// enter is the phase in which c begins, at its ConnectRequest. When the next epoch begins, c is closed.
-func (c *conn) enter() phase {
-	a := &c.server.available
-	for {
-		word := a.word.Load()
-		c.epoch.Store(word)
-		if a.restoring.Load() {
-			return phaseDown
-		}
-		if a.word.Load() == word { // else the one who closes may have looked at c before the store
-			return phase(word & (1<<phaseBits - 1))
-		}
+		s.spawn(expirer{s}.adoptSessions)
 	}
 }
 
@@ -140,7 +125,7 @@ func (s *Server) beginEpochAgain() { s.closeBefore(s.available.beginAgain()) }
 func (s *Server) closeBefore(word uint64) {
 	for _, c := range s.connections.all() {
 		if epoch := c.epoch.Load(); epoch != 0 && epoch>>phaseBits < word>>phaseBits {
-			c.out.close()
+			c.Out.Close()
 		}
 	}
 }
@@ -190,22 +175,39 @@ func (a *attendant) stateChanged(state quorum.State) {
 	before := a.state
 	a.state = state
 	a.lead(before)
-	if a.removed(state) {
+	if a.removed(state) || a.behind(before) {
 		return
 	}
 	if a.idle() && a.server.available.phase() != phaseDown {
 		a.leaveClients()
 	}
-	if state.Leader == before.Leader && state.Term == before.Term && before.Role != quorum.RoleRemoved {
+	if state.Leader == before.Leader && state.Term == before.Term && before.Role != quorum.RoleRemoved &&
+		!before.Behind {
 		return
 	}
+	a.fallBehind()
+	a.ask()
+}
+
+// fallBehind says that others may know what this server does not. The grace begins, unless it has already.
+func (a *attendant) fallBehind() {
 	if a.current {
 		a.current, a.since = false, a.server.elapsed()
 		a.grace.Reset(a.server.opts.LeaderGrace)
 	}
 	a.passed = nil
 	a.retry.Stop()
-	a.ask()
+}
+
+// behind tells whether this server lacks what the others have committed, because its disk hangs. Its clients have
+// waited for the disk already, and go to the others, who answer their writes.
+func (a *attendant) behind(before quorum.State) bool {
+	if a.state.Behind && !before.Behind {
+		a.fallBehind()
+		a.grace.Stop()
+		a.giveUp()
+	}
+	return a.state.Behind
 }
 
 // lead has the tracker expire sessions if this server leads, from now on if it has just begun to.
@@ -215,7 +217,7 @@ func (a *attendant) lead(before quorum.State) {
 	switch {
 	case leads && (!led || a.state.Term != before.Term):
 		a.server.ledSince.Store(int64(a.server.elapsed()))
-		a.server.metrics.proposals.reset()
+		a.server.metrics.proposals.Reset()
 		tracker.Lead()
 	case led && !leads:
 		tracker.Follow()
@@ -278,8 +280,13 @@ func (a *attendant) giveUp() {
 	if s.opts.ReadOnlyMode {
 		p = phaseReadOnly
 	}
-	s.opts.Logger.Warn("no leader: clients that need writes are turned away until there is one",
-		slog.Duration("took", s.elapsed()-a.since), slog.Bool("read_only", p == phaseReadOnly))
+	took, readOnly := slog.Duration("took", s.elapsed()-a.since), slog.Bool("read_only", p == phaseReadOnly)
+	if a.state.Behind {
+		s.opts.Logger.Warn("the disk does not answer: clients that need writes are turned away until it does", took,
+			readOnly)
+	} else {
+		s.opts.Logger.Warn("no leader: clients that need writes are turned away until there is one", took, readOnly)
+	}
 	if s.available.phase() != p {
 		s.beginEpoch(p)
 	}

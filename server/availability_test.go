@@ -12,6 +12,7 @@ import (
 	"zkd/quorum"
 	"zkd/quorum/clock"
 	"zkd/quorum/liveness"
+	"zkd/storage"
 )
 
 // noLeader makes the grace short.
@@ -376,6 +377,28 @@ func TestManySessionsAreHeard(t *testing.T) {
 	}
 }
 
+// TestAWriteIsHeard: a server that is paused before its next report costs no session whose write the leader has seen.
+func TestAWriteIsHeard(t *testing.T) {
+	now := clock.NewManual(time.Unix(1_000_000_000, 0))
+	s := startGroup(t, groupOptions{members: 1}).at(1).server
+	tracker := liveness.Start(liveness.Options{Clock: now, Tick: time.Hour, Expire: func([]jute.SessionID) {}})
+	defer tracker.Stop()
+	defer s.tracker.Store(s.tracker.Swap(tracker))
+	tracker.Add(7, time.Hour-time.Second)
+	now.Advance(3 * time.Second)
+	dueIn := func(leads bool) time.Duration {
+		defer s.available.leading.Store(s.available.leading.Swap(leads))
+		s.Committed(&storage.Result{Op: jute.OpSetData, Session: 7, Code: jute.BadVersion})
+		return tracker.Buckets()[0].In
+	}
+	if got := dueIn(false); got > time.Hour {
+		t.Errorf("a follower, which would report it as its own, has heard a session: it is due in %v", got)
+	}
+	if got := dueIn(true); got <= time.Hour {
+		t.Errorf("the leader has not heard the session whose write it applied: it is due in %v", got)
+	}
+}
+
 func TestASessionMovesBetweenServers(t *testing.T) {
 	g := startGroup(t, groupOptions{})
 	g.elect(1)
@@ -427,4 +450,33 @@ func TestAnIdleLeaderServesNobody(t *testing.T) {
 		t.Error("the session has ended with the connection to the new leader")
 	}
 	again.must(jute.OpSetData, setTo("/n", "new"), jute.OK)
+}
+
+// TestAServerWhoseDiskHangsTurnsClientsAway: it lacks what the others have committed. It serves again when its disk
+// answers, under the same leader.
+func TestAServerWhoseDiskHangsTurnsClientsAway(t *testing.T) {
+	for _, readOnly := range []bool{false, true} {
+		g := startGroup(t, groupOptions{set: func(_ uint64, o *Options) { o.ReadOnlyMode = readOnly }})
+		g.elect(1)
+		g.serves(1, 2, 3)
+		c, well := g.at(2).connect(t), g.at(1).connect(t)
+		g.mu.Lock()
+		state := quorum.State{Leader: 1, Term: g.term, Role: quorum.RoleFollower}
+		g.mu.Unlock()
+		g.change(2, func(m *member) { m.paused = true })
+		state.Behind = true
+		g.at(2).server.SetState(state)
+		want := phaseDown
+		if readOnly {
+			want = phaseReadOnly
+		}
+		eventually(t, "its clients are turned away", func() bool { return g.at(2).server.available.phase() == want })
+		c.wantClosed()
+		well.mustCreate("/n", "", jute.ModePersistent)
+		state.Behind = false
+		g.at(2).server.SetState(state)
+		g.change(2, func(m *member) { m.paused = false })
+		g.serves(2)
+		g.at(2).connect(t).must(jute.OpExists, look("/n"), jute.OK)
+	}
 }

@@ -12,7 +12,7 @@ import (
 var errWatches = errors.New("there are too many watches: zkd.maxWatches or zkd.maxWatchesPerConnection refuses more")
 
 // watchable reports whether the connection may have n more watches, and counts and warns if not.
-func (c *conn) watchable(n int) bool {
+func (c *admitter) watchable(n int) bool {
 	s := c.server
 	if !s.watches.Full(s.opts.Limits.Watches, &c.watch, n) {
 		return true
@@ -23,7 +23,7 @@ func (c *conn) watchable(n int) bool {
 }
 
 // tooManyWatches answers a request that asks for a watch too much: it is not executed.
-func (c *conn) tooManyWatches(r *request) error {
+func (c *admitter) tooManyWatches(r *request) error {
 	c.reply(r.xid, c.server.opts.Machine.LastZxid(), jute.Throttled)
 	c.latency(r.op, c.now, c.server.elapsed())
 	return nil
@@ -31,12 +31,12 @@ func (c *conn) tooManyWatches(r *request) error {
 
 // roomForSession reports whether a new session may be made, and counts and warns if not. What is being made at the same
 // time does not count, so that a few more may come.
-func (c *conn) roomForSession() bool {
+func (c *admitter) roomForSession() bool {
 	s := c.server
 	if s.opts.Limits.SessionsMax == 0 {
 		return true
 	}
-	v := s.opts.Machine.View()
+	v := s.opts.Machine.Present()
 	n := v.SessionCount() + s.locals.count()
 	v.Close()
 	if n < s.opts.Limits.SessionsMax {
@@ -45,4 +45,22 @@ func (c *conn) roomForSession() bool {
 	s.metrics.rejected.Add(1)
 	s.bad.Warn("too many sessions: zkd.maxSessions refuses another", slog.String("peer", c.remote.String()))
 	return false
+}
+
+// welcome reports whether the bucket has tokens for one more session.
+func (c *admitter) welcome(renewed bool) bool {
+	s := c.server
+	var missing int64
+	if s.newcomers != nil {
+		var ok bool
+		if missing, ok = s.newcomers.Take(s.elapsed(), renewed); !ok {
+			s.metrics.rejected.Add(1)
+			s.bad.Warn("too many sessions at once: connection_throttle_tokens refuses another",
+				slog.String("peer", c.remote.String()))
+			return false
+		}
+	}
+	s.metrics.tokenDeficit.Add(missing)
+	s.metrics.connections.Add(1)
+	return true
 }

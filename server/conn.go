@@ -11,25 +11,24 @@ import (
 	"time"
 
 	"zkd/jute"
+	"zkd/quorum"
 	"zkd/quorum/liveness"
-	"zkd/server/auth"
-	"zkd/server/auth/sasl"
-	"zkd/server/stats"
+	"zkd/server/limits"
+	"zkd/server/socket"
 	"zkd/server/watch"
-	"zkd/storage"
 	"zkd/storage/acl"
+	"zkd/storage/entry"
 )
 
-// conn is one client connection. Its reader goroutine runs serve; the apply goroutine calls Applied and WatchFired.
+// conn is one client connection. Its reader goroutine runs serve; the apply goroutine calls WatchFired, and
+// the Applied of its writes.
 type conn struct {
 	server *Server
 	port   *Port // it came by; immutable
 	remote netip.AddrPort
-	in     input
-	out    output
-	ids    auth.Identities
-	login  *sasl.Dialogue // nil before the first token of SASL; owned by the reader
-	watch  watch.Holder
+	socket.Pair
+	login login
+	watch watch.Holder
 
 	// Set by the reader when the session is there, before it is bound; immutable afterwards.
 	session     jute.SessionID
@@ -47,36 +46,13 @@ type conn struct {
 	counts connCounts
 	req    records       // owned by the reader
 	now    time.Duration // when the requests in the input buffer came; owned by the reader
-	waited time.Duration // how long they have waited in the throttle; owned by the reader
 	held   time.Duration // how long the present one has waited for its turn; owned by the reader
 	barred time.Duration // and for a barrier; owned by the reader
 
-	auditor  *auditor // nil without an audit log; owned by the reader
-	reserved int      // bytes of the large request that the reader is at, unless its write gives them back
-}
-
-// connCounts is what the four-letter words cons and stat show of a connection. Atomic.
-type connCounts struct {
-	received, sent        atomic.Int64
-	lastOp                atomic.Int32 // 0 before the first
-	lastXid, lastZxid     atomic.Int64
-	lastResponse, lastLat atomic.Int64 // milliseconds
-	latency               stats.Summary
-	bound                 atomic.Bool // the session is there
-}
-
-// records are the request records that the reader decodes into, so that decoding allocates nothing.
-type records struct {
-	create    jute.CreateRequest
-	createTTL jute.CreateTTLRequest
-	version   jute.PathVersionRequest
-	pathWatch jute.PathWatchRequest
-	path      jute.PathRequest
-	setData   jute.SetDataRequest
-	setACL    jute.SetACLRequest
-	proposal  storage.Proposal
-	children  []string
-	decoder   jute.Decoder
+	admitter admitter
+	queries  queries
+	writes   writes
+	auditor  *auditor // nil without an audit log; immutable
 }
 
 // request is one request as it stands in the input buffer.
@@ -88,6 +64,17 @@ type request struct {
 
 // errClose ends a connection without anything to report.
 var errClose = errors.New("connection is over")
+
+// newConn returns a connection that came by p, before it has a socket.
+func newConn(s *Server, p *Port, remote netip.AddrPort) *conn {
+	c := &conn{server: s, port: p, remote: remote}
+	c.login.conn, c.admitter.conn, c.queries.conn, c.writes.conn = c, c, c, c
+	c.auditor = newAuditor(c)
+	if s.opts.LinearizableReads {
+		c.special = specialLinearizable
+	}
+	return c
+}
 
 // serve runs the connection to its end. It is the reader goroutine.
 func (c *conn) serve() {
@@ -106,37 +93,15 @@ func (c *conn) serve() {
 		c.server.metrics.sessionless.Add(1)
 	}
 	// Writes that were taken are answered even though nothing more is read.
-	c.out.awaitSettled(maxInt)
+	c.Out.AwaitSettled(maxInt)
 	// A client that does not read has this long; an error means that it is gone.
-	_ = c.in.net.SetWriteDeadline(c.server.opts.Clock.Now().Add(c.server.opts.HandshakeTimeout))
-	c.out.flushLast()
+	_ = c.Net().SetWriteDeadline(c.server.opts.Clock.Now().Add(c.server.opts.HandshakeTimeout))
+	c.Out.FlushLast()
 	c.server.forget(c)
 	if errors.Is(err, errClose) || errors.Is(err, errTLS) || c.session != 0 && c.server.draining() {
-		c.linger()
+		c.Linger(c.server.opts.Clock)
 	}
-	c.out.close()
-}
-
-// Bounds of linger: guesses, many times what a client has under way.
-const (
-	lingerTime  = time.Second
-	lingerBytes = 1 << 20
-)
-
-// linger ends the sending side alone and takes in what the client has under way: closing a socket with unread bytes
-// in it resets the connection, which can cost the client the last reply.
-func (c *conn) linger() {
-	if c.in.tls != nil && c.in.tls.CloseWrite() != nil { // close_notify, which has a deadline of its own
-		return
-	}
-	half, ok := c.in.net.(interface{ CloseWrite() error })
-	if !ok || half.CloseWrite() != nil {
-		return
-	}
-	if c.in.net.SetReadDeadline(c.server.opts.Clock.Now().Add(lingerTime)) != nil {
-		return
-	}
-	_, _ = io.CopyN(io.Discard, c.in.net, lingerBytes) // whatever ends it, the connection is over
+	c.Out.Close()
 }
 
 // maxInt is no limit.
@@ -144,18 +109,18 @@ const maxInt = int(^uint(0) >> 1)
 
 // step takes and answers one request; before it waits for the client, it writes what there is.
 func (c *conn) step() error {
-	waits := !c.in.hasFrame()
+	waits := !c.In.HasFrame()
 	if waits {
-		c.out.flush()
-		c.in.release()
+		c.Out.Flush()
+		c.In.Release()
 	}
-	frame, err := c.in.frame()
+	frame, err := c.In.Frame()
 	if err != nil {
 		return err
 	}
 	if waits {
-		c.server.metrics.bytesReceived.Add(c.in.taken())
-		c.now, c.waited, c.linearized = c.server.elapsed(), 0, false
+		c.server.metrics.bytesReceived.Add(c.In.Taken())
+		c.now, c.admitter.waited, c.linearized = c.server.elapsed(), 0, false
 		if live := c.live.Load(); live != nil {
 			live.Touch()
 		}
@@ -172,7 +137,7 @@ func (c *conn) step() error {
 	if c.closing.Load() {
 		return nil
 	}
-	return c.server.dispatch(c, &request{xid: h.Xid, op: h.Op, body: d.Remaining()})
+	return c.dispatch(&request{xid: h.Xid, op: h.Op, body: d.Remaining()})
 }
 
 // errShortRequest means a frame without a whole request header.
@@ -183,13 +148,14 @@ func (c *conn) logEnd(err error) {
 	switch {
 	case errors.Is(err, errClose), errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
 	case errors.Is(err, os.ErrDeadlineExceeded) && c.server.draining():
-	case errors.Is(err, errFrameLength), errors.Is(err, errShortRequest), errors.Is(err, errHandshake):
+	case errors.Is(err, limits.ErrFrameLength), errors.Is(err, errShortRequest), errors.Is(err, errHandshake):
 		c.server.bad.Warn("closed a connection that sent what is no request", slog.String("peer", c.remote.String()),
 			session(c.session), slog.Any("err", err))
 	case errors.Is(err, errTLS), errors.Is(err, errNoTLS):
 		c.server.bad.Warn("closed a connection without a session of TLS", slog.String("peer", c.remote.String()),
 			slog.Any("err", err))
-	case errors.Is(err, errLargeRequests), errors.Is(err, errStale), errors.Is(err, errWatches):
+	case errors.Is(err, limits.ErrLargeRequests), errors.Is(err, limits.ErrStale), errors.Is(err, errWatches),
+		errors.Is(err, quorum.ErrTooLarge):
 		c.server.bad.Warn("closed a connection whose request is refused by a limit",
 			slog.String("peer", c.remote.String()), session(c.session), slog.Any("err", err))
 	default:
@@ -203,41 +169,31 @@ func session(id jute.SessionID) slog.Attr { return slog.String("session", hex(in
 
 // reply appends a reply without a body.
 func (c *conn) reply(xid jute.Xid, zxid jute.Zxid, code jute.Code) {
-	c.out.mu.Lock()
+	c.Out.Lock()
 	c.appendReplyLocked(xid, zxid, code)
-	c.out.mu.Unlock()
+	c.Out.Unlock()
 	c.answered(xid, zxid)
 }
 
 // replyAside appends a reply without a body and a zxid that cons does not know: of auth.
 func (c *conn) replyAside(xid jute.Xid) {
-	c.out.mu.Lock()
+	c.Out.Lock()
 	c.appendReplyLocked(xid, 0, jute.OK)
-	c.out.mu.Unlock()
+	c.Out.Unlock()
 	c.sent(1)
 }
 
 // appendReplyLocked appends a reply without a body.
 func (c *conn) appendReplyLocked(xid jute.Xid, zxid jute.Zxid, code jute.Code) {
 	b, mark := c.beginLocked(xid, zxid, code)
-	c.endLocked(b, mark)
+	c.Out.EndLocked(b, mark)
 }
 
-// beginLocked begins a reply; its body is appended to b before endLocked.
+// beginLocked begins a reply; its body is appended to b before EndLocked.
 func (c *conn) beginLocked(xid jute.Xid, zxid jute.Zxid, code jute.Code) (b []byte, mark int) {
-	b, mark = jute.BeginFrame(c.out.openLocked())
+	b, mark = jute.BeginFrame(c.Out.OpenLocked())
 	h := jute.ReplyHeader{Xid: xid, Zxid: zxid, Err: code}
 	return h.Append(b), mark
-}
-
-// endLocked ends a reply.
-func (c *conn) endLocked(b []byte, mark int) {
-	*c.out.buf = jute.EndFrame(b, mark)
-	c.out.replies.add(len(b) - mark - jute.FrameHeaderBytes)
-	if c.out.closed { // nobody will take it
-		giveBuffer(c.out.buf)
-		c.out.buf = nil
-	}
 }
 
 // answered counts a reply. The special xids do not hide the last real one (ServerCnxn.updateStatsForResponse).
@@ -277,41 +233,22 @@ func (c *conn) CanRead(list []jute.ACL) bool { return c.allowed(list, jute.PermR
 
 // allowed reports whether the connection has the permission (ZooKeeperServer.checkACL).
 func (c *conn) allowed(list []jute.ACL, perm jute.Perms) bool {
-	return c.server.opts.Flags&storage.FlagSkipACL != 0 || len(list) == 0 || acl.Allowed(list, perm, c.ids.Snapshot())
+	return c.server.opts.Flags&entry.FlagSkipACL != 0 || len(list) == 0 ||
+		acl.Allowed(list, perm, c.login.ids.Snapshot())
 }
 
 // WatchFired appends a watch event. The apply goroutine calls it.
 func (c *conn) WatchFired(_ *watch.Event, notice []byte) {
-	o := &c.out
-	o.mu.Lock()
-	if o.closed {
-		o.mu.Unlock()
+	taken, cut, wake := c.Out.Push(notice, c.server.opts.MaxUnreadBytes)
+	if !taken {
 		return
 	}
-	b := o.openLocked()
-	*o.buf = append(b, notice...)
-	cut := o.lenLocked() > c.server.opts.MaxUnreadBytes
-	if cut {
-		o.closeLocked()
-	}
-	wake := c.queueLocked()
-	o.mu.Unlock()
 	c.notified(len(notice))
 	if cut {
 		c.server.bad.Warn("cut off a client that does not read its watch events",
 			slog.String("peer", c.remote.String()), session(c.session))
 	}
 	if wake {
-		c.server.flusher.add(c)
+		c.server.flusher.Add(&c.Out)
 	}
-}
-
-// queueLocked reports whether the caller must give c to the flusher.
-func (c *conn) queueLocked() bool {
-	o := &c.out
-	if o.closed || o.writing || o.queued {
-		return false
-	}
-	o.queued = true
-	return true
 }

@@ -21,9 +21,6 @@ type origin struct {
 	secure bool
 }
 
-// origin is what c is counted by.
-func (c *conn) origin() origin { return origin{c.remote.Addr(), c.port.Secure} }
-
 // init makes the set empty.
 func (s *connections) init(perIPMax, totalMax int) {
 	s.perIPMax, s.totalMax = perIPMax, totalMax

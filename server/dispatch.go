@@ -5,43 +5,48 @@ import (
 	"log/slog"
 
 	"zkd/jute"
+	"zkd/server/socket"
 )
 
-// handler answers one request, or takes it for an answer later. An error ends the connection.
-type handler func(c *conn, r *request) error
+// handler answers one request, or takes it for an answer later: one of the three. An error ends the connection.
+type handler struct {
+	query func(c *queries, r *request) error
+	write func(c *writes, r *request) error
+	login func(c *login, r *request) error
+}
 
 // handlers is the table of opcodes that clients may send. What is not here is answered Unimplemented, and the
 // connection closed: unknown opcodes, check outside a multi, and what only servers propose. (Quirk not kept: 3.9.5
 // takes deleteContainer and createSession from clients, without any check.)
 var handlers = map[jute.Op]handler{
-	jute.OpPing:                 (*conn).ping,
-	jute.OpAuth:                 (*conn).auth,
-	jute.OpCreate:               (*conn).create,
-	jute.OpCreate2:              (*conn).create,
-	jute.OpCreateContainer:      (*conn).create,
-	jute.OpCreateTTL:            (*conn).createTTL,
-	jute.OpDelete:               (*conn).remove,
-	jute.OpSetData:              (*conn).setData,
-	jute.OpSetACL:               (*conn).setACL,
-	jute.OpMulti:                (*conn).multi,
-	jute.OpReconfig:             (*conn).reconfig,
-	jute.OpCloseSession:         (*conn).closeSession,
-	jute.OpSync:                 (*conn).sync,
-	jute.OpExists:               (*conn).exists,
-	jute.OpGetData:              (*conn).getData,
-	jute.OpGetChildren:          (*conn).getChildren,
-	jute.OpGetChildren2:         (*conn).getChildren,
-	jute.OpGetACL:               (*conn).getACL,
-	jute.OpGetAllChildrenNumber: (*conn).getAllChildrenNumber,
-	jute.OpGetEphemerals:        (*conn).getEphemerals,
-	jute.OpMultiRead:            (*conn).multiRead,
-	jute.OpWhoAmI:               (*conn).whoAmI,
-	jute.OpAddWatch:             (*conn).addWatch,
-	jute.OpCheckWatches:         (*conn).checkWatches,
-	jute.OpRemoveWatches:        (*conn).removeWatches,
-	jute.OpSetWatches:           (*conn).setWatches,
-	jute.OpSetWatches2:          (*conn).setWatches,
-	jute.OpSASL:                 (*conn).sasl,
+	jute.OpPing:                 {query: (*queries).ping},
+	jute.OpAuth:                 {login: (*login).auth},
+	jute.OpCreate:               {write: (*writes).create},
+	jute.OpCreate2:              {write: (*writes).create},
+	jute.OpCreateContainer:      {write: (*writes).create},
+	jute.OpCreateTTL:            {write: (*writes).createTTL},
+	jute.OpDelete:               {write: (*writes).remove},
+	jute.OpSetData:              {write: (*writes).setData},
+	jute.OpSetACL:               {write: (*writes).setACL},
+	jute.OpMulti:                {write: (*writes).multi},
+	jute.OpReconfig:             {write: (*writes).reconfig},
+	jute.OpCloseSession:         {write: (*writes).closeSession},
+	jute.OpSync:                 {write: (*writes).sync},
+	jute.OpExists:               {query: (*queries).exists},
+	jute.OpGetData:              {query: (*queries).getData},
+	jute.OpGetChildren:          {query: (*queries).getChildren},
+	jute.OpGetChildren2:         {query: (*queries).getChildren},
+	jute.OpGetACL:               {query: (*queries).getACL},
+	jute.OpGetAllChildrenNumber: {query: (*queries).getAllChildrenNumber},
+	jute.OpGetEphemerals:        {query: (*queries).getEphemerals},
+	jute.OpMultiRead:            {query: (*queries).multiRead},
+	jute.OpWhoAmI:               {query: (*queries).whoAmI},
+	jute.OpAddWatch:             {query: (*queries).addWatch},
+	jute.OpCheckWatches:         {query: (*queries).checkWatches},
+	jute.OpRemoveWatches:        {query: (*queries).removeWatches},
+	jute.OpSetWatches:           {query: (*queries).setWatches},
+	jute.OpSetWatches2:          {query: (*queries).setWatches},
+	jute.OpSASL:                 {login: (*login).sasl},
 }
 
 // isWrite says which requests are proposals: they do not wait for one another. deleteContainer and check are never
@@ -56,22 +61,35 @@ func isWrite(op jute.Op) bool {
 	}
 }
 
+// answer has the request answered.
+func (h handler) answer(c *conn, r *request) error {
+	switch {
+	case h.query != nil:
+		return h.query(&c.queries, r)
+	case h.write != nil:
+		return h.write(&c.writes, r)
+	default:
+		return h.login(&c.login, r)
+	}
+}
+
 // errGone means that the connection ended while a request waited for its turn.
 var errGone = errors.New("connection ended before its request was answered")
 
 // dispatch answers a request in its turn.
-func (s *Server) dispatch(c *conn, r *request) error {
-	h := handlers[r.op]
+func (c *conn) dispatch(r *request) error {
+	s := c.server
+	h, known := handlers[r.op]
 	authenticates := r.op == jute.OpAuth || r.op == jute.OpSASL
 	if !isWrite(r.op) && !authenticates && !c.settle() {
 		return errGone
 	}
-	if h == nil {
+	if !known {
 		s.bad.Warn("closed a connection that sent an unknown operation", slog.String("peer", c.remote.String()),
 			session(c.session), slog.Int("op", int(r.op)))
 		return c.farewell(r.xid, -1, jute.Unimplemented)
 	}
-	if !authenticates && s.opts.Registry.Enforces() && !s.opts.Registry.Admits(c.ids.Snapshot()) {
+	if !authenticates && s.opts.Registry.Enforces() && !s.opts.Registry.Admits(c.login.ids.Snapshot()) {
 		s.bad.Warn("closed a connection that has not authenticated itself", slog.String("peer", c.remote.String()),
 			session(c.session))
 		return c.farewell(r.xid, 0, jute.SessionClosedAuth)
@@ -79,19 +97,11 @@ func (s *Server) dispatch(c *conn, r *request) error {
 	switch {
 	case authenticates:
 		return c.handle(r, h)
-	case len(r.body) > s.frames.large:
-		return c.large(r, h)
+	case s.frames.IsLarge(len(r.body)):
+		return c.admitter.large(r, h)
 	default:
-		return c.admit(r, h)
+		return c.admitter.admit(r, h)
 	}
-}
-
-// admit has a request answered when the throttle lets it in.
-func (c *conn) admit(r *request, h handler) error {
-	if c.server.underWay.gate != nil {
-		return c.throttled(r, h)
-	}
-	return c.handle(r, h)
 }
 
 // handle has a request answered, now or later.
@@ -101,49 +111,52 @@ func (c *conn) handle(r *request, h handler) error {
 			return err
 		}
 	}
-	if err := h(c, r); err != nil {
+	if err := h.answer(c, r); err != nil {
 		return err
 	}
-	if c.out.unread() > flushAtBytes {
-		c.out.flush()
+	if c.Out.Unread() > socket.FlushAtBytes {
+		c.Out.Flush()
 	}
 	return nil
 }
 
-// unread returns how much waits to be written.
-func (o *output) unread() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.lenLocked()
+// specially does what a special connection has done before its request, or instead of it: then answered is true.
+func (c *conn) specially(r *request) (answered bool, err error) {
+	switch {
+	case c.special&specialReadOnly != 0 && refusedReadOnly(r.op):
+		c.reply(r.xid, c.server.opts.Machine.LastZxid(), jute.NotReadOnly)
+		c.latency(r.op, c.now, c.server.elapsed())
+		return true, nil
+	case c.special&specialLocal != 0 && r.op == jute.OpCloseSession:
+		return true, c.writes.closeLocal(r)
+	case c.special&specialLocal != 0 && isWrite(r.op):
+		return c.writes.ownsEphemeral(r)
+	case c.special&(specialLinearizable|specialReadOnly) == specialLinearizable && isLinearized(r.op):
+		return false, c.linearize()
+	}
+	return false, nil
 }
 
 // farewell replies after what is under way, and ends the connection.
 func (c *conn) farewell(xid jute.Xid, zxid jute.Zxid, code jute.Code) error {
-	c.out.awaitSettled(maxInt)
+	c.Out.AwaitSettled(maxInt)
 	c.reply(xid, zxid, code)
 	return errClose
 }
 
 // unreadable answers a request whose body cannot be decoded. It takes no zxid.
 func (c *conn) unreadable(r *request) error {
-	if !c.out.awaitSettled(flushAtBytes) {
+	if !c.Out.AwaitSettled(socket.FlushAtBytes) {
 		return errGone
 	}
 	c.server.bad.Warn("a request cannot be read", slog.String("peer", c.remote.String()), session(c.session),
 		slog.String("op", r.op.String()))
-	c.auditUnreadable(r)
+	c.auditor.failed(r)
 	c.reply(r.xid, c.server.opts.Machine.LastZxid(), jute.MarshallingError)
 	op := r.op
 	if isWrite(op) {
 		op = jute.OpError
 	}
 	c.latency(op, c.now, c.server.elapsed())
-	return nil
-}
-
-// ping answers a ping. The reply has ping's xid, whatever was sent.
-func (c *conn) ping(r *request) error {
-	c.reply(jute.XidPing, c.server.opts.Machine.LastZxid(), jute.OK)
-	c.latency(r.op, c.now, c.server.elapsed())
 	return nil
 }

@@ -1,28 +1,40 @@
 // Package server is the client side of zkd: it accepts connections, speaks ZooKeeper's protocol on them, and gives each
 // client's requests to the state machine and the answers back.
 //
-// It owns the listeners, the connections with their input and output, the sessions as far as they are connections, the
-// watches (server/watch), the identities of connections (server/auth) and the four-letter words (server/fourletter).
-// What it measures goes by the names of one table (server/stats/catalog); operators ask by HTTP (server/admin). It must
-// never know how agreement is reached: it proposes, and is told.
+// It owns the listeners, the connections, the sessions as far as they are connections, the watches (server/watch), the
+// identities of connections (server/auth) and the four-letter words (server/fourletter). The bytes of a connection are
+// server/socket's, and what clients may ask for is bounded by server/limits. What it measures goes by the names of one
+// table (server/stats/catalog); operators ask by HTTP (server/admin). It must never know how agreement is reached: it
+// proposes, and is told.
 //
 // # Life of a read
 //
-// The connection's reader goroutine takes what the socket has in one call, decodes the request in place, opens a
-// storage.View, looks up, registers the watch, and appends the reply to the connection's output while the View is open.
-// When the input is used up it writes the output in one call.
+// The connection's reader goroutine takes what the socket has in one call, decodes the request in place, takes a
+// storage.Present with what it looks up, registers the watch, and appends the reply to the connection's output while it
+// holds the Present. When the input is used up it writes the output in one call.
+//
+// What may take long is read from a storage.View of the same moment, without any lock: the output leaves room for the
+// reply, and what is appended meanwhile goes behind it. Reads that turn out to be large take turns (limits.Scan), and
+// let others run now and then.
 //
 // # Life of a write
 //
 // The reader proposes the request as it came and goes on reading. When the entry is applied, the apply goroutine calls
-// Committed, which fires the watches, and then the connection's Applied, which appends the reply; the flusher goroutine
-// writes what has gathered.
+// Committed, which fires the watches, and then the Applied of the connection's writes, which appends the reply; the
+// flusher goroutine writes what has gathered.
+//
+// # A connection
+//
+// conn is one connection. Its reader goroutine shakes hands, takes frames, and has each request answered in its turn by
+// one of its types, which hold it: queries are what this server answers by itself, writes what the group decides on,
+// login is who the client is. The admitter lets in what limits allow, and the auditor writes the audit log.
 //
 // # A member of an ensemble
 //
 // SetState tells who leads. The attendant, one goroutine, follows it: when there is a leader it asks for a barrier, and
 // when that has passed the server serves. If the leader is lost, connections stay for LeaderGrace: reads go on as they
 // are, writes and barriers wait at the node. Then all connections are closed, and a server that may serves reads only.
+// So they are at once when this server is behind the others because its disk hangs.
 // The phase that follows from it is one atomic word, which a connection looks at once, at its ConnectRequest; so it
 // costs requests nothing. What is unusual about a connection (special) costs the others one comparison.
 //
@@ -35,11 +47,11 @@
 //   - Replies leave in the order of the requests: a request that is not a write waits until the connection's writes
 //     under way are answered. A write never waits for another.
 //   - A watch event is in a connection's output before any reply that shows the change, and after the reply that
-//     registered the watch: events are appended while the change is published, replies of reads while their View is
-//     open.
-//   - Lock order (docs/lock-order.md): the View (the machine's lock), then a connection's output lock; a connection's
-//     output lock is never held when a View is opened. A handover's lock comes between the machine's and all others.
-//     The local sessions' lock comes before the tracker's. The sessions' lock, the flusher's lock and the
+//     registered the watch: events are appended while the change is published, replies of reads, or the room for them,
+//     while their Present is held.
+//   - Lock order (docs/lock-order.md): the Present (the machine's lock), then a connection's output lock, which is
+//     never held when a Present is taken or a View opened. A handover's lock comes between the machine's and all
+//     others. The local sessions' lock comes before the tracker's. The sessions' lock, the flusher's lock and the
 //     availability's lock are leaves.
 //   - A connection belongs to one epoch of the phase. When the next one begins it is closed, even if its ConnectRequest
 //     is just being answered: enter looks at the epoch again after it has told it.
@@ -50,27 +62,15 @@
 //     is cut off. A reader waits for its own client only.
 //   - What a limit holds back waits on its own connection's goroutine, and is woken by what it waits for: a reply on
 //     the same connection (globalOutstandingLimit), or the end of any request (request_throttle_max_requests).
-//   - A TLS handshake runs on its connection's goroutine, in bounded time, and never on the one that accepts. While it
-//     waits for its client, or for anybody else, it holds no turn to compute.
-//   - TLS is between the socket and the connection's input and output, which are the same with it and without; a plain
-//     connection is read and written by its file descriptor, past all of it. No two frames share a record: Apache's C
-//     client would not find the second one.
-//   - A frame costs memory as its bytes arrive, never by what its length says.
+//   - A TLS handshake runs on its connection's goroutine, in bounded time, and never on the one that accepts.
 //
 // # Ownership
 //
 //	state                                 owner
-//	input buffer, decoded records         the connection's reader goroutine
-//	output buffer, count of writes        the connection's output lock
+//	decoded records                       the connection's reader goroutine
 //	session to connection                 Server.sessions, its lock
 //	local sessions                        Server.locals, its lock
 //	phase and epoch                       Server.available: an atomic that the attendant and Restored write
-//	what is under way, large requests     atomics that every connection adds to: underWay, frameLimits
-//	TLS records that are read             the connection's reader goroutine
-//	TLS records that are gathered         recordConn, its lock
-//	handshakes under way, turns           Server.shaking: an atomic, and a channel
-//	the line of the throttle              whoever is first in it (throttle.turn)
-//	tokens of new sessions                bucket, its lock, a leaf
 //	figures, counts of slow requests      atomics: metrics, slowLog
 //	watches                               watch.Table
 package server

@@ -23,6 +23,7 @@ type Members struct {
 	Peers            []Peer        // the others, as the leader knows them; empty elsewhere
 	Elections        int64         // begun by this member since its start
 	LastElection     time.Duration // how long the last one took
+	Awaited          string        // why there has been no leader for long; empty: nothing is known to be in its way
 }
 
 // Peer is another member as the leader knows it.
@@ -31,11 +32,15 @@ type Peer struct {
 	LagEntries   uint64 // of the log, that it has not confirmed
 	Learner      bool
 	Active       bool // heard of lately
-	Snapshotting bool // it is being sent a checkpoint
+	Snapshotting bool // it is being sent a checkpoint, or waits for one
+	Stalled      bool // it answers and acknowledges nothing: its disk may hang
+
+	Shipments, ShipmentFailures uint64        // checkpoints that it was sent, and those that it has not taken
+	Pause                       time.Duration // until it is sent the next, after a failure
 }
 
 // members is what this server knows of its group.
-func (s *Server) members() Members {
+func (s figures) members() Members {
 	if s.opts.Ensemble.Members == nil {
 		return Members{}
 	}
@@ -44,7 +49,7 @@ func (s *Server) members() Members {
 
 // describeRole sets what the four-letter words show of the part that this server plays (QuorumPeer.getServerState and
 // getDetailedPeerState).
-func (s *Server) describeRole(info *fourletter.Info, p phase) {
+func (s figures) describeRole(info *fourletter.Info, p phase) {
 	if s.opts.LocalSessions || p == phaseReadOnly {
 		info.LocalSessions = func() []fourletter.SessionBucket { return s.sessionBuckets(s.locals.tracker) }
 	}
@@ -60,7 +65,7 @@ func (s *Server) describeRole(info *fourletter.Info, p phase) {
 	switch {
 	case state.Role == quorum.RoleLeader:
 		info.Mode, info.PeerState = "leader", "leading - broadcast"
-		last, least, greatest := s.metrics.proposals.sizes()
+		last, least, greatest := s.metrics.proposals.Sizes()
 		info.Proposals = &fourletter.ProposalSizes{Last: last, Min: least, Max: greatest}
 		return
 	case s.observes(state):
@@ -75,12 +80,12 @@ func (s *Server) describeRole(info *fourletter.Info, p phase) {
 }
 
 // observes reports whether this server is an observer.
-func (s *Server) observes(state quorum.State) bool {
+func (s figures) observes(state quorum.State) bool {
 	return s.opts.Ensemble.Observer || state.Role == quorum.RoleLearner
 }
 
 // setMemberMetrics sets what only a member of an ensemble shows (Leader and LeaderZooKeeperServer.registerMetrics).
-func (s *Server) setMemberMetrics(v *catalog.Values) {
+func (s figures) setMemberMetrics(v *catalog.Values) {
 	members, state := s.members(), s.available.latest()
 	if s.available.phase() == phaseServing {
 		v.Set("quorum_size", int64(len(members.Voters))) // Quirk: ZooKeeper's is the number of voters
@@ -95,13 +100,17 @@ func (s *Server) setMemberMetrics(v *catalog.Values) {
 }
 
 // setLeaderMetrics sets what only a leader shows.
-func (s *Server) setLeaderMetrics(v *catalog.Values, members *Members) {
+func (s figures) setLeaderMetrics(v *catalog.Values, members *Members) {
 	var learners, followers, observers int64
 	for _, p := range members.Peers {
 		peer := strconv.FormatUint(p.ID, 10)
 		v.SetKeyed("zkd_peer_lag_entries", peer, int64(p.LagEntries))
 		v.SetKeyed("zkd_peer_active", peer, flag(p.Active))
 		v.SetKeyed("zkd_peer_snapshotting", peer, flag(p.Snapshotting))
+		v.SetKeyed("zkd_peer_disk_hangs", peer, flag(p.Stalled))
+		v.SetKeyed("zkd_peer_snapshots_total", peer, int64(p.Shipments))
+		v.SetKeyed("zkd_peer_snapshot_failures_total", peer, int64(p.ShipmentFailures))
+		v.SetKeyed("zkd_peer_snapshot_pause_seconds", peer, int64(p.Pause.Round(time.Second)/time.Second))
 		if !p.Active {
 			continue
 		}
@@ -120,7 +129,7 @@ func (s *Server) setLeaderMetrics(v *catalog.Values, members *Members) {
 	v.Set("synced_non_voting_followers", 0)
 	v.Set("pending_syncs", 0)
 	v.Set("leader_uptime", (s.elapsed() - time.Duration(s.ledSince.Load())).Milliseconds())
-	last, least, greatest := s.metrics.proposals.sizes()
+	last, least, greatest := s.metrics.proposals.Sizes()
 	v.Set("last_proposal_size", last)
 	v.Set("min_proposal_size", least)
 	v.Set("max_proposal_size", greatest)

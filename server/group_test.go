@@ -14,6 +14,7 @@ import (
 	"zkd/quorum"
 	"zkd/quorum/clock"
 	"zkd/storage"
+	"zkd/storage/entry"
 )
 
 // group is several servers over one log, which stands for agreement: what is proposed while there is a leader is in the
@@ -147,7 +148,7 @@ func (g *group) stop() {
 		if err != nil {
 			g.t.Errorf("stop server %d: %v", m.id, err)
 		}
-		if n := m.server.underWay.n.Load(); n != 0 {
+		if n := m.server.underWay.Count(); n != 0 {
 			g.t.Errorf("server %d: %d requests are still counted as under way after the stop", m.id, n)
 		}
 	}
@@ -262,12 +263,12 @@ func (g *group) releaseLocked(m *member) {
 }
 
 // Propose implements Node.
-func (m *member) Propose(p *storage.Proposal, w quorum.Waiter) error {
+func (m *member) Propose(p *entry.Proposal, w quorum.Waiter) error {
 	g := m.group
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m.batch++
-	data := storage.AppendProposal(storage.AppendEntryHeader(nil, m.id, m.batch), p)
+	data := entry.AppendProposal(entry.AppendEntryHeader(nil, m.id, m.batch), p)
 	m.waiters[m.batch] = w
 	m.held = append(m.held, heldEntry{data, m.batch})
 	g.releaseLocked(m)

@@ -20,7 +20,7 @@ func (h *handover) wait() error {
 	select {
 	case err := <-h.done:
 		return err
-	case <-h.conn.out.ending():
+	case <-h.conn.Out.Ending():
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

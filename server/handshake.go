@@ -3,13 +3,17 @@ package server
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
 	"zkd/jute"
 	"zkd/server/auth"
 	"zkd/server/fourletter"
+	"zkd/server/limits"
+	"zkd/server/socket"
 	"zkd/storage"
+	"zkd/storage/entry"
 )
 
 // errHandshake means a first frame that is no ConnectRequest.
@@ -19,13 +23,85 @@ var errHandshake = errors.New("first frame is not a connect request")
 // anyway. So nobody has the server keep as much as a request may have for a client that it does not know.
 const handshakeBytesMax = 4 << 10
 
+// errNoTLS means a plain connection to a port that is for TLS alone.
+var errNoTLS = errors.New("it does not begin with a TLS handshake: the client must use TLS on this port")
+
+// errTLS means a TLS handshake that failed.
+var errTLS = errors.New("TLS handshake failed")
+
+// secure has the connection go on with TLS, if its port or its first byte wants that. It is the first that the reader
+// does, and ends in bounded time.
+func (c *conn) secure() error {
+	p, s := c.port, c.server
+	if p.TLS == nil {
+		s.metrics.countPlain(c)
+		return nil
+	}
+	defer s.shaking.Leave()
+	patience := s.opts.HandshakeTimeout
+	if p.Plain && p.DetectionTimeout > 0 {
+		patience = min(patience, p.DetectionTimeout)
+	}
+	if err := c.readWithin(patience); err != nil {
+		return err
+	}
+	first, err := c.In.Peek(1)
+	switch {
+	case err != nil && p.Plain:
+		return err
+	case err != nil:
+		return c.unsuccessful(err)
+	case first[0] == socket.RecordHandshake:
+		return c.shakeHands()
+	case p.Plain:
+		s.metrics.countPlain(c)
+		return nil
+	}
+	return c.unsuccessful(errNoTLS)
+}
+
+// shakeHands does the TLS handshake, and takes the client's certificate for an identity.
+func (c *conn) shakeHands() error {
+	s := c.server
+	until := s.opts.Clock.Now().Add(s.opts.HandshakeTimeout)
+	if err := errors.Join(c.readWithin(s.opts.HandshakeTimeout), c.Net().SetWriteDeadline(until)); err != nil {
+		return err
+	}
+	state, err := c.StartTLS(c.port.TLS, &s.shaking)
+	if err != nil {
+		return c.unsuccessful(fmt.Errorf("%w: %w", errTLS, err))
+	}
+	if err := c.Net().SetWriteDeadline(time.Time{}); err != nil {
+		return err
+	}
+	return c.login.certify(state)
+}
+
+// readWithin has reads fail after d, or at once when Shutdown has begun.
+func (c *conn) readWithin(d time.Duration) error {
+	if err := c.Net().SetReadDeadline(c.server.opts.Clock.Now().Add(d)); err != nil {
+		return err
+	}
+	if c.server.draining() { // asked afterwards, so that the deadline of Shutdown is not undone
+		return c.Net().SetReadDeadline(c.server.started)
+	}
+	return nil
+}
+
+// unsuccessful counts a handshake that failed (NettyServerCnxnFactory.CertificateVerifier).
+func (c *conn) unsuccessful(err error) error {
+	c.server.metrics.unsuccessfulHandshakes.Add(1)
+	c.server.metrics.authFailed.Add(1)
+	return err
+}
+
 // handshake answers the first frame: a four-letter word, or a ConnectRequest. nil means that the session is there and
 // bound.
 func (c *conn) handshake() error {
 	if err := c.readWithin(c.server.opts.HandshakeTimeout); err != nil {
 		return err
 	}
-	first, err := c.in.peek(jute.FrameHeaderBytes)
+	first, err := c.In.Peek(jute.FrameHeaderBytes)
 	if err != nil {
 		return err
 	}
@@ -33,9 +109,9 @@ func (c *conn) handshake() error {
 		return c.answerWord(word)
 	}
 	if n := int32(binary.BigEndian.Uint32(first)); n > handshakeBytesMax {
-		return errFrameLength
+		return limits.ErrFrameLength
 	}
-	frame, err := c.in.frame()
+	frame, err := c.In.Frame()
 	if err != nil {
 		return err
 	}
@@ -52,9 +128,9 @@ func (c *conn) handshake() error {
 	if err := c.connect(&req); err != nil {
 		return err
 	}
-	err = c.in.net.SetReadDeadline(time.Time{})
+	err = c.Net().SetReadDeadline(time.Time{})
 	if c.server.draining() { // asked afterwards, so that the deadline of Shutdown is not undone
-		err = c.in.net.SetReadDeadline(c.server.started)
+		err = c.Net().SetReadDeadline(c.server.started)
 	}
 	return err
 }
@@ -74,7 +150,7 @@ func (c *conn) connect(req *jute.ConnectRequest) error {
 		}
 		return errClose
 	}
-	if !c.welcome(req.SessionID != 0) {
+	if !c.admitter.welcome(req.SessionID != 0) {
 		return errClose
 	}
 	if p == phaseReadOnly && !req.ReadOnly {
@@ -87,7 +163,7 @@ func (c *conn) connect(req *jute.ConnectRequest) error {
 			slog.String("peer", c.remote.String()), zxidAttr("seen", seen), zxidAttr("zxid", last))
 		return errClose
 	}
-	if req.SessionID == 0 && !c.roomForSession() {
+	if req.SessionID == 0 && !c.admitter.roomForSession() {
 		return errClose
 	}
 	timeout := min(max(time.Duration(req.TimeoutMillis)*time.Millisecond, s.opts.MinTimeout), s.opts.MaxTimeout)
@@ -97,21 +173,36 @@ func (c *conn) connect(req *jute.ConnectRequest) error {
 	return c.connectGlobal(req, timeout)
 }
 
+// enter is the phase in which c begins, at its ConnectRequest. When the next epoch begins, c is closed.
+func (c *conn) enter() phase {
+	a := &c.server.available
+	for {
+		word := a.word.Load()
+		c.epoch.Store(word)
+		if a.restoring.Load() {
+			return phaseDown
+		}
+		if a.word.Load() == word { // else the one who closes may have looked at c before the store
+			return phase(word & (1<<phaseBits - 1))
+		}
+	}
+}
+
 // connectGlobal makes or takes over a session of the group.
 func (c *conn) connectGlobal(req *jute.ConnectRequest, timeout time.Duration) error {
 	s := c.server
-	p := &storage.Proposal{Op: jute.OpCreateSession, Session: req.SessionID, Server: s.opts.ServerID}
-	txn := storage.SessionTxn{TimeoutMillis: int32(timeout.Milliseconds()), Owner: s.opts.ServerID}
+	p := &entry.Proposal{Op: jute.OpCreateSession, Session: req.SessionID, Server: s.opts.ServerID}
+	txn := entry.SessionTxn{TimeoutMillis: int32(timeout.Milliseconds()), Owner: s.opts.ServerID}
 	if req.SessionID == 0 {
 		password, err := auth.NewPassword(s.opts.Random)
 		if err != nil {
 			s.opts.Logger.Error("no randomness for a session password", slog.Any("err", err))
 			return errClose
 		}
-		txn.Passwd = storage.Passwd(password)
+		txn.Passwd = entry.Passwd(password)
 		p.Session = s.ids.next()
 	} else {
-		p.Op = storage.OpReattachSession
+		p.Op = entry.OpReattachSession
 		if copy(txn.Passwd[:], req.Passwd) != len(txn.Passwd) || len(req.Passwd) != len(txn.Passwd) {
 			c.refuse(req.HasReadOnly)
 			return errClose
@@ -119,15 +210,15 @@ func (c *conn) connectGlobal(req *jute.ConnectRequest, timeout time.Duration) er
 	}
 	c.session, c.established = p.Session, s.millis()
 	p.Time, p.Flags, p.Body = c.established, s.opts.Flags, txn.Append(nil)
-	if s.underWay.gate != nil && p.Op == jute.OpCreateSession {
+	if s.underWay.Gate != nil && p.Op == jute.OpCreateSession {
 		c.timeout.Store(int64(timeout)) // by which it may be stale
-		if err := s.underWay.gate.enter(c, p.Op); err != nil {
+		if err := c.admitter.enterLine(s.underWay.Gate, p.Op); err != nil {
 			return err
 		}
 	} else {
-		s.underWay.begin()
+		s.underWay.Begin()
 	}
-	defer s.underWay.end()
+	defer s.underWay.End()
 	w := &connecting{handover: newHandover(c), hasReadOnly: req.HasReadOnly}
 	if err := s.opts.node.Propose(p, w); err != nil {
 		return err
@@ -139,22 +230,43 @@ func (c *conn) connectGlobal(req *jute.ConnectRequest, timeout time.Duration) er
 	return err
 }
 
-// welcome reports whether the bucket has tokens for one more session.
-func (c *conn) welcome(renewed bool) bool {
+// connectLocal makes or takes over a local session. readOnly says that the server is in read-only mode; there a session
+// that is not known here is no dead one, and its client is sent away without an answer
+// (org.apache.zookeeper.server.quorum.ReadOnlyZooKeeperServer).
+func (c *conn) connectLocal(req *jute.ConnectRequest, timeout time.Duration, readOnly bool) error {
 	s := c.server
-	var missing int64
-	if s.newcomers != nil {
-		var ok bool
-		if missing, ok = s.newcomers.take(s.elapsed(), renewed); !ok {
-			s.metrics.rejected.Add(1)
-			s.bad.Warn("too many sessions at once: connection_throttle_tokens refuses another",
-				slog.String("peer", c.remote.String()))
-			return false
+	var passwd entry.Passwd
+	id, create := req.SessionID, req.SessionID == 0
+	if create {
+		random, err := auth.NewPassword(s.opts.Random)
+		if err != nil {
+			s.opts.Logger.Error("no randomness for a session password", slog.Any("err", err))
+			return errClose
 		}
+		passwd, id = entry.Passwd(random), s.ids.next()
+	} else {
+		copy(passwd[:], req.Passwd)
 	}
-	s.metrics.tokenDeficit.Add(missing)
-	s.metrics.connections.Add(1)
-	return true
+	known := len(req.Passwd) == len(passwd) || create
+	if !known || !s.locals.open(id, passwd, create, readOnly) {
+		if !readOnly {
+			c.refuse(req.HasReadOnly)
+		}
+		return errClose
+	}
+	c.session, c.established = id, s.millis()
+	c.special |= specialLocal
+	if readOnly {
+		c.special |= specialReadOnly
+	}
+	c.timeout.Store(int64(timeout))
+	s.bind(c, s.locals.tracker)
+	c.welcomeSession(&jute.ConnectResponse{TimeoutMillis: int32(timeout.Milliseconds()), SessionID: id,
+		Passwd: passwd[:], HasReadOnly: req.HasReadOnly, ReadOnly: readOnly})
+	if create {
+		c.sessionMade(s.opts.Machine.LastZxid())
+	}
+	return nil
 }
 
 // connecting waits for the session of a connection.
@@ -172,7 +284,7 @@ func (w *connecting) Applied(r *storage.Result) {
 			c.refuse(w.hasReadOnly)
 			return errClose
 		}
-		if r.Op == storage.OpReattachSession {
+		if r.Op == entry.OpReattachSession {
 			c.server.metrics.revalidated.Add(1)
 		}
 		c.timeout.Store(int64(info.TimeoutMillis) * int64(time.Millisecond))
@@ -208,14 +320,14 @@ func (c *conn) refuse(hasReadOnly bool) {
 
 // answerConnect sends the response to the ConnectRequest.
 func (c *conn) answerConnect(resp *jute.ConnectResponse) {
-	c.out.mu.Lock()
-	b, mark := jute.BeginFrame(c.out.openLocked())
-	c.endLocked(resp.Append(b), mark)
-	wake := c.queueLocked()
-	c.out.mu.Unlock()
+	c.Out.Lock()
+	b, mark := jute.BeginFrame(c.Out.OpenLocked())
+	c.Out.EndLocked(resp.Append(b), mark)
+	wake := c.Out.QueueLocked()
+	c.Out.Unlock()
 	c.sent(1)
 	if wake {
-		c.server.flusher.add(c)
+		c.server.flusher.Add(&c.Out)
 	}
 }
 
@@ -223,15 +335,15 @@ func (c *conn) answerConnect(resp *jute.ConnectResponse) {
 func (c *conn) answerWord(w fourletter.Word) error {
 	c.counts.received.Add(1)
 	c.server.metrics.received.Add(1)
-	argument, err := c.in.peek(jute.FrameHeaderBytes + w.ArgumentBytes())
+	argument, err := c.In.Peek(jute.FrameHeaderBytes + w.ArgumentBytes())
 	if err != nil {
-		argument = c.in.buffered() // too short: Answer knows what to say
+		argument = c.In.Buffered() // too short: Answer knows what to say
 	}
-	if err := c.in.net.SetDeadline(c.server.opts.Clock.Now().Add(c.server.opts.HandshakeTimeout)); err != nil {
+	if err := c.Net().SetDeadline(c.server.opts.Clock.Now().Add(c.server.opts.HandshakeTimeout)); err != nil {
 		return err
 	}
-	out := &wordWriter{to: c.out.to}
-	info := c.server.info(ofPort(c.port.Secure))
+	out := &wordWriter{to: c.Out.Writer()}
+	info := figures{c.server}.info(ofPort(c.port.Secure))
 	if err := c.server.opts.Words.Answer(out, w, argument[jute.FrameHeaderBytes:], info); err != nil {
 		return err
 	}

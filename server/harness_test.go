@@ -20,6 +20,8 @@ import (
 	"zkd/server/auth"
 	"zkd/server/fourletter"
 	"zkd/storage"
+	"zkd/storage/entry"
+	"zkd/storage/raftlog"
 )
 
 func TestMain(m *testing.M) {
@@ -45,7 +47,7 @@ type rig struct {
 	t       testing.TB
 	options Options
 	mem     *vfs.MemFS
-	log     *storage.RaftLog
+	log     *raftlog.Log
 	machine *storage.Machine
 	server  *Server
 	node    *quorum.Node
@@ -93,8 +95,9 @@ func startRig(t testing.TB, o rigOptions) *rig {
 	defer cancel()
 	var err error
 	r.node, err = quorum.Start(ctx, quorum.Options{
-		ID: 1, Log: r.log, Machine: r.machine, Clock: clock.Real(), Logger: discard, Observer: r.server,
-		Rand: mathrand.New(mathrand.NewPCG(mathrand.Uint64(), 1)), OnFatal: func(error) { r.failed.Store(true) },
+		ID: 1, Log: r.log, Machine: r.machine, Clock: clock.Real(), Now: r.options.Clock.Now, Logger: discard,
+		Observer: r.server,
+		Rand:     mathrand.New(mathrand.NewPCG(mathrand.Uint64(), 1)), OnFatal: func(error) { r.failed.Store(true) },
 	})
 	if err != nil {
 		t.Fatalf("start the node: %v", err)
@@ -125,7 +128,7 @@ func (r *rig) openStores(fs vfs.FS) {
 	r.t.Helper()
 	var err error
 	onFatal := func(error) { r.failed.Store(true) }
-	r.log, err = storage.OpenRaftLog(storage.RaftLogOptions{Dir: "log", FS: fs, Logger: discard, OnFatal: onFatal})
+	r.log, err = raftlog.Open(raftlog.Options{Dir: "log", FS: fs, Logger: discard, OnFatal: onFatal})
 	if err != nil {
 		r.t.Fatalf("open the raft log: %v", err)
 	}
@@ -146,7 +149,7 @@ func testOptions(t testing.TB, m *storage.Machine) Options {
 	return Options{
 		ServerID: 1, Machine: m, Clock: clock.Real(), Logger: discard, Registry: registry, Random: rand.Reader,
 		Words:    fourletter.New(fourletter.Options{Whitelist: "*"}),
-		Flags:    storage.FlagExtendedTypes,
+		Flags:    entry.FlagExtendedTypes,
 		TickTime: 2 * time.Second, MinTimeout: 4 * time.Second, MaxTimeout: longSession,
 		HandshakeTimeout: time.Hour, MaxFrameBytes: 0xfffff,
 		Environment: func() []fourletter.Setting { return nil },
@@ -171,7 +174,7 @@ func (r *rig) stop() {
 	if err != nil && !r.broken {
 		r.t.Errorf("stop: %v", err)
 	}
-	if n := r.server.underWay.n.Load(); n != 0 {
+	if n := r.server.underWay.Count(); n != 0 {
 		r.t.Errorf("%d requests are still counted as under way after the stop", n)
 	}
 	if n := r.server.connections.count(); n != 0 {

@@ -7,7 +7,7 @@ import (
 
 	"zkd/jute"
 	"zkd/quorum"
-	"zkd/storage"
+	"zkd/storage/entry"
 )
 
 // holdingNode keeps setData back until it is told to let it go.
@@ -21,7 +21,7 @@ type holdingNode struct {
 
 // heldProposal is a proposal that is kept back.
 type heldProposal struct {
-	p storage.Proposal
+	p entry.Proposal
 	w quorum.Waiter
 }
 
@@ -39,7 +39,7 @@ func startHolding(t *testing.T, o rigOptions) (*rig, *holdingNode) {
 }
 
 // Propose holds setData and passes on the rest.
-func (h *holdingNode) Propose(p *storage.Proposal, w quorum.Waiter) error {
+func (h *holdingNode) Propose(p *entry.Proposal, w quorum.Waiter) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if p.Op != jute.OpSetData || h.open {

@@ -17,7 +17,7 @@ import (
 
 	"zkd/compat-tests/hostile"
 	"zkd/jute"
-	"zkd/storage"
+	"zkd/storage/schema"
 )
 
 // hostileMode is a kind of port: how the server listens on it, and how the attackers and the healthy client connect.
@@ -129,13 +129,13 @@ func (r *rig) settle(n int) {
 func (r *rig) expireBut(id jute.SessionID) {
 	var ids []jute.SessionID
 	v := r.machine.View()
-	v.Sessions(func(s storage.SessionInfo) {
+	v.Sessions(func(s schema.SessionInfo) {
 		if s.ID != id {
 			ids = append(ids, s.ID)
 		}
 	})
 	v.Close()
-	r.server.expire(ids)
+	expirer{r.server}.expire(ids)
 }
 
 // descriptors counts the open files of this process.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"zkd/jute"
+	"zkd/server/socket"
 	"zkd/server/watch"
 )
 
@@ -145,7 +146,7 @@ func TestManyWritesUnderWay(t *testing.T) {
 	r := newRig(t, nil)
 	c := r.connect(t)
 	c.mustCreate("/n", "", jute.ModePersistent)
-	const n = 3*maxOutstanding + 17
+	const n = 3*socket.MaxOutstanding + 17
 	go func() {
 		var b []byte
 		for i := range jute.Xid(n) {

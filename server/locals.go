@@ -1,14 +1,11 @@
 package server
 
 import (
-	"log/slog"
 	"sync"
-	"time"
 
 	"zkd/jute"
 	"zkd/quorum/liveness"
-	"zkd/server/auth"
-	"zkd/storage"
+	"zkd/storage/entry"
 )
 
 // locals are the sessions that only this server knows: those of the read-only mode, and local sessions
@@ -23,7 +20,7 @@ type locals struct {
 
 // localSession is one of them. Guarded by locals.mu.
 type localSession struct {
-	passwd   storage.Passwd
+	passwd   entry.Passwd
 	readOnly bool // it ends with the read-only mode
 }
 
@@ -69,7 +66,7 @@ func (l *locals) has(id jute.SessionID) bool {
 }
 
 // open makes a session, or finds the one of that id if passwd is its password. false means that there is none.
-func (l *locals) open(id jute.SessionID, passwd storage.Passwd, create, readOnly bool) bool {
+func (l *locals) open(id jute.SessionID, passwd entry.Passwd, create, readOnly bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if create {
@@ -81,13 +78,13 @@ func (l *locals) open(id jute.SessionID, passwd storage.Passwd, create, readOnly
 }
 
 // passwd returns the password of a session; false if it is gone.
-func (l *locals) passwd(id jute.SessionID) (storage.Passwd, bool) {
+func (l *locals) passwd(id jute.SessionID) (entry.Passwd, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if s := l.byID[id]; s != nil {
 		return s.passwd, true
 	}
-	return storage.Passwd{}, false
+	return entry.Passwd{}, false
 }
 
 // remove forgets a session; false if it is gone already.
@@ -123,55 +120,4 @@ func (l *locals) endReadOnly() {
 			l.tracker.Remove(id)
 		}
 	}
-}
-
-// connectLocal makes or takes over a local session. readOnly says that the server is in read-only mode; there a session
-// that is not known here is no dead one, and its client is sent away without an answer
-// (org.apache.zookeeper.server.quorum.ReadOnlyZooKeeperServer).
-func (c *conn) connectLocal(req *jute.ConnectRequest, timeout time.Duration, readOnly bool) error {
-	s := c.server
-	var passwd storage.Passwd
-	id, create := req.SessionID, req.SessionID == 0
-	if create {
-		random, err := auth.NewPassword(s.opts.Random)
-		if err != nil {
-			s.opts.Logger.Error("no randomness for a session password", slog.Any("err", err))
-			return errClose
-		}
-		passwd, id = storage.Passwd(random), s.ids.next()
-	} else {
-		copy(passwd[:], req.Passwd)
-	}
-	known := len(req.Passwd) == len(passwd) || create
-	if !known || !s.locals.open(id, passwd, create, readOnly) {
-		if !readOnly {
-			c.refuse(req.HasReadOnly)
-		}
-		return errClose
-	}
-	c.session, c.established = id, s.millis()
-	c.special |= specialLocal
-	if readOnly {
-		c.special |= specialReadOnly
-	}
-	c.timeout.Store(int64(timeout))
-	s.bind(c, s.locals.tracker)
-	c.welcomeSession(&jute.ConnectResponse{TimeoutMillis: int32(timeout.Milliseconds()), SessionID: id,
-		Passwd: passwd[:], HasReadOnly: req.HasReadOnly, ReadOnly: readOnly})
-	if create {
-		c.sessionMade(s.opts.Machine.LastZxid())
-	}
-	return nil
-}
-
-// closeLocal ends a local session.
-func (c *conn) closeLocal(r *request) error {
-	c.closing.Store(true)
-	if !c.out.awaitSettled(flushAtBytes) {
-		return errGone
-	}
-	c.server.locals.remove(c.session)
-	c.reply(r.xid, c.server.opts.Machine.LastZxid(), jute.OK)
-	c.latency(r.op, c.now, c.server.elapsed())
-	return errClose
 }

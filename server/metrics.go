@@ -1,15 +1,18 @@
 package server
 
 import (
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"zkd/quorum"
 	"zkd/server/auth"
+	"zkd/server/socket"
 	"zkd/server/stats"
 	"zkd/server/stats/catalog"
 	"zkd/storage"
+	"zkd/storage/entry"
 )
 
 // counter is an atomic count.
@@ -33,43 +36,10 @@ type metrics struct {
 	revalidated             atomic.Int64    // sessions that came back to this server
 	staleReplies            atomic.Int64    // to connections that had ended
 	watchBytes              atomic.Int64
+	noRoom                  atomic.Int64 // writes refused for want of room on the disks
 	bytesReceived           atomic.Int64
-	bytesSent               atomic.Int64
-	replies                 extent // bytes of replies
-	proposals               extent // bytes of writes of all servers, while this one leads
-}
-
-// extent is the last, the least and the greatest of some sizes, -1 before the first (ZooKeeper's BufferStats). The zero
-// extent is ready. Each holds one more than its value.
-type extent struct{ last, least, greatest atomic.Int64 }
-
-// add takes in sizes that came one after the other.
-func (e *extent) add(last, least, greatest int) {
-	e.last.Store(int64(last) + 1)
-	for {
-		old := e.least.Load()
-		if old != 0 && old <= int64(least)+1 || e.least.CompareAndSwap(old, int64(least)+1) {
-			break
-		}
-	}
-	for {
-		old := e.greatest.Load()
-		if old > int64(greatest) || e.greatest.CompareAndSwap(old, int64(greatest)+1) {
-			return
-		}
-	}
-}
-
-// reset forgets the sizes.
-func (e *extent) reset() {
-	e.last.Store(0)
-	e.least.Store(0)
-	e.greatest.Store(0)
-}
-
-// sizes returns the sizes.
-func (e *extent) sizes() (last, least, greatest int64) {
-	return e.last.Load() - 1, e.least.Load() - 1, e.greatest.Load() - 1
+	output                  socket.Figures // of what is sent
+	proposals               stats.Extent   // bytes of writes of all servers, while this one leads
 }
 
 // countPlain counts a connection without TLS (ServerStats.getNonMTLSLocalConnCount and its like).
@@ -89,11 +59,14 @@ func (m *metrics) reset() {
 	m.received.Store(0)
 	m.sent.Store(0)
 	m.latency.Reset()
-	m.replies.reset()
+	m.output.Replies.Reset()
 }
 
-// SetMetrics sets all that the server and Options.Metrics have to tell. Any goroutine may call it.
-func (s *Server) SetMetrics(v *catalog.Values) {
+// figures tell what operators ask of a server: metrics, and what the four-letter words show. Any goroutine may.
+type figures struct{ *Server }
+
+// set sets all that the server and Options.Metrics have to tell.
+func (s figures) set(v *catalog.Values) {
 	s.setState(v)
 	s.setTraffic(v)
 	s.setLimits(v)
@@ -112,13 +85,16 @@ func (s *Server) SetMetrics(v *catalog.Values) {
 		s.setMemberMetrics(v)
 	}
 	v.Set("zkd_slow_requests_total", s.slow.seen.Load())
+	v.Set("zkd_writes_refused_total", s.metrics.noRoom.Load())
+	v.Set("zkd_large_reads_total", s.scans.Taken())
+	v.Set("zkd_large_reads_waiting", s.scans.InLine())
 	if s.opts.Metrics != nil {
 		s.opts.Metrics(v)
 	}
 }
 
 // setState sets what the state has.
-func (s *Server) setState(v *catalog.Values) {
+func (s figures) setState(v *catalog.Values) {
 	if s.available.phase() == phaseDown {
 		return // it may be being replaced
 	}
@@ -135,7 +111,7 @@ func (s *Server) setState(v *catalog.Values) {
 }
 
 // setTraffic sets what clients have brought about.
-func (s *Server) setTraffic(v *catalog.Values) {
+func (s figures) setTraffic(v *catalog.Values) {
 	m := &s.metrics
 	latency := m.latency.Load()
 	v.SetFloat("avg_latency", latency.Avg)
@@ -144,18 +120,18 @@ func (s *Server) setTraffic(v *catalog.Values) {
 	v.Set("packets_received", m.received.Load())
 	v.Set("packets_sent", m.sent.Load())
 	v.Set("bytes_received_count", m.bytesReceived.Load())
-	v.Set("response_bytes", m.bytesSent.Load())
-	last, least, greatest := m.replies.sizes()
+	v.Set("response_bytes", m.output.Sent.Load())
+	last, least, greatest := m.output.Replies.Sizes()
 	v.Set("last_client_response_size", last)
 	v.Set("min_client_response_size", least)
 	v.Set("max_client_response_size", greatest)
 	v.Set("num_alive_connections", int64(s.connections.count()))
-	v.Set("outstanding_requests", s.underWay.n.Load())
+	v.Set("outstanding_requests", s.underWay.Count())
 	v.Set("uptime", s.elapsed().Milliseconds())
 	v.Set("auth_failed_count", m.authFailed.Load())
 	v.Set("unsuccessful_handshake", m.unsuccessfulHandshakes.Load())
-	v.Set("tls_handshake_exceeded", s.shaking.exceeded.Load())
-	v.Set("outstanding_tls_handshake", s.shaking.outstanding.Load())
+	v.Set("tls_handshake_exceeded", s.shaking.Exceeded())
+	v.Set("outstanding_tls_handshake", s.shaking.Outstanding())
 	v.Set("non_mtls_local_conn_count", m.plainLocal.Load())
 	v.Set("non_mtls_remote_conn_count", m.plainRemote.Load())
 	v.Set("local_sessions", int64(s.locals.count()))
@@ -177,21 +153,22 @@ func (s *Server) setTraffic(v *catalog.Values) {
 }
 
 // setLimits sets what the limits have held back.
-func (s *Server) setLimits(v *catalog.Values) {
-	v.SetFloat("connection_drop_probability", s.newcomers.dropProbability())
+func (s figures) setLimits(v *catalog.Values) {
+	v.SetFloat("connection_drop_probability", s.newcomers.DropProbability())
 	v.SetHistogram("connection_token_deficit", &s.metrics.tokenDeficit)
-	v.Set("large_requests_rejected", s.frames.rejected.Load())
-	if t := s.underWay.gate; t != nil {
-		v.Set("request_throttle_wait_count", t.waits.Load())
-		v.Set("stale_requests", t.stale.Load())
-		v.Set("stale_requests_dropped", t.dropped.Load())
-		v.Set("throttled_ops", t.refused.Load())
-		v.SetHistogram("request_throttle_queue_time_ms", &t.queued)
+	v.Set("large_requests_rejected", s.frames.Refused())
+	if t := s.underWay.Gate; t != nil {
+		n := t.Counts()
+		v.Set("request_throttle_wait_count", n.Waits)
+		v.Set("stale_requests", n.Stale)
+		v.Set("stale_requests_dropped", n.Dropped)
+		v.Set("throttled_ops", n.Refused)
+		v.SetHistogram("request_throttle_queue_time_ms", t.Times())
 	}
 }
 
 // setWatches sets what the watches have done.
-func (s *Server) setWatches(v *catalog.Values) {
+func (s figures) setWatches(v *catalog.Values) {
 	v.Set("watch_count", int64(s.watches.Counts().All))
 	v.Set("watch_bytes", s.metrics.watchBytes.Load())
 	fired := s.watches.Fired()
@@ -202,7 +179,7 @@ func (s *Server) setWatches(v *catalog.Values) {
 }
 
 // setRole sets the part that this server plays.
-func (s *Server) setRole(v *catalog.Values) {
+func (s figures) setRole(v *catalog.Values) {
 	p := s.available.phase()
 	role := "standalone"
 	if s.opts.Ensemble != nil {
@@ -241,15 +218,38 @@ func setAgreement(v *catalog.Values, status quorum.Status) {
 		"zkd_applied_index": status.Applied, "zkd_durable_index": status.Durable,
 		"zkd_apply_lag_entries":          status.Commit - min(status.Commit, status.Applied),
 		"zkd_outstanding_proposal_bytes": uint64(status.OutstandingBytes),
+		"zkd_feature_level":              uint64(status.Level),
+		"zkd_feature_level_supported":    uint64(entry.LevelNewest),
 		"zkd_elections_total":            status.Elections, "zkd_proposals_total": status.Proposals,
 		"zkd_entries_total": status.Entries, "zkd_log_bytes_total": status.EntryBytes,
 		"zkd_snapshots_sent_total":      status.SnapshotsSent,
 		"zkd_snapshot_failures_total":   status.SnapshotFailures,
 		"zkd_snapshots_installed_total": status.SnapshotsInstalled,
+		"zkd_log_kept_bytes":            status.LogBytes, "zkd_log_kept_max_bytes": status.LogBytesMax,
+		"zkd_log_kept_for_id":      status.LogHolder,
+		"zkd_disk_handovers_total": status.DiskHandOvers,
 	} {
 		v.Set(name, int64(n))
 	}
+	for store, disk := range map[string]quorum.DiskStatus{ // any order
+		"raftlog": status.LogDisk, "state": status.StateDisk,
+	} {
+		v.SetKeyed("zkd_disk_hang_seconds", store, int64((disk.Hangs+time.Second-1)/time.Second))
+		v.SetKeyed("zkd_disk_hangs_total", store, int64(disk.Stalls))
+	}
+	v.Set("zkd_low_space", int64(status.Room))
+	v.Set("zkd_forwarded_writes_refused_total", int64(status.Refused))
+	var awaited quorum.Awaited
+	if status.Awaited != nil {
+		awaited = *status.Awaited
+	}
+	v.Set("zkd_admitted", flag(!awaited.Forgetful))
+	v.Set("zkd_voters_away", int64(len(awaited.Away)))
+	v.Set("zkd_voters_emptied", int64(len(awaited.Emptied)))
 	v.SetFloat("zkd_last_election_seconds", status.LastElection.Seconds())
+	for _, c := range status.Clocks {
+		v.SetKeyedFloat("zkd_clock_skew_seconds", strconv.FormatUint(c.ID, 10), c.Skew.Seconds())
+	}
 	v.SetLatency("zkd_fsync_seconds", seconds(status.Fsync))
 	v.SetLatency("zkd_commit_seconds", seconds(status.Commits))
 	v.SetLatency("zkd_election_seconds", seconds(status.Leaderless))

@@ -11,15 +11,17 @@ import (
 	"zkd/server/auth"
 	"zkd/server/auth/sasl"
 	"zkd/server/fourletter"
+	"zkd/server/limits"
 	"zkd/server/stats/catalog"
 	"zkd/server/watch"
 	"zkd/storage"
+	"zkd/storage/entry"
 )
 
 // Node is what the server asks of the agreement; *quorum.Node is one.
 type Node interface {
 	// Propose has p applied and tells w; it may block while too much is under way. An error means that p was not taken.
-	Propose(p *storage.Proposal, w quorum.Waiter) error
+	Propose(p *entry.Proposal, w quorum.Waiter) error
 	// Barrier tells w when everything committed at the call is applied here.
 	Barrier(w quorum.Waiter)
 }
@@ -34,7 +36,7 @@ type Options struct {
 	SASL     *sasl.Server // nil: nobody can log in by SASL
 	Random   io.Reader    // of session passwords: crypto/rand.Reader
 	Words    *fourletter.Commands
-	Flags    storage.Flags // of every proposal
+	Flags    entry.Flags // of every proposal
 
 	TickTime               time.Duration // width of the expiry grid
 	MinTimeout, MaxTimeout time.Duration // bounds of negotiated session timeouts
@@ -86,39 +88,13 @@ type Limits struct {
 	Outstanding        int   // globalOutstandingLimit: above it a connection may have one write under way; 0 is none
 	LargeRequestBytes  int   // largeRequestThreshold: a longer request is large; 0 or less is off
 	LargeRequestsBytes int64 // largeRequestMaxBytes: of all large requests under way together
-	Requests           RequestThrottle
-	Sessions           SessionThrottle
+	Requests           limits.RequestThrottle
+	Sessions           limits.SessionThrottle
 	Handshakes         int // netty.server.outstandingHandshake.limit: TLS handshakes under way at once; 0 is none
 	// HandshakesComputing is how many TLS handshakes compute at once, while others wait for their clients; 0 is one.
 	HandshakesComputing int
 	SessionsMax         int // zkd.maxSessions: sessions that are known, above which none is made; 0 is no limit
 	Watches             watch.Bounds
-}
-
-// RequestThrottle has requests wait in line (org.apache.zookeeper.server.RequestThrottler).
-type RequestThrottle struct {
-	MaxRequests     int           // request_throttle_max_requests: requests under way at once; 0 is off
-	Stall           time.Duration // request_throttle_stall_time: how often the next in line is looked at; 0 is never
-	DropStale       bool          // request_throttle_drop_stale: a stale request ends its connection
-	StaleConnection bool          // request_stale_connection_check: stale is what a closed connection has sent
-	StaleLatency    bool          // request_stale_latency_check: stale is what has waited for a session's timeout
-	ThrottledOpWait time.Duration // throttled_op_wait_time: what has waited longer is answered Throttled; 0 is off
-}
-
-// SessionThrottle is a bucket of tokens that sessions take when a client connects, with a share of connections dropped
-// at random (org.apache.zookeeper.server.BlueThrottle).
-type SessionThrottle struct {
-	Tokens        int           // connection_throttle_tokens: size of the bucket; 0 is off
-	FillTime      time.Duration // connection_throttle_fill_time
-	FillCount     int           // connection_throttle_fill_count: tokens per FillTime
-	FreezeTime    time.Duration // connection_throttle_freeze_time between changes of the share; negative drops none
-	DropIncrease  float64       // connection_throttle_drop_increase
-	DropDecrease  float64       // connection_throttle_drop_decrease
-	DecreaseRatio float64       // connection_throttle_decrease_ratio: part of the bucket; missing more, no decrease
-	Weighted      bool          // connection_throttle_weight_enabled: else every session takes one token
-	GlobalWeight  int           // connection_throttle_global_session_weight: of a new session
-	LocalWeight   int           // connection_throttle_local_session_weight; the others are no less
-	RenewWeight   int           // connection_throttle_renew_session_weight: of a session that comes back
 }
 
 // defaultMaxUnreadBytes is a guess: 16 of the longest replies that a default client takes.

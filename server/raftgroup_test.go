@@ -32,6 +32,11 @@ type side struct {
 	from uint64
 }
 
+// SendInOrder implements quorum.Transport: a link keeps the order of all frames.
+func (s side) SendInOrder(to uint64, kind uint8, encode func([]byte) []byte, kept []byte) bool {
+	return s.Send(to, kind, func(b []byte) []byte { return append(encode(b), kept...) })
+}
+
 // Send implements quorum.Transport.
 func (s side) Send(to uint64, kind uint8, encode func([]byte) []byte) bool {
 	s.mu.Lock()
@@ -128,9 +133,10 @@ func startRaft(t *testing.T, set func(id uint64, o *Options)) ([]*rig, *wire) {
 		r.server = New(r.options)
 		var err error
 		r.node, err = quorum.Start(context.Background(), quorum.Options{
-			ID: id, Log: r.log, Machine: r.machine, Clock: clock.Real(), Logger: discard, Observer: r.server,
-			Rand:    mathrand.New(mathrand.NewPCG(mathrand.Uint64(), 1)),
-			Members: []quorum.Member{{ID: 1}, {ID: 2}, {ID: 3}}, Transport: side{w, id},
+			ID: id, Log: r.log, Machine: r.machine, Clock: clock.Real(), Now: r.options.Clock.Now, Logger: discard,
+			Observer: r.server,
+			Rand:     mathrand.New(mathrand.NewPCG(mathrand.Uint64(), 1)),
+			Members:  []quorum.Member{{ID: 1}, {ID: 2}, {ID: 3}}, Transport: side{w, id},
 			OnState: r.server.SetState, OnReport: r.server.Heard, OnRestored: r.server.Restored,
 			OnFatal:       func(err error) { t.Errorf("server %d: %v", id, err) },
 			ElectionTicks: 20, // of the default length: a slow machine is no reason for an election

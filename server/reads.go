@@ -1,25 +1,35 @@
 package server
 
 import (
+	"errors"
 	"log/slog"
 
 	"zkd/jute"
+	"zkd/server/limits"
+	"zkd/server/socket"
 	"zkd/storage"
 	"zkd/storage/acl"
 )
 
-// answer appends the reply to a read while its View is open, so that no event of a later change gets before it.
-func (c *conn) answer(r *request, v storage.View, code jute.Code, body func(b []byte) []byte) error {
+// queries are the requests of a connection that this server answers by itself. Owned by the reader.
+type queries struct {
+	*conn
+	scan limits.Scan // of the present one
+	pace func() bool // scan.Pace; nil before the first
+}
+
+// answer appends the reply to a read while the present is held, so that no event of a later change gets before it.
+func (c *queries) answer(r *request, v storage.Present, code jute.Code, body func(b []byte) []byte) error {
 	zxid := v.Zxid()
 	err := v.Err()
 	if err == nil {
-		c.out.mu.Lock()
+		c.Out.Lock()
 		b, mark := c.beginLocked(r.xid, zxid, code)
 		if body != nil {
 			b = body(b)
 		}
-		c.endLocked(b, mark)
-		c.out.mu.Unlock()
+		c.Out.EndLocked(b, mark)
+		c.Out.Unlock()
 	}
 	v.Close()
 	if err != nil {
@@ -29,42 +39,70 @@ func (c *conn) answer(r *request, v storage.View, code jute.Code, body func(b []
 	return nil
 }
 
+// answerApart gives the present up for a View of the same moment, in which body makes the reply, of about so many
+// bytes. It may take long: others read and write on, and what happens meanwhile this client hears of after the reply.
+func (c *queries) answerApart(r *request, p storage.Present, bytes int,
+	body func(v storage.View, b []byte) ([]byte, jute.Code)) error {
+	wake := c.Out.SetApart(bytes)
+	v := p.View()
+	if wake {
+		c.server.flusher.Add(&c.Out)
+	}
+	zxid := v.Zxid()
+	buf := socket.TakeBufferFor(bytes)
+	b, mark := jute.BeginFrame(*buf)
+	h := jute.ReplyHeader{Xid: r.xid, Zxid: zxid}
+	header := len(b)
+	b, h.Err = body(v, h.Append(b))
+	err := v.Err()
+	v.Close()
+	stopped := c.scan.Stopped()
+	c.scan.End()
+	*buf = jute.EndFrame(b, mark)
+	if err != nil || stopped { // the connection ends: what waits behind the reply is never sent
+		socket.GiveBuffer(buf)
+		return errors.Join(err, errGone)
+	}
+	if h.Err != jute.OK {
+		h.Append(b[:header])
+	}
+	c.Out.Insert(buf, len(b)-header)
+	c.readDone(r, zxid)
+	return nil
+}
+
 // readDone counts a read.
-func (c *conn) readDone(r *request, zxid jute.Zxid) {
+func (c *queries) readDone(r *request, zxid jute.Zxid) {
 	now := c.server.elapsed()
 	c.answered(r.xid, zxid)
 	c.latency(r.op, c.now, now)
 	took := now - c.now
 	c.server.metrics.reads.Add(took.Milliseconds())
 	if c.server.isSlow(took) {
-		c.server.slowRead(c, r, took)
+		c.server.slowRead(c.conn, r, took)
 	}
 }
 
-// decode reads a record from the body of r. An error means that it cannot be read.
-func (c *conn) decode(r *request, record decodable) error {
-	d := &c.req.decoder
-	d.Reset(r.body)
-	record.Decode(d)
-	err := d.Err()
-	d.Reset(nil)
-	return err
+// ping answers a ping. The reply has ping's xid, whatever was sent.
+func (c *queries) ping(r *request) error {
+	c.reply(jute.XidPing, c.server.opts.Machine.LastZxid(), jute.OK)
+	c.latency(r.op, c.now, c.server.elapsed())
+	return nil
 }
 
 // exists answers exists. The watch is set even when the znode is missing, but not without READ.
-func (c *conn) exists(r *request) error {
+func (c *queries) exists(r *request) error {
 	p := &c.req.pathWatch
-	if c.decode(r, p) != nil || p.Nulls != 0 {
+	if c.req.decode(r, p) != nil || p.Nulls != 0 {
 		return c.unreadable(r)
 	}
-	if p.Watch && !c.watchable(1) {
-		return c.tooManyWatches(r)
+	if p.Watch && !c.admitter.watchable(1) {
+		return c.admitter.tooManyWatches(r)
 	}
-	v := c.server.opts.Machine.View()
 	if jute.HasNUL(p.Path) {
-		return c.answer(r, v, jute.BadArguments, nil)
+		return c.answer(r, c.server.opts.Machine.Present(), jute.BadArguments, nil)
 	}
-	n, ok := v.Exists(p.Path)
+	v, n, ok := c.server.opts.Machine.Look(p.Path)
 	if ok && !c.allowed(n.ACL(), jute.PermRead) {
 		return c.answer(r, v, jute.NoAuth, nil)
 	}
@@ -78,39 +116,46 @@ func (c *conn) exists(r *request) error {
 	return c.answer(r, v, jute.OK, stat.Append)
 }
 
-// find looks a znode up and checks READ. code is OK if it may be shown.
-func (c *conn) find(v storage.View, path string) (n storage.Node, code jute.Code) {
-	n, ok := v.Get(path)
+// verdict is what a read of n is answered: OK if the znode may be shown.
+func (c *queries) verdict(n storage.Node, ok bool) jute.Code {
 	switch {
 	case !ok:
-		return n, jute.NoNode
+		return jute.NoNode
 	case !c.allowed(n.ACL(), jute.PermRead):
-		return n, jute.NoAuth
+		return jute.NoAuth
 	}
-	return n, jute.OK
+	return jute.OK
 }
 
+// lookUp finds a znode in the present state.
+type lookUp func(path string) (storage.Present, storage.Node, bool)
+
 // findFor finds the znode that getData, getChildren or getChildren2 is about. Unless it may be shown, ok is false, the
-// view is closed and the request answered: err is what the handler returns.
-func (c *conn) findFor(r *request) (v storage.View, n storage.Node, ok bool, err error) {
+// present is given back and the request answered: err is what the handler returns.
+func (c *queries) findFor(r *request, look lookUp) (v storage.Present, n storage.Node, ok bool, err error) {
 	p := &c.req.pathWatch
-	if c.decode(r, p) != nil || p.Nulls != 0 {
+	if c.req.decode(r, p) != nil || p.Nulls != 0 {
 		return v, n, false, c.unreadable(r)
 	}
-	if p.Watch && !c.watchable(1) {
-		return v, n, false, c.tooManyWatches(r)
+	if p.Watch && !c.admitter.watchable(1) {
+		return v, n, false, c.admitter.tooManyWatches(r)
 	}
-	v = c.server.opts.Machine.View()
-	n, code := c.find(v, p.Path)
-	if code != jute.OK {
+	v, n, ok = look(p.Path)
+	if code := c.verdict(n, ok); code != jute.OK {
 		return v, n, false, c.answer(r, v, code, nil)
 	}
 	return v, n, true, nil
 }
 
+// largeData is the data that is copied without the present being held. A guess: some microseconds.
+const largeData = 64 << 10
+
+// aboutHeadBytes is what the header of a reply and a Stat take, about.
+const aboutHeadBytes = 128
+
 // getData answers getData.
-func (c *conn) getData(r *request) error {
-	v, n, ok, err := c.findFor(r)
+func (c *queries) getData(r *request) error {
+	v, n, ok, err := c.findFor(r, c.server.opts.Machine.LookData)
 	if !ok {
 		return err
 	}
@@ -118,12 +163,17 @@ func (c *conn) getData(r *request) error {
 		c.server.watches.AddData(&c.watch, p.Path)
 	}
 	stat, data := n.Stat(), n.Data()
+	if len(data) > largeData {
+		return c.answerApart(r, v, len(data)+aboutHeadBytes, func(_ storage.View, b []byte) ([]byte, jute.Code) {
+			return stat.Append(jute.AppendBuffer(b, data)), jute.OK
+		})
+	}
 	return c.answer(r, v, jute.OK, func(b []byte) []byte { return stat.Append(jute.AppendBuffer(b, data)) })
 }
 
 // getChildren answers getChildren and getChildren2.
-func (c *conn) getChildren(r *request) error {
-	v, n, ok, err := c.findFor(r)
+func (c *queries) getChildren(r *request) error {
+	v, n, ok, err := c.findFor(r, c.server.opts.Machine.Look)
 	if !ok {
 		return err
 	}
@@ -131,41 +181,64 @@ func (c *conn) getChildren(r *request) error {
 	if p.Watch {
 		c.server.watches.AddChild(&c.watch, p.Path)
 	}
-	children := c.children(v, p.Path)
 	stat := n.Stat()
-	return c.answer(r, v, jute.OK, func(b []byte) []byte {
-		b = jute.AppendUstrings(b, children)
-		if r.op == jute.OpGetChildren2 {
-			b = stat.Append(b)
-		}
-		return b
-	})
+	if stat.NumChildren == 0 {
+		return c.answer(r, v, jute.OK, func(b []byte) []byte { return c.appendStat(jute.AppendInt(b, 0), r, &stat) })
+	}
+	return c.answerApart(r, v, int(stat.NumChildren)*aboutNameBytes,
+		func(v storage.View, b []byte) ([]byte, jute.Code) {
+			b = c.appendChildren(b, v, p.Path, int(stat.NumChildren))
+			return c.appendStat(b, r, &stat), jute.OK
+		})
 }
 
-// keptChildren is how long a list of children a connection keeps the memory of.
-const keptChildren = 64
+// appendStat appends the Stat to the reply to getChildren2.
+func (c *queries) appendStat(b []byte, r *request, stat *jute.Stat) []byte {
+	if r.op == jute.OpGetChildren2 {
+		return stat.Append(b)
+	}
+	return b
+}
 
-// children lists the children of a znode that is there.
-func (c *conn) children(v storage.View, path string) []string {
-	children, _ := v.Children(path, c.req.children[:0])
-	if children == nil {
-		children = []string{}
+// aboutNameBytes is what a name takes in a list of children, about.
+const aboutNameBytes = 24
+
+// appendChildren appends the list of the children of a znode that is there and has about n of them.
+func (c *queries) appendChildren(b []byte, v storage.View, path string, n int) []byte {
+	if n > storage.ScanPace {
+		if !c.scan.Ready() {
+			c.scanning()
+		}
+		v.Pace(c.pace)
 	}
-	c.req.children = nil
-	if cap(children) <= keptChildren {
-		c.req.children = children
+	if !c.scan.Expect(n) {
+		return b
 	}
-	return children
+	mark, count := len(b), 0
+	b = jute.AppendInt(b, 0)
+	v.EachChild(path, func(name []byte) {
+		b = jute.AppendBuffer(b, name)
+		count++
+	})
+	jute.AppendInt(b[:mark], int32(count))
+	return b
+}
+
+// scanning prepares the connection's scan. A connection has one at most.
+func (c *queries) scanning() {
+	if c.pace == nil {
+		c.pace = c.scan.Pace
+	}
+	c.scan = c.server.scans.Scan(&c.Out)
 }
 
 // getACL answers getACL: READ or ADMIN will do, and without ADMIN the digests are not shown.
-func (c *conn) getACL(r *request) error {
+func (c *queries) getACL(r *request) error {
 	p := &c.req.path
-	if c.decode(r, p) != nil || p.Nulls != 0 {
+	if c.req.decode(r, p) != nil || p.Nulls != 0 {
 		return c.unreadable(r)
 	}
-	v := c.server.opts.Machine.View()
-	n, ok := v.Exists(p.Path)
+	v, n, ok := c.server.opts.Machine.Look(p.Path)
 	if !ok {
 		return c.answer(r, v, jute.NoNode, nil)
 	}
@@ -180,43 +253,49 @@ func (c *conn) getACL(r *request) error {
 	return c.answer(r, v, jute.OK, resp.Append)
 }
 
-// descendantsPerView is how many znodes are counted before commits have their turn: some milliseconds.
-const descendantsPerView = 4096
-
 // getAllChildrenNumber answers the number of descendants.
-func (c *conn) getAllChildrenNumber(r *request) error {
+func (c *queries) getAllChildrenNumber(r *request) error {
 	p := &c.req.path
-	if c.decode(r, p) != nil || p.Nulls != 0 {
+	if c.req.decode(r, p) != nil || p.Nulls != 0 {
 		return c.unreadable(r)
 	}
-	v := c.server.opts.Machine.View()
-	if _, code := c.find(v, p.Path); code != jute.OK {
+	v, n, ok := c.server.opts.Machine.Look(p.Path)
+	if code := c.verdict(n, ok); code != jute.OK {
 		return c.answer(r, v, code, nil)
 	}
-	d := storage.Descendants{Path: p.Path}
-	for !v.Count(&d, descendantsPerView) {
-		v.Close()
-		v = c.server.opts.Machine.View()
-	}
-	if p.Path == "" {
-		d.N++ // Quirk: ZooKeeper's count of the root's other name includes the root itself
-	}
-	return c.answer(r, v, jute.OK, func(b []byte) []byte { return jute.AppendInt(b, int32(d.N)) })
+	c.scanning()
+	return c.answerApart(r, v, 0, func(v storage.View, b []byte) ([]byte, jute.Code) {
+		v.Pace(c.pace)
+		count := v.CountBelow(p.Path)
+		if p.Path == "" {
+			count++ // Quirk: ZooKeeper's count of the root's other name includes the root itself
+		}
+		return jute.AppendInt(b, int32(count)), jute.OK
+	})
 }
 
 // getEphemerals answers the session's own ephemerals; null, blank and "/" ask for all of them.
-func (c *conn) getEphemerals(r *request) error {
+func (c *queries) getEphemerals(r *request) error {
 	p := &c.req.path
-	if c.decode(r, p) != nil {
+	if c.req.decode(r, p) != nil {
 		return c.unreadable(r)
 	}
 	prefix := p.Path
 	if isBlank(prefix) || prefix == "/" {
 		prefix = ""
 	}
-	v := c.server.opts.Machine.View()
-	paths := v.EphemeralsOf(c.session, prefix, []string{})
-	return c.answer(r, v, jute.OK, func(b []byte) []byte { return jute.AppendUstrings(b, paths) })
+	c.scanning()
+	return c.answerApart(r, c.server.opts.Machine.Present(), 0, func(v storage.View, b []byte) ([]byte, jute.Code) {
+		v.Pace(c.pace)
+		mark, count := len(b), 0
+		b = jute.AppendInt(b, 0)
+		v.EachEphemeralOf(c.session, prefix, func(path []byte) {
+			b = jute.AppendBuffer(b, path)
+			count++
+		})
+		jute.AppendInt(b[:mark], int32(count))
+		return b, jute.OK
+	})
 }
 
 // isBlank reports whether s has nothing but white space in it, as commons-lang's StringUtils.isBlank means it.
@@ -230,9 +309,9 @@ func isBlank(s string) bool {
 }
 
 // whoAmI answers the connection's identities.
-func (c *conn) whoAmI(r *request) error {
-	resp := jute.WhoAmIResponse{ClientInfo: c.server.opts.Registry.WhoAmI([]jute.ClientInfo{}, c.ids.Snapshot())}
-	return c.answer(r, c.server.opts.Machine.View(), jute.OK, resp.Append)
+func (c *queries) whoAmI(r *request) error {
+	resp := jute.WhoAmIResponse{ClientInfo: c.server.opts.Registry.WhoAmI([]jute.ClientInfo{}, c.login.ids.Snapshot())}
+	return c.answer(r, c.server.opts.Machine.Present(), jute.OK, resp.Append)
 }
 
 // multiReadTimes is how many times the longest request the answer of a multiRead may be, unless it is that of one
@@ -240,45 +319,57 @@ func (c *conn) whoAmI(r *request) error {
 // operation of which reads the same megabyte, asks for more than any server has.
 const multiReadTimes = 16
 
-// multiRead answers many getData and getChildren from one View. A failure of one does not stop the others; a null
+// multiRead answers many getData and getChildren of one moment. A failure of one does not stop the others; a null
 // path does, behind the results before it (FinalRequestProcessor, OpCode.multiRead). An answer that would be too long
 // has none of them.
-func (c *conn) multiRead(r *request) error {
-	list := c.readList(r)
+func (c *queries) multiRead(r *request) error {
+	list := c.req.readList(r)
 	if !list.readable {
 		return c.unreadable(r)
 	}
-	v := c.server.opts.Machine.View()
+	v := c.server.opts.Machine.Present()
 	if list.writes {
 		return c.answer(r, v, jute.MarshallingError, jute.AppendMultiEnd)
 	}
+	c.scanning()
+	return c.answerApart(r, v, 0, func(v storage.View, b []byte) ([]byte, jute.Code) {
+		v.Pace(c.pace)
+		b, code := c.appendReads(b, v, r)
+		return jute.AppendMultiEnd(b), code
+	})
+}
+
+// readsPerPace is how many operations of a multiRead count as much as a stretch of a scan.
+const readsPerPace = storage.ScanPace / 8
+
+// appendReads appends the results of the operations of a multiRead.
+func (c *queries) appendReads(b []byte, v storage.View, r *request) ([]byte, jute.Code) {
 	var d jute.Decoder
 	d.Reset(r.body)
-	body := *takeBuffer()
-	code := jute.OK
+	begin := len(b)
 	seen := verdicts{}
-	for ops := jute.NewMultiDecoder(&d); code == jute.OK && ops.Next(); {
-		if len(body) > multiReadTimes*c.server.opts.MaxFrameBytes {
+	done := 0
+	for ops := jute.NewMultiDecoder(&d); ops.Next() && !c.scan.Stopped(); done++ {
+		if len(b)-begin > multiReadTimes*c.server.opts.MaxFrameBytes {
 			c.server.bad.Warn("refused a multiRead whose answer is too long: it asks for too much at once",
 				slog.String("peer", c.remote.String()), session(c.session))
-			body, code = body[:0], jute.MarshallingError
-			break
+			return b[:begin], jute.MarshallingError
 		}
 		p := &c.req.pathWatch
 		p.Decode(&d)
 		if p.Nulls != 0 {
-			code = jute.MarshallingError
-			break
+			return b, jute.MarshallingError
 		}
-		body = c.appendRead(body, v, ops.Header().Type, p.Path, seen)
+		b = c.appendRead(b, v, ops.Header().Type, p.Path, seen)
+		if done%readsPerPace == readsPerPace-1 {
+			c.pace()
+		}
 	}
-	err := c.answer(r, v, code, func(b []byte) []byte { return jute.AppendMultiEnd(append(b, body...)) })
-	giveBuffer(&body)
-	return err
+	return b, jute.OK
 }
 
 // verdicts are what a multiRead has found out: whether READ is allowed to its client by a list, known by its first
-// entry. No write is made visible while a multiRead looks, and its client chooses how long lists are, and how often it
+// entry. A multiRead shows one moment, and its client chooses how long lists are, and how often it
 // asks.
 type verdicts map[*jute.ACL]bool
 
@@ -296,13 +387,13 @@ func (v verdicts) readable(c *conn, list []jute.ACL) bool {
 }
 
 // appendRead appends the result of one operation of a multiRead.
-func (c *conn) appendRead(b []byte, v storage.View, op jute.Op, path string, seen verdicts) []byte {
+func (c *queries) appendRead(b []byte, v storage.View, op jute.Op, path string, seen verdicts) []byte {
 	n, ok := v.Get(path)
 	code := jute.OK
 	switch {
 	case !ok:
 		code = jute.NoNode
-	case !seen.readable(c, n.ACL()):
+	case !seen.readable(c.conn, n.ACL()):
 		code = jute.NoAuth
 	}
 	if code != jute.OK {
@@ -312,7 +403,7 @@ func (c *conn) appendRead(b []byte, v storage.View, op jute.Op, path string, see
 	h := jute.MultiHeader{Type: op}
 	b = h.Append(b)
 	if op == jute.OpGetChildren {
-		return jute.AppendUstrings(b, c.children(v, path))
+		return c.appendChildren(b, v, path, int(n.Stat().NumChildren))
 	}
 	stat := n.Stat()
 	return stat.Append(jute.AppendBuffer(b, n.Data()))

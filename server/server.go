@@ -15,25 +15,31 @@ import (
 	"zkd/jute"
 	"zkd/quorum/liveness"
 	"zkd/quorum/warning"
+	"zkd/server/fourletter"
+	"zkd/server/limits"
+	"zkd/server/socket"
+	"zkd/server/stats/catalog"
 	"zkd/server/watch"
 )
 
 // Server serves clients. Make it before the node, as the node's observer; Start it when the node may serve; then Serve.
 type Server struct {
 	opts    Options // immutable after New, but for node, which Start sets
-	frames  frameLimits
+	frames  limits.FrameLimits
 	started time.Time
 	ids     *idSource
 	watches *watch.Table
-	flusher *flusher
+	flusher *socket.Flusher
 	metrics metrics
 	bad     *warning.Limiter
+	full    *warning.Limiter // writes that were refused for want of room
 	slow    slowLog
 
-	shaking  shaking
-	underWay underWay // away from what every request reads: every write changes it
+	shaking  socket.Handshakes
+	scans    limits.ReadTurns
+	underWay limits.InFlight // away from what every request reads: every write changes it
 
-	newcomers   *bucket // nil if connection_throttle_tokens is 0
+	newcomers   *limits.TokenBucket // nil if connection_throttle_tokens is 0
 	connections connections
 	sessions    sessions
 	locals      locals
@@ -56,17 +62,19 @@ func New(o Options) *Server {
 	s := &Server{opts: o, started: o.Clock.Now(), watches: watch.New(), stop: make(chan struct{})}
 	s.ids = newIDSource(o.ServerID, s.millis())
 	s.bad = warning.NewLimiter(o.Logger, o.Clock)
-	s.underWay.init(o.Limits.Outstanding)
-	s.underWay.gate = newThrottle(o.Limits.Requests, &s.underWay, o.Clock)
-	s.frames.init(&o)
+	s.full = warning.NewLimiter(o.Logger, o.Clock)
+	s.scans.Init(s.stop)
+	s.underWay.Init(o.Limits.Outstanding, o.Limits.Requests, o.Clock)
+	s.frames.Init(limits.FrameOptions{FrameBytes: o.MaxFrameBytes, LargeBytes: o.Limits.LargeRequestBytes,
+		AllBytes: o.Limits.LargeRequestsBytes})
 	s.slow.init(&o)
-	s.newcomers = newBucket(o.Limits.Sessions, o.LocalSessions, o.Random, s.elapsed())
-	s.shaking.init(o.Limits.Handshakes, o.Limits.HandshakesComputing)
+	s.newcomers = limits.NewTokenBucket(o.Limits.Sessions, o.LocalSessions, o.Random, s.elapsed())
+	s.shaking.Init(o.Limits.Handshakes, o.Limits.HandshakesComputing)
 	s.connections.init(o.MaxConnectionsPerIP, o.MaxConnections)
 	s.sessions.init()
 	s.locals.init(s)
 	s.available.init()
-	s.flusher = newFlusher(func(c *conn) { s.spawn(c.out.drain) })
+	s.flusher = socket.NewFlusher(func(o *socket.Output) { s.spawn(o.Drain) })
 	return s
 }
 
@@ -75,10 +83,11 @@ func New(o Options) *Server {
 func (s *Server) Start(node Node) {
 	s.opts.node = node
 	alone := s.opts.Ensemble == nil
-	s.tracker.Store(liveness.Start(liveness.Options{Clock: s.opts.Clock, Tick: s.opts.TickTime, Expire: s.expire,
+	ends := expirer{s}
+	s.tracker.Store(liveness.Start(liveness.Options{Clock: s.opts.Clock, Tick: s.opts.TickTime, Expire: ends.expire,
 		Report: s.report, Reporting: !alone, Logger: s.opts.Logger}))
 	s.locals.start()
-	s.adoptSessions()
+	ends.adoptSessions()
 	if alone {
 		s.available.leading.Store(true)
 		s.available.begin(phaseServing)
@@ -86,8 +95,8 @@ func (s *Server) Start(node Node) {
 	} else {
 		go s.attend()
 	}
-	go s.flusher.run()
-	s.spawn(s.cleanUp)
+	go s.flusher.Run()
+	s.spawn(ends.cleanUp)
 }
 
 // spawn runs f on a goroutine that Shutdown waits for.
@@ -143,10 +152,7 @@ func (s *Server) pause(d time.Duration) {
 
 // accept begins to serve a connection, unless there are too many.
 func (s *Server) accept(nc net.Conn, p *Port) {
-	c := &conn{server: s, port: p, remote: remoteAddr(nc)}
-	if s.opts.LinearizableReads {
-		c.special = specialLinearizable
-	}
+	c := newConn(s, p, remoteAddr(nc))
 	if tcp, ok := nc.(*net.TCPConn); ok {
 		_ = tcp.SetKeepAlive(s.opts.KeepAlive) // an idle session is found out by its timeout anyway
 	}
@@ -163,16 +169,15 @@ func (s *Server) accept(nc net.Conn, p *Port) {
 		_ = nc.Close() // it was never served
 		return
 	}
-	if !s.shaking.enter(c) {
+	if p.TLS != nil && !s.shaking.Enter() {
 		s.connections.remove(c)
 		s.bad.Warn("too many TLS handshakes: netty.server.outstandingHandshake.limit refuses another",
 			slog.String("peer", c.remote.String()))
 		_ = nc.Close() // it was never served
 		return
 	}
-	c.out.init(nc, &s.metrics)
-	c.in.init(nc, c.out.raw, &s.frames)
-	c.ids.Start(c.remote.Addr())
+	c.Init(nc, &s.frames, &s.metrics.output)
+	c.login.ids.Start(c.remote.Addr())
 	s.spawn(c.serve)
 }
 
@@ -220,7 +225,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return nil
 	}
 	for _, c := range s.connections.all() {
-		_ = c.in.net.SetReadDeadline(s.started) // fails only for a connection that has ended
+		_ = c.Net().SetReadDeadline(s.started) // fails only for a connection that has ended
 	}
 	done := make(chan struct{})
 	go func() {
@@ -233,7 +238,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	case <-ctx.Done():
 		err = fmt.Errorf("stop serving: %w", ctx.Err())
 		for _, c := range s.connections.all() {
-			c.out.close()
+			c.Out.Close()
 		}
 	}
 	return errors.Join(err, s.halt(ctx))
@@ -248,7 +253,7 @@ func (s *Server) halt(ctx context.Context) error {
 	close(s.available.halt)
 	<-s.available.done
 	s.locals.stop()
-	s.flusher.stop()
+	s.flusher.Stop()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -261,6 +266,12 @@ func (s *Server) halt(ctx context.Context) error {
 		return fmt.Errorf("stop expiring sessions: %w", ctx.Err())
 	}
 }
+
+// SetMetrics sets all that the server and Options.Metrics have to tell. Any goroutine may call it.
+func (s *Server) SetMetrics(v *catalog.Values) { figures{s}.set(v) }
+
+// Info is what the admin commands show of the server, as it is now: of both ports. Any goroutine may call it.
+func (s *Server) Info() *fourletter.Info { return figures{s}.info(everybody) }
 
 // elapsed is the time since the server was made.
 func (s *Server) elapsed() time.Duration { return s.opts.Clock.Since(s.started) }

@@ -1,14 +1,13 @@
 package server
 
 import (
-	"encoding/binary"
-	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
 	"zkd/jute"
-	"zkd/quorum"
 	"zkd/quorum/liveness"
+	"zkd/server/audit"
 	"zkd/server/watch"
 	"zkd/storage"
 )
@@ -30,7 +29,7 @@ func (s *Server) bind(c *conn, tracker *liveness.Tracker) {
 	s.sessions.bound[c.session] = c
 	s.sessions.mu.Unlock()
 	if before != nil && before != c {
-		before.out.close()
+		before.Out.Close()
 	}
 	c.live.Store(tracker.Bind(c.session, time.Duration(c.timeout.Load())))
 }
@@ -60,7 +59,7 @@ func (s *Server) takeConnection(id jute.SessionID) *conn {
 // is answered first.
 func (s *Server) cut(id jute.SessionID) {
 	if c := s.takeConnection(id); c != nil && !c.closing.Load() {
-		c.out.close()
+		c.Out.Close()
 	}
 }
 
@@ -75,8 +74,9 @@ func (s *Server) connectionOf(id jute.SessionID) *conn {
 // it, before the write is visible and before its client is answered; during the node's start too, when nobody
 // watches.
 func (s *Server) Committed(r *storage.Result) {
-	if s.available.leading.Load() {
-		s.metrics.proposals.add(r.Bytes, r.Bytes, r.Bytes)
+	leads := s.available.leading.Load()
+	if leads {
+		s.metrics.proposals.Add(r.Bytes, r.Bytes, r.Bytes)
 	}
 	for i := range r.Events {
 		s.watches.Fire((*watch.Event)(&r.Events[i]))
@@ -84,6 +84,9 @@ func (s *Server) Committed(r *storage.Result) {
 	tracker := s.tracker.Load()
 	if tracker == nil {
 		return
+	}
+	if leads && s.opts.Ensemble != nil { // it hears of the clients of others by this, should the next report be lost
+		tracker.Touch(r.Session)
 	}
 	if info := r.NewSession; info != nil {
 		tracker.Add(info.ID, time.Duration(info.TimeoutMillis)*time.Millisecond)
@@ -98,42 +101,18 @@ func (s *Server) Committed(r *storage.Result) {
 	}
 }
 
-// adoptSessions has the tracker know the sessions of the state and no others, each with its full timeout, as ZooKeeper
-// does at a start. Nothing is committed while the View is open, so it fits in between what Committed is told.
-func (s *Server) adoptSessions() {
-	tracker := s.tracker.Load()
-	v := s.opts.Machine.View()
-	defer v.Close()
-	known := make(map[jute.SessionID]struct{}, v.SessionCount())
-	v.Sessions(func(info storage.SessionInfo) {
-		known[info.ID] = struct{}{}
-		tracker.Add(info.ID, time.Duration(info.TimeoutMillis)*time.Millisecond)
-	})
-	tracker.Retain(func(id jute.SessionID) bool {
-		_, ok := known[id]
-		return ok
-	})
-}
-
-// expire proposes the end of sessions that were silent for too long. The tracker calls it. A session whose end is not
-// taken is gone with the node, or comes again when this server leads again. The end counts in this term alone: what is
-// proposed at the end of one may be committed by the next leader, who has heard what this one has not.
-func (s *Server) expire(ids []jute.SessionID) {
-	for _, id := range ids {
-		var term []byte
-		if s.opts.Ensemble != nil {
-			state := s.available.latest()
-			if state.Role != quorum.RoleLeader {
-				return
-			}
-			term = binary.BigEndian.AppendUint64(nil, state.Term)
+// auditClosed writes which ephemerals have gone with a session; every server does, as in ZooKeeper
+// (org.apache.zookeeper.server.DataTree.deleteNodes).
+func (s *Server) auditClosed(r *storage.Result) {
+	if s.opts.Audit == nil {
+		return
+	}
+	for i := range r.Events {
+		if r.Events[i].Type != jute.EventNodeDeleted {
+			continue
 		}
-		s.metrics.expired.Add(1)
-		s.opts.Logger.Info("session expired", session(id))
-		p := &storage.Proposal{Op: jute.OpCloseSession, Session: id, Time: s.millis(), Flags: s.opts.Flags, Body: term}
-		if err := s.opts.node.Propose(p, nil); err != nil {
-			s.opts.Logger.Warn("cannot end an expired session", session(id), slog.Any("err", err))
-			return
-		}
+		s.opts.Audit.Write(audit.Event{Session: r.ClosedSession.ID, User: s.opts.AuditUser,
+			Operation: audit.OpDeleteEphemeral, Znode: audit.Of(strings.Clone(r.Events[i].Path)),
+			Result: audit.Success})
 	}
 }

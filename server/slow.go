@@ -8,6 +8,7 @@ import (
 
 	"zkd/jute"
 	"zkd/quorum/warning"
+	"zkd/server/socket"
 	"zkd/storage"
 )
 
@@ -39,14 +40,14 @@ type applying interface {
 func (s *Server) slowRead(c *conn, r *request, took time.Duration) {
 	s.slow.seen.Add(1)
 	s.slow.lines.Warn("a request was slow", s.slowAttrs(c, r.op, r.xid, pathOf(r), took,
-		slog.Duration("throttled", c.waited),      // in the line of request_throttle_max_requests
-		slog.Duration("in_turn", c.held-c.waited), // behind the writes of the same connection
-		slog.Duration("read_index", c.barred),     // for the leader to confirm that it leads
-		slog.Duration("served", took-max(c.held, c.waited)-c.barred))...)
+		slog.Duration("throttled", c.admitter.waited),      // in the line of request_throttle_max_requests
+		slog.Duration("in_turn", c.held-c.admitter.waited), // behind the writes of the same connection
+		slog.Duration("read_index", c.barred),              // for the leader to confirm that it leads
+		slog.Duration("served", took-max(c.held, c.admitter.waited)-c.barred))...)
 }
 
 // slowWrite tells of a write. The apply goroutine calls it.
-func (s *Server) slowWrite(c *conn, r *storage.Result, a arrival, now time.Duration) {
+func (s *Server) slowWrite(c *conn, r *storage.Result, a socket.Arrival, now time.Duration) {
 	s.slow.seen.Add(1)
 	path := r.Path
 	if path == "" && len(r.Events) > 0 {
@@ -54,12 +55,12 @@ func (s *Server) slowWrite(c *conn, r *storage.Result, a arrival, now time.Durat
 	}
 	began := now
 	if node, ok := s.opts.node.(applying); ok {
-		began = min(max(node.ApplyBegan().Sub(s.started), a.taken), now)
+		began = min(max(node.ApplyBegan().Sub(s.started), a.Taken), now)
 	}
-	s.slow.lines.Warn("a request was slow", s.slowAttrs(c, r.Op, r.Xid, path, now-a.at,
+	s.slow.lines.Warn("a request was slow", s.slowAttrs(c, r.Op, r.Xid, path, now-a.At,
 		slog.String("code", r.Code.String()), zxidAttr("zxid", r.Zxid),
-		slog.Duration("held", a.taken-a.at),    // by a limit, or because the client does not read
-		slog.Duration("commit", began-a.taken), // in the batch, the log of the quorum, and behind other entries
+		slog.Duration("held", a.Taken-a.At),    // by a limit, or because the client does not read
+		slog.Duration("commit", began-a.Taken), // in the batch, the log of the quorum, and behind other entries
 		slog.Duration("apply", now-began))...)
 }
 
@@ -68,7 +69,7 @@ func (s *Server) slowAttrs(c *conn, op jute.Op, xid jute.Xid, path string, took 
 	return append([]any{
 		session(c.session), slog.String("peer", c.remote.String()), slog.String("op", op.String()),
 		slog.Int("xid", int(xid)), slog.String("path", shown(path)), slog.Duration("took", took),
-		slog.Int64("under_way", s.underWay.n.Load()),
+		slog.Int64("under_way", s.underWay.Count()),
 	}, parts...)
 }
 
@@ -100,13 +101,3 @@ func pathOf(r *request) string {
 
 // isSlow reports whether a request is to be told of.
 func (s *Server) isSlow(took time.Duration) bool { return took >= s.slow.threshold }
-
-// settle waits for the turn of a request that is no write. It returns false if the connection has ended.
-func (c *conn) settle() bool {
-	c.held, c.barred = c.waited, 0
-	ok, waited := c.out.awaitTurn(flushAtBytes)
-	if waited {
-		c.held = c.server.elapsed() - c.now
-	}
-	return ok
-}

@@ -109,12 +109,8 @@ func TestAHeldWriteIsHeld(t *testing.T) {
 	b.send(jute.OpSetData, set)
 	node.holds(t, 2)
 	b.send(jute.OpDelete, &jute.PathVersionRequest{Path: "/a", Version: -1}) // one of its own is under way
-	out := &r.server.connectionOf(b.welcome.SessionID).out
-	eventually(t, "the delete to wait", func() bool {
-		out.mu.Lock()
-		defer out.mu.Unlock()
-		return out.held
-	})
+	out := &r.server.connectionOf(b.welcome.SessionID).Out
+	eventually(t, "the delete to wait", func() bool { return out.State().Held })
 	node.release(-1)
 	for range 2 {
 		b.receive()

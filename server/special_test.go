@@ -6,7 +6,7 @@ import (
 
 	"zkd/jute"
 	"zkd/quorum"
-	"zkd/storage"
+	"zkd/storage/entry"
 )
 
 // linearizable is the auth packet that has the reads of a connection wait.
@@ -128,17 +128,17 @@ func TestAnUnknownOptionFailsLikeAuthentication(t *testing.T) {
 // reconfiguringNode is a member that takes reconfigs.
 type reconfiguringNode struct {
 	Node
-	asked chan storage.Proposal
+	asked chan entry.Proposal
 }
 
-func (n *reconfiguringNode) Reconfigure(p *storage.Proposal, w quorum.Waiter) error {
+func (n *reconfiguringNode) Reconfigure(p *entry.Proposal, w quorum.Waiter) error {
 	n.asked <- *p
 	p.Op, p.Code = jute.OpError, jute.NewConfigNoQuorum
 	return n.Propose(p, w)
 }
 
 func TestReconfigGoesToTheNode(t *testing.T) {
-	asked := make(chan storage.Proposal, 1)
+	asked := make(chan entry.Proposal, 1)
 	start := func(enabled, ensemble bool) *client {
 		r := startRig(t, rigOptions{
 			set: func(o *Options) {

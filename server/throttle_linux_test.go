@@ -5,17 +5,18 @@ import (
 	"time"
 
 	"zkd/jute"
+	"zkd/server/limits"
 )
 
 func TestStaleRequests(t *testing.T) {
 	for name, tc := range map[string]struct { // order: each has its own server
-		set          func(*RequestThrottle)
+		set          func(*limits.RequestThrottle)
 		written      bool
 		stale, drops int64
 	}{
-		"dropped":   {func(o *RequestThrottle) { o.DropStale, o.StaleConnection = true, true }, false, 0, 1},
-		"kept":      {func(o *RequestThrottle) { o.StaleConnection = true }, true, 1, 0},
-		"unchecked": {func(o *RequestThrottle) { o.DropStale = true }, true, 0, 0},
+		"dropped":   {func(o *limits.RequestThrottle) { o.DropStale, o.StaleConnection = true, true }, false, 0, 1},
+		"kept":      {func(o *limits.RequestThrottle) { o.StaleConnection = true }, true, 1, 0},
+		"unchecked": {func(o *limits.RequestThrottle) { o.DropStale = true }, true, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, node, _ := startThrottled(t, func(o *Options) {
@@ -26,19 +27,19 @@ func TestStaleRequests(t *testing.T) {
 			a.mustCreate("/n", "", jute.ModePersistent)
 			a.send(jute.OpSetData, setTo("/n", "a"))
 			node.holds(t, 1)
-			gate := r.server.underWay.gate
-			before := gate.waits.Load()
+			gate := r.server.underWay.Gate
+			before := gate.Counts().Waits
 			b.pipeline(2, jute.OpCreate, makeNode("/b", "", jute.ModePersistent))
 			r.line(before)
 			sc := r.connOf(b)
 			_ = b.net.Close()
-			eventually(t, "the end arrives", func() bool { return hungUp(sc.out.socket) })
+			eventually(t, "the end arrives", func() bool { return sc.Out.HungUp() })
 			node.release(-1)
 			r.count(1)
 			a.wantReplies(1, jute.OK)
-			if r.exists("/b") != tc.written || gate.dropped.Load() != tc.drops || gate.stale.Load() < tc.stale {
+			if r.exists("/b") != tc.written || gate.Counts().Dropped != tc.drops || gate.Counts().Stale < tc.stale {
 				t.Errorf("written %v, %d dropped, %d stale, want %+v",
-					r.exists("/b"), gate.dropped.Load(), gate.stale.Load(), tc)
+					r.exists("/b"), gate.Counts().Dropped, gate.Counts().Stale, tc)
 			}
 		})
 	}
@@ -49,20 +50,21 @@ const endless = 500 * time.Hour
 
 func TestTheFirstInLineIsLookedAtAgain(t *testing.T) {
 	r, node, now := startThrottled(t, func(o *Options) {
-		o.Limits.Requests = RequestThrottle{MaxRequests: 1, Stall: time.Second, DropStale: true, StaleConnection: true}
+		o.Limits.Requests = limits.RequestThrottle{MaxRequests: 1, Stall: time.Second, DropStale: true,
+			StaleConnection: true}
 		o.MaxTimeout = endless
 	})
 	a, b := r.connectTimeout(t, endless), r.connect(t)
 	a.mustCreate("/n", "", jute.ModePersistent)
 	a.send(jute.OpSetData, setTo("/n", "a"))
 	node.holds(t, 1)
-	before := r.server.underWay.gate.waits.Load()
+	before := r.server.underWay.Gate.Counts().Waits
 	b.send(jute.OpGetData, look("/n"))
 	r.line(before)
 	_ = b.net.Close()
 	eventually(t, "the request is dropped while the write is still under way", func() bool {
 		now.Advance(time.Second)
-		return r.server.underWay.gate.dropped.Load() == 1
+		return r.server.underWay.Gate.Counts().Dropped == 1
 	})
 	r.count(1)
 }

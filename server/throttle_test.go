@@ -11,12 +11,14 @@ import (
 	"zkd/jute"
 	"zkd/quorum"
 	"zkd/quorum/clock"
+	"zkd/server/limits"
 	"zkd/storage"
+	"zkd/storage/entry"
 )
 
 // oneAtATime is a throttle that lets one request in, and looks for stale ones only when a request ends.
 func oneAtATime(o *Options) {
-	o.Limits.Requests = RequestThrottle{MaxRequests: 1, ThrottledOpWait: 50 * time.Millisecond}
+	o.Limits.Requests = limits.RequestThrottle{MaxRequests: 1, ThrottledOpWait: 50 * time.Millisecond}
 }
 
 // startThrottled starts a server with its own clock whose node holds setData: with one under way, requests wait.
@@ -30,7 +32,7 @@ func startThrottled(t *testing.T, set func(*Options)) (*rig, *holdingNode, *cloc
 // line waits until a request has come to the head of the line and found no room; before is the count of such waits.
 func (r *rig) line(before int64) {
 	r.t.Helper()
-	eventually(r.t, "a request waits in line", func() bool { return r.server.underWay.gate.waits.Load() > before })
+	eventually(r.t, "a request waits in line", func() bool { return r.server.underWay.Gate.Counts().Waits > before })
 }
 
 func TestARequestThatWaitedTooLongIsThrottled(t *testing.T) {
@@ -58,7 +60,7 @@ func TestARequestThatWaitedTooLongIsThrottled(t *testing.T) {
 			a.mustCreate("/n", "", jute.ModePersistent)
 			a.send(jute.OpSetData, setTo("/n", "a"))
 			node.holds(t, 1)
-			before := r.server.underWay.gate.waits.Load()
+			before := r.server.underWay.Gate.Counts().Waits
 			b.send(tc.op, tc.body)
 			r.line(before)
 			now.Advance(tc.waits)
@@ -74,7 +76,7 @@ func TestARequestThatWaitedTooLongIsThrottled(t *testing.T) {
 			if refused && (len(got.body) != 0 || r.exists("/late")) {
 				t.Errorf("a throttled request has a body of %d bytes or was carried out", len(got.body))
 			}
-			if n := r.server.underWay.gate.refused.Load(); n != 1 && refused || n != 0 && !refused {
+			if n := r.server.underWay.Gate.Counts().Refused; n != 1 && refused || n != 0 && !refused {
 				t.Errorf("%d requests are counted as throttled", n)
 			}
 			if tc.closed {
@@ -86,7 +88,8 @@ func TestARequestThatWaitedTooLongIsThrottled(t *testing.T) {
 
 func TestNothingWaitsWithoutAThrottle(t *testing.T) {
 	r, node, now := startThrottled(t, func(o *Options) {
-		o.Limits.Requests = RequestThrottle{ThrottledOpWait: time.Millisecond, DropStale: true, StaleLatency: true}
+		o.Limits.Requests = limits.RequestThrottle{ThrottledOpWait: time.Millisecond, DropStale: true,
+			StaleLatency: true}
 	})
 	a, b := r.connect(t), r.connect(t)
 	a.mustCreate("/n", "", jute.ModePersistent)
@@ -113,7 +116,7 @@ func TestANewSessionWaitsButIsNotThrottled(t *testing.T) {
 	a.mustCreate("/n", "", jute.ModePersistent)
 	a.send(jute.OpSetData, setTo("/n", "a"))
 	node.holds(t, 1)
-	before := r.server.underWay.gate.waits.Load()
+	before := r.server.underWay.Gate.Counts().Waits
 	b := r.dial(t)
 	b.write(frame((&jute.ConnectRequest{TimeoutMillis: 30000, Passwd: make([]byte, 16)}).Append(nil)))
 	r.line(before)
@@ -141,39 +144,13 @@ func TestRequestsBehindOneThatWaitedHaveWaitedToo(t *testing.T) {
 	a.mustCreate("/n", "", jute.ModePersistent)
 	a.send(jute.OpSetData, setTo("/n", "a"))
 	node.holds(t, 1)
-	before := r.server.underWay.gate.waits.Load()
+	before := r.server.underWay.Gate.Counts().Waits
 	b.pipeline(3, jute.OpGetData, look("/n"))
 	r.line(before)
 	now.Advance(time.Second)
 	node.release(-1)
 	b.wantReplies(3, jute.Throttled)
 	b.must(jute.OpGetData, look("/n"), jute.OK) // came later
-}
-
-func TestIsStale(t *testing.T) {
-	for _, tc := range []struct {
-		name            string
-		connection, lag bool
-		closed          bool
-		op              jute.Op
-		waited          time.Duration
-		want            bool
-	}{
-		{name: "fresh", connection: true, lag: true, op: jute.OpGetData, waited: time.Second},
-		{name: "closed", connection: true, closed: true, op: jute.OpGetData, want: true},
-		{name: "closed, not asked for", lag: true, closed: true, op: jute.OpGetData},
-		{name: "late", lag: true, op: jute.OpGetData, waited: time.Second + 1, want: true},
-		{name: "late, not asked for", connection: true, op: jute.OpGetData, waited: time.Hour},
-		{name: "closeSession", connection: true, lag: true, closed: true, op: jute.OpCloseSession, waited: time.Hour},
-	} {
-		throttle := throttle{o: RequestThrottle{StaleConnection: tc.connection, StaleLatency: tc.lag}}
-		c := &conn{}
-		c.timeout.Store(int64(time.Second))
-		c.out.closed = tc.closed
-		if got := throttle.isStale(c, tc.op, tc.waited, true); got != tc.want {
-			t.Errorf("%s: %v", tc.name, got)
-		}
-	}
 }
 
 // countingNode counts the writes that are under way at once.
@@ -189,7 +166,7 @@ type countedWrite struct {
 }
 
 // Propose counts a write in.
-func (n *countingNode) Propose(p *storage.Proposal, w quorum.Waiter) error {
+func (n *countingNode) Propose(p *entry.Proposal, w quorum.Waiter) error {
 	now := n.now.Add(1)
 	for most := n.most.Load(); now > most && !n.most.CompareAndSwap(most, now); {
 		most = n.most.Load()
@@ -207,7 +184,7 @@ func TestThrottleBoundsWhatIsUnderWay(t *testing.T) {
 	node := &countingNode{}
 	r := startRig(t, rigOptions{
 		set: func(o *Options) {
-			o.Limits.Requests = RequestThrottle{MaxRequests: 3, Stall: 100 * time.Millisecond, DropStale: true,
+			o.Limits.Requests = limits.RequestThrottle{MaxRequests: 3, Stall: 100 * time.Millisecond, DropStale: true,
 				StaleConnection: true}
 		},
 		node: func(n Node) Node {
@@ -237,7 +214,7 @@ func TestThrottleBoundsWhatIsUnderWay(t *testing.T) {
 	if most := node.most.Load(); most > 3 || most < 1 {
 		t.Errorf("%d writes were under way at once, want at most 3", most)
 	}
-	if n := r.server.underWay.gate.queued.Load().Count; n < clients*writes {
+	if n := r.server.underWay.Gate.Times().Load().Count; n < clients*writes {
 		t.Errorf("%d requests have passed the throttle, want at least %d", n, clients*writes)
 	}
 }

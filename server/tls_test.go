@@ -19,7 +19,8 @@ import (
 
 	"zkd/jute"
 	"zkd/server/auth"
-	"zkd/storage"
+	"zkd/server/socket"
+	"zkd/storage/entry"
 )
 
 // certificate makes a certificate that signs itself.
@@ -73,7 +74,7 @@ func withX509(t testing.TB, o *Options) {
 	if o.Registry, err = auth.New(auth.Options{SuperDigest: superDigest, Extra: []auth.Provider{p}}); err != nil {
 		t.Fatal(err)
 	}
-	o.Flags |= storage.FlagX509
+	o.Flags |= entry.FlagX509
 }
 
 // dialTLS connects with TLS and without a word.
@@ -212,7 +213,7 @@ func (g *gathering) Read(b []byte) (int, error) {
 			g.left--
 			continue
 		}
-		if g.head = append(g.head, c); len(g.head) == recordHeaderBytes {
+		if g.head = append(g.head, c); len(g.head) == socket.RecordHeaderBytes {
 			g.left = int(binary.BigEndian.Uint16(g.head[3:]))
 			g.head = g.head[:0]
 			g.records++
@@ -297,7 +298,7 @@ func TestTLSIsDemanded(t *testing.T) {
 		}
 		defer nc.Close()
 	}
-	eventually(t, "two are under way", func() bool { return r.server.shaking.outstanding.Load() == 2 })
+	eventually(t, "two are under way", func() bool { return r.server.shaking.Outstanding() == 2 })
 	nc, err := net.Dial("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
@@ -307,7 +308,7 @@ func TestTLSIsDemanded(t *testing.T) {
 	if n, err := nc.Read(make([]byte, 1)); err == nil {
 		t.Errorf("one beyond the limit reads %d bytes", n)
 	}
-	if got := r.server.shaking.exceeded.Load(); got != 1 {
+	if got := r.server.shaking.Exceeded(); got != 1 {
 		t.Errorf("%d exceeded the limit, want 1", got)
 	}
 }
@@ -329,7 +330,7 @@ func TestSlowHandshakes(t *testing.T) {
 		defer nc.Close()
 		_, _ = nc.Write(hello[:len(hello)-i%7])
 	}
-	eventually(t, "they wait", func() bool { return r.server.shaking.outstanding.Load() == 200 })
+	eventually(t, "they wait", func() bool { return r.server.shaking.Outstanding() == 200 })
 	connectTLS(t, addr)
 	r.stop()
 }

@@ -9,64 +9,6 @@ import (
 	"zkd/jute"
 )
 
-func TestUnderWayLimits(t *testing.T) {
-	for _, tc := range []struct {
-		limit      int
-		all        int64
-		own        int
-		hold, free bool
-	}{
-		{limit: 0, all: 1 << 40, own: 4000, hold: false, free: true},
-		{limit: 1, all: 1, own: 1, hold: false, free: true},
-		{limit: 1, all: 2, own: 1, hold: true, free: false},
-		{limit: 1, all: 2, own: 0, hold: false, free: true}, // one is always let in
-		{limit: 16, all: 16, own: 9, hold: false, free: false},
-		{limit: 16, all: 17, own: 1, hold: false, free: true}, // not a batch yet
-		{limit: 16, all: 17, own: 2, hold: true, free: false},
-		{limit: 16, all: 13, own: 2, hold: false, free: false},
-		{limit: 16, all: 12, own: 2, hold: false, free: true},
-		{limit: 1000, all: 3200, own: 100, hold: false, free: false},
-		{limit: 1000, all: 3200, own: 125, hold: true, free: false},
-		{limit: 1000, all: 3200, own: 62, hold: false, free: true},
-	} {
-		var u underWay
-		u.init(tc.limit)
-		u.n.Store(tc.all)
-		if hold, free := u.holds(tc.own), u.frees(tc.own); hold != tc.hold || free != tc.free {
-			t.Errorf("%+v: holds %v, frees %v", tc, hold, free)
-		}
-	}
-}
-
-func TestReadersGoOnByBatches(t *testing.T) {
-	var u underWay
-	u.init(16)
-	var o output
-	for i, s := range []struct {
-		all  int64
-		own  int
-		full bool
-	}{
-		{16, 16, false},
-		{17, 17, true},
-		{16, 16, true}, // there is room, but not yet for a batch
-		{13, 13, true},
-		{12, 12, false},
-		{16, 16, false},
-		{17, 17, true},
-		{17, 2, true},
-		{17, 1, false}, // the others have it all
-		{17, 2, true},
-		{17, 0, false},
-	} {
-		u.n.Store(s.all)
-		o.outstanding = s.own
-		if got := o.fullLocked(&u); got != s.full {
-			t.Errorf("step %d, %+v: %v", i, s, got)
-		}
-	}
-}
-
 // startHeld starts a server with globalOutstandingLimit=1 that has two writes of b to /n under way and one of a, whose
 // reader is held with two more.
 func startHeld(t *testing.T) (r *rig, node *holdingNode, a, b *client) {
@@ -87,14 +29,10 @@ func (r *rig) held(c *client, n int) {
 	r.t.Helper()
 	sc := r.connOf(c)
 	eventually(r.t, "the reader waits", func() bool {
-		sc.out.mu.Lock()
-		defer sc.out.mu.Unlock()
-		return sc.out.held
+		return sc.Out.State().Held
 	})
-	sc.out.mu.Lock()
-	defer sc.out.mu.Unlock()
-	if sc.out.outstanding != n {
-		r.t.Errorf("%d writes of the connection are under way, want %d", sc.out.outstanding, n)
+	if got := sc.Out.State().Outstanding; got != n {
+		r.t.Errorf("%d writes of the connection are under way, want %d", got, n)
 	}
 }
 

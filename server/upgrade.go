@@ -4,13 +4,15 @@ import (
 	"time"
 
 	"zkd/jute"
+	"zkd/server/socket"
 	"zkd/storage"
+	"zkd/storage/entry"
 )
 
 // ownsEphemeral has a local session become one of the group before a write of it makes an ephemeral
 // (org.apache.zookeeper.server.quorum.QuorumZooKeeperServer.checkUpgradeSession). If that is not enabled, a create is
 // refused here, and a multi where it is applied, as the state does not know the session.
-func (c *conn) ownsEphemeral(r *request) (answered bool, err error) {
+func (c *writes) ownsEphemeral(r *request) (answered bool, err error) {
 	switch {
 	case !c.makesEphemeral(r):
 		return false, nil
@@ -23,15 +25,15 @@ func (c *conn) ownsEphemeral(r *request) (answered bool, err error) {
 }
 
 // makesEphemeral reports whether a write that can be read creates an ephemeral.
-func (c *conn) makesEphemeral(r *request) bool {
+func (c *writes) makesEphemeral(r *request) bool {
 	switch r.op {
 	case jute.OpCreate, jute.OpCreate2:
-		return c.decode(r, &c.req.create) == nil && c.req.create.Flags.Ephemeral()
+		return c.req.decode(r, &c.req.create) == nil && c.req.create.Flags.Ephemeral()
 	case jute.OpMulti:
 		var d jute.Decoder
 		d.Reset(r.body)
 		for ops := jute.NewMultiDecoder(&d); ops.Next(); {
-			record := c.multiRecord(ops.Header().Type)
+			record := c.req.multiRecord(ops.Header().Type)
 			if record == nil {
 				return false
 			}
@@ -46,19 +48,19 @@ func (c *conn) makesEphemeral(r *request) bool {
 
 // upgrade makes the session of c, a local one, known to the group: same id, password and timeout. It waits until that
 // is applied here.
-func (c *conn) upgrade() error {
+func (c *writes) upgrade() error {
 	s := c.server
 	passwd, ok := s.locals.passwd(c.session)
 	if !ok {
 		return errClose // it has just expired
 	}
 	timeout := time.Duration(c.timeout.Load())
-	txn := storage.SessionTxn{TimeoutMillis: int32(timeout.Milliseconds()), Passwd: passwd, Owner: s.opts.ServerID}
-	p := &storage.Proposal{Op: jute.OpCreateSession, Session: c.session, Server: s.opts.ServerID, Time: s.millis(),
+	txn := entry.SessionTxn{TimeoutMillis: int32(timeout.Milliseconds()), Passwd: passwd, Owner: s.opts.ServerID}
+	p := &entry.Proposal{Op: jute.OpCreateSession, Session: c.session, Server: s.opts.ServerID, Time: s.millis(),
 		Flags: s.opts.Flags, Body: txn.Append(nil)}
-	s.underWay.begin()
-	defer s.underWay.end()
-	w := &upgrading{newHandover(c)}
+	s.underWay.Begin()
+	defer s.underWay.End()
+	w := &upgrading{newHandover(c.conn)}
 	if err := s.opts.node.Propose(p, w); err != nil {
 		return err
 	}
@@ -84,4 +86,16 @@ func (w *upgrading) Applied(r *storage.Result) {
 		c.server.locals.remove(c.session)
 		return nil
 	})
+}
+
+// closeLocal ends a local session.
+func (c *writes) closeLocal(r *request) error {
+	c.closing.Store(true)
+	if !c.Out.AwaitSettled(socket.FlushAtBytes) {
+		return errGone
+	}
+	c.server.locals.remove(c.session)
+	c.reply(r.xid, c.server.opts.Machine.LastZxid(), jute.OK)
+	c.latency(r.op, c.now, c.server.elapsed())
+	return errClose
 }

@@ -10,7 +10,7 @@ import (
 	"zkd/jute"
 	"zkd/quorum/liveness"
 	"zkd/server/fourletter"
-	"zkd/storage"
+	"zkd/storage/schema"
 )
 
 // wordWriter gathers the pieces of an answer.
@@ -47,18 +47,19 @@ func (w *wordWriter) flush() error {
 	return err
 }
 
-// Info is what the admin commands show of the server, as it is now: of both ports. Any goroutine may call it.
-func (s *Server) Info() *fourletter.Info { return s.info(everybody) }
-
 // info is what the four-letter words show of the server. One that does not serve looks at nothing: it may be because
 // the state is being replaced.
 //
 // w has the connections that are shown, or reset: of a word that came over the port for TLS alone those of that port,
 // else the others (ServerCnxnFactory.getConnections).
-func (s *Server) info(w whose) *fourletter.Info {
+func (s figures) info(w whose) *fourletter.Info {
 	p := s.available.phase()
 	if p == phaseDown {
-		return &fourletter.Info{Environment: s.opts.Environment}
+		info := &fourletter.Info{Environment: s.opts.Environment}
+		if s.opts.Ensemble != nil {
+			info.Awaited = s.members().Awaited
+		}
+		return info
 	}
 	v := s.opts.Machine.View()
 	zxid, nodes := v.Zxid(), v.NodeCount()
@@ -70,7 +71,7 @@ func (s *Server) info(w whose) *fourletter.Info {
 		PacketsReceived:  s.metrics.received.Load(),
 		PacketsSent:      s.metrics.sent.Load(),
 		AliveConnections: s.connections.count(),
-		Outstanding:      s.underWay.n.Load(),
+		Outstanding:      s.underWay.Count(),
 		Uptime:           s.elapsed(),
 		AuthFailed:       s.metrics.authFailed.Load(),
 		Zxid:             zxid,
@@ -93,7 +94,7 @@ func (s *Server) info(w whose) *fourletter.Info {
 		ResetConnections: func() { s.resetConnections(w) },
 		ResetServer:      s.metrics.reset,
 	}
-	info.Replies.Last, info.Replies.Min, info.Replies.Max = s.metrics.replies.sizes()
+	info.Replies.Last, info.Replies.Min, info.Replies.Max = s.metrics.output.Replies.Sizes()
 	if s.opts.SlowFsyncs != nil {
 		info.SlowFsyncs = s.opts.SlowFsyncs()
 	}
@@ -102,7 +103,7 @@ func (s *Server) info(w whose) *fourletter.Info {
 }
 
 // configuration is what conf shows.
-func (s *Server) configuration() fourletter.Configuration {
+func (s figures) configuration() fourletter.Configuration {
 	conf := s.opts.Conf
 	conf.DirSizes = s.opts.DirSizes()
 	if s.opts.ClientPort != nil {
@@ -114,7 +115,7 @@ func (s *Server) configuration() fourletter.Configuration {
 	member := *conf.Member
 	if s.available.phase() == phaseServing {
 		v := s.opts.Machine.View()
-		if n, ok := v.Get(storage.ConfigPath); ok {
+		if n, ok := v.Get(schema.ConfigPath); ok {
 			member.Membership = string(n.Data())
 		}
 		v.Close()
@@ -124,7 +125,7 @@ func (s *Server) configuration() fourletter.Configuration {
 }
 
 // connectionSeq yields what cons and stat show of each connection.
-func (s *Server) connectionSeq(w whose) iter.Seq[fourletter.Connection] {
+func (s figures) connectionSeq(w whose) iter.Seq[fourletter.Connection] {
 	return func(yield func(fourletter.Connection) bool) {
 		for _, c := range s.connections.of(w) {
 			if !yield(c.describe()) {
@@ -134,32 +135,8 @@ func (s *Server) connectionSeq(w whose) iter.Seq[fourletter.Connection] {
 	}
 }
 
-// describe is what cons shows of c.
-func (c *conn) describe() fourletter.Connection {
-	n := &c.counts
-	c.out.mu.Lock()
-	outstanding, unread := c.out.outstanding, c.out.lenLocked() > 0
-	c.out.mu.Unlock()
-	d := fourletter.Connection{
-		Remote: c.remote, Secure: c.port.Secure, Outstanding: int64(outstanding), Writes: unread,
-		Received: n.received.Load(), Sent: n.sent.Load(),
-	}
-	if n.bound.Load() {
-		d.Reads = true
-		d.Session, d.Established = c.session, c.established
-		d.Timeout = time.Duration(c.timeout.Load())
-		if op := jute.Op(n.lastOp.Load()); op != 0 {
-			d.LastOp = fourletter.OpName(op)
-		}
-		d.LastXid, d.LastZxid = n.lastXid.Load(), jute.Zxid(n.lastZxid.Load())
-		d.LastResponseAt, d.LastLatency = n.lastResponse.Load(), n.lastLat.Load()
-		d.Latency = n.latency.Load()
-	}
-	return d
-}
-
 // sessionBuckets is what dump shows of the expiry of sessions.
-func (s *Server) sessionBuckets(tracker *liveness.Tracker) []fourletter.SessionBucket {
+func (s figures) sessionBuckets(tracker *liveness.Tracker) []fourletter.SessionBucket {
 	now := s.opts.Clock.Now()
 	var buckets []fourletter.SessionBucket
 	for _, b := range tracker.Buckets() {
@@ -169,10 +146,13 @@ func (s *Server) sessionBuckets(tracker *liveness.Tracker) []fourletter.SessionB
 }
 
 // globalSessions is what dump shows of the sessions that the leader expires.
-func (s *Server) globalSessions() []fourletter.SessionTimeout {
+func (s figures) globalSessions() []fourletter.SessionTimeout {
 	var list []fourletter.SessionTimeout
+	read := s.scans.Scan(nil)
+	defer read.End()
 	v := s.opts.Machine.View()
-	v.Sessions(func(info storage.SessionInfo) {
+	v.Pace(read.Pace)
+	v.Sessions(func(info schema.SessionInfo) {
 		timeout := time.Duration(info.TimeoutMillis) * time.Millisecond
 		list = append(list, fourletter.SessionTimeout{Session: info.ID, Timeout: timeout})
 	})
@@ -183,7 +163,7 @@ func (s *Server) globalSessions() []fourletter.SessionTimeout {
 
 // connectionBuckets is what dump shows of the connections: each with the bucket of its session, which is when it is
 // cut, and last those without a session.
-func (s *Server) connectionBuckets(w whose) []fourletter.ConnectionBucket {
+func (s figures) connectionBuckets(w whose) []fourletter.ConnectionBucket {
 	now := s.opts.Clock.Now()
 	var buckets []fourletter.ConnectionBucket
 	for _, b := range slices.Concat(s.tracker.Load().Buckets(), s.locals.buckets()) {
@@ -207,13 +187,15 @@ func (s *Server) connectionBuckets(w whose) []fourletter.ConnectionBucket {
 	return append(buckets, fourletter.ConnectionBucket{At: at, Connections: connecting})
 }
 
-// ephemerals yields what dump shows of ephemeral znodes. They are gathered first: a View is not held while a client
-// reads.
-func (s *Server) ephemerals() iter.Seq2[jute.SessionID, []string] {
+// ephemerals yields what dump shows of ephemeral znodes. They are gathered first: a View is not kept open while a
+// client reads.
+func (s figures) ephemerals() iter.Seq2[jute.SessionID, []string] {
 	return func(yield func(jute.SessionID, []string) bool) {
 		var ids []jute.SessionID
 		paths := map[jute.SessionID][]string{}
+		read := s.scans.Scan(nil)
 		v := s.opts.Machine.View()
+		v.Pace(read.Pace)
 		v.Ephemerals(func(id jute.SessionID, path string) {
 			if paths[id] == nil {
 				ids = append(ids, id)
@@ -221,6 +203,7 @@ func (s *Server) ephemerals() iter.Seq2[jute.SessionID, []string] {
 			paths[id] = append(paths[id], path)
 		})
 		v.Close()
+		read.End()
 		for _, id := range ids {
 			if !yield(id, paths[id]) {
 				return
@@ -230,7 +213,7 @@ func (s *Server) ephemerals() iter.Seq2[jute.SessionID, []string] {
 }
 
 // resetConnections is crst (ServerCnxn.resetStats).
-func (s *Server) resetConnections(w whose) {
+func (s figures) resetConnections(w whose) {
 	for _, c := range s.connections.of(w) {
 		n := &c.counts
 		n.received.Store(0)

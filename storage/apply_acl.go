@@ -5,6 +5,8 @@ import (
 
 	"zkd/jute"
 	"zkd/storage/acl"
+	"zkd/storage/entry"
+	"zkd/storage/schema"
 )
 
 // verdict is a question that allowed has answered: may the caller do that to a znode with that list? A list has its own
@@ -21,17 +23,17 @@ const verdictsFrom = 64
 
 // allowed reports whether the caller may do perm to n. A multi may ask thousands of times about one znode, with a list
 // and identities that its client has made long.
-func (t *txn) allowed(n *znode, perm jute.Perms) bool {
-	if t.p.Flags&FlagSkipACL != 0 {
+func (t *txn) allowed(n *schema.Znode, perm jute.Perms) bool {
+	if t.p.Flags&entry.FlagSkipACL != 0 {
 		return true
 	}
-	if len(n.acl)*len(t.p.Identities) < verdictsFrom {
-		return acl.Allowed(n.acl, perm, t.p.Identities)
+	if len(n.ACL)*len(t.p.Identities) < verdictsFrom {
+		return acl.Allowed(n.ACL, perm, t.p.Identities)
 	}
-	asked := verdict{list: &n.acl[0], n: len(n.acl), perm: perm}
+	asked := verdict{list: &n.ACL[0], n: len(n.ACL), perm: perm}
 	allowed, known := t.verdicts[asked]
 	if !known {
-		allowed = acl.Allowed(n.acl, perm, t.p.Identities)
+		allowed = acl.Allowed(n.ACL, perm, t.p.Identities)
 		if t.verdicts == nil {
 			t.verdicts = map[verdict]bool{}
 		}

@@ -7,6 +7,7 @@ import (
 
 	"zkd/jute"
 	"zkd/storage/acl"
+	"zkd/storage/entry"
 )
 
 // many returns n identities of the scheme digest, from the first on.
@@ -28,14 +29,14 @@ func listOf(ids []jute.ID) []jute.ACL {
 }
 
 // createWith is a create of path with a list, by somebody.
-func createWith(path string, list []jute.ACL, ids []jute.ID) *Proposal {
+func createWith(path string, list []jute.ACL, ids []jute.ID) *entry.Proposal {
 	r := jute.CreateRequest{Path: path, ACL: list}
-	return &Proposal{Op: jute.OpCreate, Session: 1, Identities: ids, Body: r.Append(nil)}
+	return &entry.Proposal{Op: jute.OpCreate, Session: 1, Identities: ids, Body: r.Append(nil)}
 }
 
 // setAll sets the data of paths, in a multi, by somebody.
-func setAll(ids []jute.ID, paths ...string) *Proposal {
-	p := &Proposal{Op: jute.OpMulti, Session: 1, Identities: ids}
+func setAll(ids []jute.ID, paths ...string) *entry.Proposal {
+	p := &entry.Proposal{Op: jute.OpMulti, Session: 1, Identities: ids}
 	for _, path := range paths {
 		p.Body = (&jute.MultiHeader{Type: jute.OpSetData, Err: -1}).Append(p.Body)
 		p.Body = (&jute.SetDataRequest{Path: path, Version: -1}).Append(p.Body)
@@ -51,7 +52,7 @@ type codes []jute.Code
 func (c *codes) Result(_, _ uint64, _ int, r *Result) { *c = append(*c, r.Code) }
 
 // expectCodes applies proposals in one entry and compares how they went.
-func expectCodes(t *testing.T, proposals []*Proposal, want codes) {
+func expectCodes(t *testing.T, proposals []*entry.Proposal, want codes) {
 	t.Helper()
 	m := benchMachine(t, MachineOptions{})
 	var got codes
@@ -73,7 +74,7 @@ func TestLongListsAndManyIdentities(t *testing.T) {
 		readers[i].Perms = jute.PermRead
 	}
 	withOne := append(listOf(others[:299]), jute.ACL{Perms: jute.PermWrite, ID: own[299]})
-	proposals := []*Proposal{
+	proposals := []*entry.Proposal{
 		createWith("/own", listOf(own), own), createWith("/others", listOf(others), own),
 		createWith("/one", withOne, own), createWith("/readers", slices.Concat(readers, listOf(own)), own),
 		setAll(own, "/own", "/one", "/readers", "/own", "/one", "/readers"),
@@ -95,8 +96,8 @@ func TestAuthDoesNotMultiply(t *testing.T) {
 		}
 		return list
 	}
-	creates := func(n int, ids []jute.ID) *Proposal {
-		p := &Proposal{Op: jute.OpMulti, Session: 1, Identities: ids}
+	creates := func(n int, ids []jute.ID) *entry.Proposal {
+		p := &entry.Proposal{Op: jute.OpMulti, Session: 1, Identities: ids}
 		for i := range n {
 			p.Body = (&jute.MultiHeader{Type: jute.OpCreate, Err: -1}).Append(p.Body)
 			p.Body = (&jute.CreateRequest{Path: fmt.Sprintf("/m%d-%d-%d", len(ids), n, i), ACL: auth(1)}).Append(p.Body)
@@ -104,7 +105,7 @@ func TestAuthDoesNotMultiply(t *testing.T) {
 		p.Body = jute.AppendMultiEnd(p.Body)
 		return p
 	}
-	proposals := []*Proposal{
+	proposals := []*entry.Proposal{
 		createWith("/two", auth(2), ids), createWith("/three", auth(3), ids), createWith("/most", auth(2000), ids),
 		createWith("/long", listOf(many(0, acl.EntriesMax)), nil),
 		createWith("/longer", listOf(many(0, acl.EntriesMax+1)), nil),

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"zkd/jute"
+	"zkd/storage/schema"
 )
 
 // delete evaluates delete (PrepRequestProcessor.pRequest2Txn, DataTree.deleteNode).
@@ -17,7 +18,7 @@ func (t *txn) delete(_ jute.Op, d *jute.Decoder, out *OpResult) jute.Code {
 	if code := checkDeletable(r.Path, r.Nulls); code != jute.OK {
 		return code
 	}
-	parent := t.look(parentOf(r.Path))
+	parent := t.look(schema.ParentOf(r.Path))
 	if parent.cur == nil {
 		return jute.NoNode
 	}
@@ -28,9 +29,9 @@ func (t *txn) delete(_ jute.Op, d *jute.Decoder, out *OpResult) jute.Code {
 	switch {
 	case c.cur == nil:
 		return jute.NoNode
-	case r.Version != jute.AnyVersion && r.Version != c.cur.version:
+	case r.Version != jute.AnyVersion && r.Version != c.cur.Version:
 		return jute.BadVersion
-	case c.cur.children > 0:
+	case c.cur.Children > 0:
 		return jute.NotEmpty
 	}
 	t.remove(parent, c)
@@ -66,19 +67,19 @@ func (t *txn) deleteContainer(_ jute.Op, d *jute.Decoder, out *OpResult) jute.Co
 	if c.cur == nil {
 		return jute.NoNode
 	}
-	if c.cur.children > 0 {
+	if c.cur.Children > 0 {
 		return jute.NotEmpty
 	}
-	switch ownerKind(c.cur.owner) {
-	case ownerContainer:
-	case ownerTTL:
-		if t.p.Time <= c.cur.deadline() {
+	switch schema.OwnerKind(c.cur.Owner) {
+	case schema.OwnerContainer:
+	case schema.OwnerTTL:
+		if t.p.Time <= c.cur.Deadline() {
 			return jute.BadVersion
 		}
 	default:
 		return jute.BadVersion
 	}
-	parent := t.look(parentOf(r.Path))
+	parent := t.look(schema.ParentOf(r.Path))
 	if parent.cur == nil {
 		return jute.NoNode
 	}
@@ -90,17 +91,17 @@ func (t *txn) deleteContainer(_ jute.Op, d *jute.Decoder, out *OpResult) jute.Co
 // remove deletes c, which has no children, below parent.
 func (t *txn) remove(parent, c *change) {
 	up := t.modify(parent)
-	up.children--
-	up.pzxid = t.pos.zxid
+	up.Children--
+	up.Pzxid = t.pos.Zxid
 	t.touch(c)
 	gone := c.cur
 	c.cur, c.own, c.dataChanged = nil, false, false
-	t.quotaAfterDelete(c.path, int64(gone.dataLen))
-	t.event(jute.EventNodeDeleted, c.path, gone.acl)
-	t.event(jute.EventNodeChildrenChanged, parent.path, parent.cur.acl)
+	t.quotaAfterDelete(c.path, int64(gone.DataLen))
+	t.event(jute.EventNodeDeleted, c.path, gone.ACL)
+	t.event(jute.EventNodeChildrenChanged, parent.path, parent.cur.ACL)
 }
 
-// setData evaluates setData. Quirk: the quota is checked before the version.
+// setData evaluates SetData. Quirk: the quota is checked before the version.
 func (t *txn) setData(_ jute.Op, d *jute.Decoder, out *OpResult) jute.Code {
 	r := &t.setDataReq
 	r.Decode(d)
@@ -111,21 +112,21 @@ func (t *txn) setData(_ jute.Op, d *jute.Decoder, out *OpResult) jute.Code {
 	if code != jute.OK {
 		return code
 	}
-	grown := int64(len(r.Data)) - int64(c.cur.dataLen)
+	grown := int64(len(r.Data)) - int64(c.cur.DataLen)
 	if code := t.checkQuota(r.Path, grown, 0); code != jute.OK {
 		return code
 	}
-	if r.Version != jute.AnyVersion && r.Version != c.cur.version {
+	if r.Version != jute.AnyVersion && r.Version != c.cur.Version {
 		return jute.BadVersion
 	}
 	n := t.modify(c)
-	n.version++
-	n.mzxid, n.mtime = t.pos.zxid, t.p.Time
-	n.setData(r.Data)
+	n.Version++
+	n.Mzxid, n.Mtime = t.pos.Zxid, t.p.Time
+	n.SetData(r.Data)
 	c.dataChanged = true
-	out.Op, out.Stat = jute.OpSetData, n.stat()
+	out.Op, out.Stat = jute.OpSetData, n.Stat()
 	t.quotaAfterSetData(r.Path, grown)
-	t.event(jute.EventNodeDataChanged, c.path, n.acl)
+	t.event(jute.EventNodeDataChanged, c.path, n.ACL)
 	return jute.OK
 }
 
@@ -147,13 +148,13 @@ func (t *txn) setACL(_ jute.Op, d *jute.Decoder, out *OpResult) jute.Code {
 	if code != jute.OK {
 		return code
 	}
-	if r.Version != jute.AnyVersion && r.Version != c.cur.aversion {
+	if r.Version != jute.AnyVersion && r.Version != c.cur.Aversion {
 		return jute.BadVersion
 	}
 	n := t.modify(c)
-	n.aversion++
-	n.acl = list
-	out.Op, out.Stat = jute.OpSetACL, n.stat()
+	n.Aversion++
+	n.ACL = list
+	out.Op, out.Stat = jute.OpSetACL, n.Stat()
 	return jute.OK
 }
 
@@ -168,7 +169,7 @@ func (t *txn) check(_ jute.Op, d *jute.Decoder, out *OpResult) jute.Code {
 	if code != jute.OK {
 		return code
 	}
-	if r.Version != jute.AnyVersion && r.Version != c.cur.version {
+	if r.Version != jute.AnyVersion && r.Version != c.cur.Version {
 		return jute.BadVersion
 	}
 	out.Op = jute.OpCheck

@@ -5,23 +5,15 @@ import (
 	"strings"
 
 	"zkd/jute"
+	"zkd/storage/entry"
+	"zkd/storage/schema"
 )
-
-// The paths of the system's own znodes.
-const (
-	zookeeperPath   = "/zookeeper"
-	zookeeperPrefix = "/zookeeper/"
-	quotaPath       = "/zookeeper/quota"
-	rootLimitsPath  = quotaPath + limitsName // nobody may have it: 3.9.5 ends when it meets it, in its own data too
-)
-
-// isSystemPath reports whether the digest leaves path out (DigestCalculator.calculateDigest).
-func isSystemPath(path string) bool { return strings.HasPrefix(path, zookeeperPrefix) }
 
 // undeletable reports whether path is one of the znodes that a server cannot be without
 // (PrepRequestProcessor.isSpecialPath).
 func undeletable(path string) bool {
-	return path == rootPath || path == zookeeperPath || path == quotaPath || path == ConfigPath
+	return path == schema.RootPath || path == schema.ZookeeperPath || path == schema.QuotaPath ||
+		path == schema.ConfigPath
 }
 
 // create evaluates the four opcodes that make a znode (PrepRequestProcessor.pRequest2TxnCreate, DataTree.createNode).
@@ -40,7 +32,7 @@ func (t *txn) create(op jute.Op, d *jute.Decoder, out *OpResult) jute.Code {
 	if code != jute.OK {
 		return code
 	}
-	parent := t.look(parentOf(r.Path))
+	parent := t.look(schema.ParentOf(r.Path))
 	if parent.cur == nil {
 		return jute.NoNode
 	}
@@ -49,23 +41,23 @@ func (t *txn) create(op jute.Op, d *jute.Decoder, out *OpResult) jute.Code {
 	}
 	path := r.Path
 	if r.Flags.Sequential() {
-		path = t.sequentialName(path, int32(parent.cur.creations))
+		path = t.sequentialName(path, int32(parent.cur.Creations))
 	}
-	if !jute.ValidPath(path) || path == rootLimitsPath {
+	if !jute.ValidPath(path) || path == schema.RootLimitsPath {
 		return jute.BadArguments
 	}
 	child := t.lookChild(parent, path)
 	if child.cur != nil {
 		return jute.NodeExists
 	}
-	if ownerKind(parent.cur.owner) == ownerSession {
+	if schema.OwnerKind(parent.cur.Owner) == schema.OwnerSession {
 		return jute.NoChildrenForEphemerals
 	}
 	if code := t.checkQuota(path, int64(len(r.Data)), 1); code != jute.OK {
 		return code
 	}
 	t.addChild(parent, child, list, r)
-	out.Op, out.Path, out.Stat = jute.OpCreate2, path, child.cur.stat()
+	out.Op, out.Path, out.Stat = jute.OpCreate2, path, child.cur.Stat()
 	if op == jute.OpCreate && !(t.journalling && r.Flags == jute.ModeContainer) {
 		// Quirk: a multi takes a create of a container for a createContainer
 		// (org.apache.zookeeper.Op.Create.getOpcode).
@@ -73,7 +65,7 @@ func (t *txn) create(op jute.Op, d *jute.Decoder, out *OpResult) jute.Code {
 	}
 	t.quotaAfterCreate(path, int64(len(r.Data)))
 	t.event(jute.EventNodeCreated, path, list)
-	t.event(jute.EventNodeChildrenChanged, parent.path, parent.cur.acl)
+	t.event(jute.EventNodeChildrenChanged, parent.path, parent.cur.ACL)
 	return jute.OK
 }
 
@@ -110,14 +102,14 @@ func (t *txn) checkCreateMode(op jute.Op, r *jute.CreateTTLRequest) jute.Code {
 	if !r.Flags.Known() {
 		return jute.BadArguments
 	}
-	if r.Flags.TTL() && op != jute.OpCreateContainer && t.p.Flags&FlagExtendedTypes == 0 {
+	if r.Flags.TTL() && op != jute.OpCreateContainer && t.p.Flags&entry.FlagExtendedTypes == 0 {
 		return jute.Unimplemented // also where the opcode does not fit
 	}
 	if !modeFits(op, r.Flags) {
 		return jute.BadArguments
 	}
 	if r.Flags.TTL() {
-		if r.TTL < 1 || r.TTL > ttlMax {
+		if r.TTL < 1 || r.TTL > schema.TTLMax {
 			return jute.BadArguments
 		}
 	} else if r.TTL >= 0 {
@@ -144,24 +136,24 @@ func modeFits(op jute.Op, mode jute.CreateMode) bool {
 // addChild makes child below parent.
 func (t *txn) addChild(parent, child *change, list []jute.ACL, r *jute.CreateTTLRequest) {
 	up := t.modify(parent)
-	up.creations++
-	up.children++
-	up.pzxid = t.pos.zxid
+	up.Creations++
+	up.Children++
+	up.Pzxid = t.pos.Zxid
 	t.touch(child)
-	n := &znode{
-		path: child.path, czxid: t.pos.zxid, mzxid: t.pos.zxid, pzxid: t.pos.zxid,
-		ctime: t.p.Time, mtime: t.p.Time, acl: list,
+	n := &schema.Znode{
+		Path: child.path, Czxid: t.pos.Zxid, Mzxid: t.pos.Zxid, Pzxid: t.pos.Zxid,
+		Ctime: t.p.Time, Mtime: t.p.Time, ACL: list,
 	}
 	switch {
 	case r.Flags == jute.ModeContainer:
-		n.owner = containerOwner
+		n.Owner = schema.ContainerOwner
 	case r.Flags.TTL():
-		n.owner = ttlOwnerMask | jute.SessionID(r.TTL)
+		n.Owner = schema.TTLOwnerMask | jute.SessionID(r.TTL)
 	case r.Flags.Ephemeral():
-		n.owner = t.p.Session
+		n.Owner = t.p.Session
 		t.ephemerals = append(t.ephemerals, child)
 	}
-	n.setData(r.Data)
+	n.SetData(r.Data)
 	child.cur, child.own, child.dataChanged = n, true, true
 }
 
@@ -184,7 +176,7 @@ func (t *txn) sequentialName(path string, counter int32) string {
 	for range zeros {
 		b = append(b, '0')
 	}
-	return viewString(append(b, number...))
+	return entry.ViewString(append(b, number...))
 }
 
 // magnitude returns v without its sign.

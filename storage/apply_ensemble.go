@@ -3,21 +3,20 @@ package storage
 import (
 	"zkd/jute"
 	"zkd/storage/ensemble"
+	"zkd/storage/entry"
+	"zkd/storage/schema"
 )
-
-// ConfigPath is the znode whose data is the configuration of the ensemble (ZooDefs.CONFIG_NODE).
-const ConfigPath = "/zookeeper/config"
 
 // foundEnsemble makes the state that of an ensemble, once: it gets the cluster id and the configuration, which
 // /zookeeper/config shows. It fails with NodeExists if there is a cluster id, with BadArguments for one of zeros.
 func (t *txn) foundEnsemble(r *Result) {
-	var body FoundTxn
+	var body entry.FoundTxn
 	if body.Decode(t.p.Body) != nil {
 		r.Code = jute.MarshallingError
 		return
 	}
 	switch {
-	case body.ClusterID == ClusterID{}:
+	case body.ClusterID == entry.ClusterID{}:
 		r.Code = jute.BadArguments
 	case t.ensemble != nil:
 		r.Code = jute.NodeExists
@@ -31,7 +30,7 @@ func (t *txn) foundEnsemble(r *Result) {
 // seen, what the proposer makes of the result would not fit the state: that is ReconfigInProgress, and the client may
 // try again. Without an ensemble it fails with Unimplemented, as a standalone server does.
 func (t *txn) reconfig(r *Result) {
-	var body ReconfigTxn
+	var body entry.ReconfigTxn
 	request := &t.reconfigReq
 	if body.Decode(t.p.Body) == nil {
 		t.body.Reset(body.Request)
@@ -55,16 +54,16 @@ func (t *txn) reconfig(r *Result) {
 		r.Code = t.p.Code
 		return
 	}
-	present, err := ensemble.Parse(t.ensemble.config)
+	present, err := ensemble.Parse(t.ensemble.Config)
 	if err != nil { // it was founded with what is none
 		r.Code = jute.SystemError
 		return
 	}
 	rules := ensemble.Rules{
-		SingleVoter: t.p.Flags&FlagSingleVoter != 0, MultiAddress: t.p.Flags&FlagMultiAddress != 0,
+		SingleVoter: t.p.Flags&entry.FlagSingleVoter != 0, MultiAddress: t.p.Flags&entry.FlagMultiAddress != 0,
 	}
 	next, code, _ := present.Apply(request, rules)
-	node := t.look(ConfigPath)
+	node := t.look(schema.ConfigPath)
 	switch {
 	case code != jute.OK:
 		r.Code = code
@@ -75,26 +74,28 @@ func (t *txn) reconfig(r *Result) {
 	case body.BaseVersion != present.Version || body.Members != next.Members():
 		r.Code = jute.ReconfigInProgress
 	default:
-		next.Version = int64(t.pos.zxid)
-		t.setConfig(t.ensemble.cluster, next.Text(), r)
+		next.Version = int64(t.pos.Zxid)
+		t.setConfig(t.ensemble.Cluster, next.Text(), r)
 	}
 }
 
 // setConfig makes text the configuration and the data of /zookeeper/config, with the Stat that ZooKeeper gives it
 // (ZKDatabase.initConfigInZKDatabase, DataTree.processTxn): version is always -1, and nothing but mzxid and mtime
-// tells of the change. It fires the watches of a setData.
-func (t *txn) setConfig(cluster ClusterID, text string, r *Result) {
-	c := t.look(ConfigPath)
+// tells of the change. It fires the watches of a SetData.
+func (t *txn) setConfig(cluster entry.ClusterID, text string, r *Result) {
+	c := t.look(schema.ConfigPath)
 	if c.cur == nil { // it cannot be deleted
 		r.Code = jute.NoNode
 		return
 	}
 	n := t.modify(c)
-	n.version = -1
-	n.mzxid, n.mtime = t.pos.zxid, t.p.Time
-	n.setData([]byte(text))
+	n.Version = -1
+	n.Mzxid, n.Mtime = t.pos.Zxid, t.p.Time
+	before := int64(n.DataLen)
+	n.SetData([]byte(text))
 	c.dataChanged = true
-	t.ensemble = &ensembleRecord{cluster: cluster, config: text}
-	t.event(jute.EventNodeDataChanged, c.path, n.acl)
-	r.Stat, r.Data = n.stat(), []byte(text)
+	t.countLater(c.path, "", int64(n.DataLen)-before, 0)
+	t.ensemble = &schema.EnsembleRecord{Cluster: cluster, Config: text}
+	t.event(jute.EventNodeDataChanged, c.path, n.ACL)
+	r.Stat, r.Data = n.Stat(), []byte(text)
 }

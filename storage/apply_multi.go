@@ -18,6 +18,7 @@ func (t *txn) multi(r *Result) {
 	t.journalling = false
 	if r.Code != jute.OK {
 		t.rollback()
+		t.rollbackCounts()
 		clear(t.events[events:])
 		t.pos, t.events, t.ephemerals, t.quotaTouch = pos, t.events[:events], t.ephemerals[:ephemerals], quotaTouch
 		if r.Code == jute.MarshallingError {
@@ -27,7 +28,8 @@ func (t *txn) multi(r *Result) {
 		failMulti(t.ops[first:])
 	}
 	clear(t.journal)
-	t.journal = t.journal[:0]
+	clear(t.countsUndo)
+	t.journal, t.countsUndo = t.journal[:0], t.countsUndo[:0]
 }
 
 // evaluateMulti evaluates the operations up to the first failure and adds a result for each of them all.

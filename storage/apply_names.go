@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
+
+	"zkd/storage/schema"
 )
 
 // Bounds of a nameFilter, of which the bits take 2 MiB once it is in use. Guesses but for the bits: with 10 for each
@@ -63,16 +65,16 @@ func (f *nameFilter) add(hash uint64) bool {
 // outside a multi.
 func (f *nameFilter) follow(t *txn, parent *change) bool {
 	n := parent.cur
-	if n.children > namesScanMax || parent.cur != parent.base && (t.journalling || n.children > 0) {
+	if n.Children > namesScanMax || parent.cur != parent.base && (t.journalling || n.Children > 0) {
 		return false
 	}
 	if f.bits == nil {
 		f.bits = make([]uint64, namesBits/namesBitsPerWord)
 	}
-	if n.children > 0 {
+	if n.Children > 0 {
 		var path []byte
-		if err := t.m.store.scan(appendChildrenPrefix(nil, n.path), func(key, _ []byte) (bool, error) {
-			path = pathOfNodeKey(path[:0], key)
+		if err := t.m.store.scan(schema.AppendChildrenPrefix(nil, n.Path), func(key, _ []byte) (bool, error) {
+			path = schema.PathOfNodeKey(path[:0], key)
 			f.add(xxhash.Sum64(path))
 			return true, nil
 		}); err != nil {
@@ -82,6 +84,6 @@ func (f *nameFilter) follow(t *txn, parent *change) bool {
 	if f.parents == nil {
 		f.parents = make(map[string]struct{})
 	}
-	f.parents[strings.Clone(n.path)] = struct{}{}
+	f.parents[strings.Clone(n.Path)] = struct{}{}
 	return true
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"zkd/jute"
+	"zkd/storage/entry"
+	"zkd/storage/schema"
 )
 
 // refuse answers a proposal of a restore that cannot be.
@@ -12,7 +14,7 @@ func (r *Result) refuse(code jute.Code, format string, args ...any) {
 }
 
 // restoreBody decodes the body of a proposal of a restore, and is false if it is none.
-func (t *txn) restoreBody(r *Result) (body RestoreTxn, ok bool) {
+func (t *txn) restoreBody(r *Result) (body entry.RestoreTxn, ok bool) {
 	if err := body.Decode(t.p.Body); err != nil {
 		r.refuse(jute.MarshallingError, "%v", err)
 		return body, false
@@ -21,8 +23,8 @@ func (t *txn) restoreBody(r *Result) (body RestoreTxn, ok bool) {
 }
 
 // uploading tells whether body is about the upload that is under way; else it is refused.
-func (t *txn) uploading(body *RestoreTxn, r *Result) bool {
-	if t.upload != nil && t.upload.id == body.Upload {
+func (t *txn) uploading(body *entry.RestoreTxn, r *Result) bool {
+	if t.upload != nil && t.upload.ID == body.Upload {
 		return true
 	}
 	r.refuse(jute.BadArguments, "the upload is gone: another restore has begun, or it was given up")
@@ -33,7 +35,7 @@ func (t *txn) uploading(body *RestoreTxn, r *Result) bool {
 func (t *txn) restoreBegin(r *Result) {
 	if body, ok := t.restoreBody(r); ok {
 		t.dropUpload()
-		t.setUpload(&upload{id: body.Upload})
+		t.setUpload(&schema.Upload{ID: body.Upload})
 	}
 }
 
@@ -42,10 +44,10 @@ func (t *txn) restoreChunk(r *Result) {
 	body, ok := t.restoreBody(r)
 	switch n := len(body.Data); {
 	case !ok || !t.uploading(&body, r):
-	case n == 0 || n > RestoreChunkBytesMax:
-		r.refuse(jute.BadArguments, "a piece of %d bytes, of 1 to %d are taken", n, RestoreChunkBytesMax)
-	case body.Offset != t.upload.bytes:
-		r.refuse(jute.BadArguments, "a piece for offset %d of an upload of %d bytes", body.Offset, t.upload.bytes)
+	case n == 0 || n > entry.RestoreChunkBytesMax:
+		r.refuse(jute.BadArguments, "a piece of %d bytes, of 1 to %d are taken", n, entry.RestoreChunkBytesMax)
+	case body.Offset != t.upload.Bytes:
+		r.refuse(jute.BadArguments, "a piece for offset %d of an upload of %d bytes", body.Offset, t.upload.Bytes)
 	default:
 		t.addToUpload(body.Data)
 	}
@@ -67,15 +69,15 @@ func (t *txn) restoreCommit(r *Result) {
 	case !t.alone:
 		r.refuse(jute.BadArguments, "the end of an upload is not alone in its entry")
 	case !t.uploading(&body, r):
-	case body.Offset != t.upload.bytes:
-		r.refuse(jute.BadArguments, "an upload of %d bytes ends at %d", t.upload.bytes, body.Offset)
+	case body.Offset != t.upload.Bytes:
+		r.refuse(jute.BadArguments, "an upload of %d bytes ends at %d", t.upload.Bytes, body.Offset)
 	default:
 		t.succeed(&body, r)
 	}
 }
 
 // succeed builds the state of the upload.
-func (t *txn) succeed(body *RestoreTxn, r *Result) {
+func (t *txn) succeed(body *entry.RestoreTxn, r *Result) {
 	zxid, refused, err := t.buildSuccessor(body.Sum)
 	switch {
 	case err != nil:
@@ -85,7 +87,7 @@ func (t *txn) succeed(body *RestoreTxn, r *Result) {
 		r.refuse(jute.DataInconsistency, "%v", refused)
 	default:
 		t.successor = true
-		t.pos.zxid = zxid
+		t.pos.Zxid = zxid
 		r.Zxid = zxid
 	}
 }

@@ -2,12 +2,13 @@ package storage
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"zkd/jute"
 	"zkd/storage/acl"
+	"zkd/storage/entry"
+	"zkd/storage/schema"
 )
 
 // txn evaluates one entry against the state without changing it, then publishes what came of it. A machine has one
@@ -15,28 +16,36 @@ import (
 // goroutine.
 type txn struct {
 	m   *Machine
-	pos position // as it will be
+	pos schema.Position // as it will be
+	// sums are those of the state as it will be.
+	sums schema.Kept
 	// ensemble is the ensemble's record as it will be.
-	ensemble *ensembleRecord
+	ensemble *schema.EnsembleRecord
 	// upload is the upload as it will be, uploadWrites what becomes of its pieces.
-	upload       *upload
+	upload       *schema.Upload
 	uploadWrites []uploadWrite
 	// restored is the zxid with which a restore has replaced the state.
 	restored  jute.Zxid
-	alone     bool // the proposal is the only one of its entry
-	successor bool // the entry has built a state that takes the place of this one
+	level     entry.Level // the ensemble's, as it will be
+	version   entry.Level // of the entry
+	alone     bool        // the proposal is the only one of its entry
+	successor bool        // the entry has built a state that takes the place of this one
 
 	changes  map[string]*change // every znode that the entry has looked at, by path
 	order    []*change          // the same, as they were first looked at
 	slab     []change           // memory of changes
 	slabUsed int
-	sessions map[jute.SessionID]*SessionInfo // sessions that the entry has made, changed or, if nil, ended
-	newOrder []jute.SessionID                // the keys of sessions, as they came
+	sessions map[jute.SessionID]*schema.SessionInfo // sessions that the entry has made, changed or, if nil, ended
+	newOrder []jute.SessionID                       // the keys of sessions, as they came
 	// ephemerals are the znodes that the entry has made for sessions, in order; some may be gone again.
 	ephemerals []*change
 	quotaTouch bool // the entry has made or deleted a quota
-	// countedBelow is what countBelow has found for the entry, by path.
+	// countedBelow is what countBelow has found for the entry, by path; countLeft how many znodes it may still read.
 	countedBelow map[string]counted
+	countLeft    int64
+	countsAtOnce int                      // how many quotas it has counted, or begun to
+	counts       map[string]*schema.Count // what the entry has made of counts of quotas, by target; nil: ended
+	countsUndo   []countUndo              // of a multi
 	journal      []undo
 	journalling  bool // inside a multi
 	epoch        int  // counts multis: a change is kept in the journal once for each
@@ -47,7 +56,7 @@ type txn struct {
 	grownACL int
 
 	arena   arena
-	p       Proposal
+	p       entry.Proposal
 	origin  uint64
 	batchNo uint64
 	bytes   int // of the proposal that is evaluated, in the log
@@ -61,7 +70,7 @@ type txn struct {
 	names     nameFilter
 	scratch   []byte
 	keyBuf    []byte
-	digestBuf [digestStatBytes]byte
+	digestBuf [schema.DigestStatBytes]byte
 	err       error // of the store: ends the evaluation
 
 	// What an operation reads and answers; here so that it needs no allocation.
@@ -78,9 +87,9 @@ type txn struct {
 
 // change is what an entry knows and does about one znode.
 type change struct {
-	path string // a view of the entry or of the arena
-	base *znode // before the entry; nil if there was none
-	cur  *znode // now; nil if there is none
+	path string        // a view of the entry or of the arena
+	base *schema.Znode // before the entry; nil if there was none
+	cur  *schema.Znode // now; nil if there is none
 	// own says that cur was made by this entry and, outside a multi, may be changed in place.
 	own bool
 	// dataChanged says that cur's data differs from base's.
@@ -107,7 +116,7 @@ const keptChangesMax = 16 << 10
 func (t *txn) init(m *Machine) {
 	t.m = m
 	t.changes = make(map[string]*change, changeSlab)
-	t.sessions = make(map[jute.SessionID]*SessionInfo)
+	t.sessions = make(map[jute.SessionID]*schema.SessionInfo)
 	t.slab = make([]change, changeSlab)
 	t.batch = m.store.db.NewBatch()
 }
@@ -129,9 +138,11 @@ func (t *txn) close() error {
 // begin starts an entry.
 func (t *txn) begin(index, term uint64) {
 	t.pos = t.m.mu.pos // written by this goroutine only
-	t.pos.index, t.pos.term = index, term
+	t.pos.Index, t.pos.Term = index, term
+	t.sums = t.m.mu.sums
 	t.ensemble, t.upload = t.m.mu.ensemble, t.m.mu.upload
-	t.restored = t.m.mu.restored
+	t.restored, t.level = t.m.mu.restored, t.m.mu.level
+	t.countLeft, t.countsAtOnce = t.m.countMax, 0
 	t.err = nil
 }
 
@@ -154,6 +165,7 @@ func (t *txn) end() {
 	clear(t.uploadWrites)
 	clear(t.verdicts)
 	clear(t.countedBelow)
+	clear(t.counts)
 	t.order, t.slabUsed, t.ephemerals = t.order[:0], 0, t.ephemerals[:0]
 	t.results, t.spans, t.events, t.ops = t.results[:0], t.spans[:0], t.events[:0], t.ops[:0]
 	t.journal, t.newOrder = t.journal[:0], t.newOrder[:0]
@@ -165,14 +177,20 @@ func (t *txn) end() {
 // evaluateEntry evaluates all proposals of an entry in order. It fails on an entry that this version cannot read and
 // on an error of the store, never because of what a request asks.
 func (t *txn) evaluateEntry(data []byte) error {
-	reader, err := NewEntryReader(data)
+	reader, err := entry.NewReader(data)
 	if err != nil {
 		return err
 	}
-	t.origin, t.batchNo = reader.Origin, reader.Batch
-	for before := len(reader.rest); reader.Next(&t.p); before = len(reader.rest) {
-		t.bytes = before - len(reader.rest)
-		t.alone = len(t.results) == 0 && len(reader.rest) == 0
+	t.origin, t.batchNo, t.version = reader.Origin, reader.Batch, reader.Version
+	if t.countNext(); t.err != nil {
+		return t.err
+	}
+	for before := len(reader.Rest); reader.Next(&t.p); before = len(reader.Rest) {
+		t.bytes = before - len(reader.Rest)
+		t.alone = len(t.results) == 0 && len(reader.Rest) == 0
+		if err := t.checkLevel(); err != nil {
+			return err
+		}
 		t.evaluate()
 		if t.err != nil {
 			return t.err
@@ -187,17 +205,13 @@ func (t *txn) evaluate() {
 	clear(t.verdicts)
 	t.grownACL = 0
 	if takesZxid(p.Op) {
-		t.pos.zxid++
+		t.pos.Zxid++
 	}
-	t.results = append(t.results, Result{Op: p.Op, Session: p.Session, Xid: p.Xid, Zxid: t.pos.zxid,
+	t.results = append(t.results, Result{Op: p.Op, Session: p.Session, Xid: p.Xid, Zxid: t.pos.Zxid,
 		Bytes: t.bytes})
 	s := span{events: len(t.events), ops: len(t.ops)}
 	r := &t.results[len(t.results)-1]
-	if h := proposalHandler(p.Op); h != nil {
-		h(t, r)
-	} else {
-		r.Code = jute.Unimplemented
-	}
+	proposalHandler(p.Op)(t, r)
 	s.eventsEnd, s.opsEnd = len(t.events), len(t.ops)
 	t.spans = append(t.spans, s)
 }
@@ -205,7 +219,9 @@ func (t *txn) evaluate() {
 // takesZxid tells whether a proposal takes a zxid, whatever comes of it.
 func takesZxid(op jute.Op) bool {
 	switch op {
-	case OpReattachSession, OpFoundEnsemble, OpRestoreBegin, OpRestoreChunk, OpRestoreCommit, OpRestoreAbort:
+	case entry.OpReattachSession, entry.OpFoundEnsemble, entry.OpRestoreBegin, entry.OpRestoreChunk,
+		entry.OpRestoreCommit, entry.OpRestoreAbort,
+		entry.OpRaiseLevel, entry.OpCompareState, entry.OpCountQuota:
 		return false
 	}
 	return true
@@ -213,36 +229,40 @@ func takesZxid(op jute.Op) bool {
 
 // handlers has what evaluates a proposal, by opcode; lowestOp is the first one's.
 var handlers = [...]func(*txn, *Result){
-	OpRestoreAbort - lowestOp:         (*txn).restoreAbort,
-	OpRestoreCommit - lowestOp:        (*txn).restoreCommit,
-	OpRestoreChunk - lowestOp:         (*txn).restoreChunk,
-	OpRestoreBegin - lowestOp:         (*txn).restoreBegin,
-	OpFoundEnsemble - lowestOp:        (*txn).foundEnsemble,
-	OpReattachSession - lowestOp:      (*txn).reattachSession,
-	jute.OpCloseSession - lowestOp:    (*txn).closeSession,
-	jute.OpCreateSession - lowestOp:   (*txn).createSession,
-	jute.OpError - lowestOp:           (*txn).answerError,
-	jute.OpCreate - lowestOp:          (*txn).single,
-	jute.OpDelete - lowestOp:          (*txn).single,
-	jute.OpSetData - lowestOp:         (*txn).single,
-	jute.OpSetACL - lowestOp:          (*txn).single,
-	jute.OpMulti - lowestOp:           (*txn).multi,
-	jute.OpCreate2 - lowestOp:         (*txn).single,
-	jute.OpCreateContainer - lowestOp: (*txn).single,
-	jute.OpDeleteContainer - lowestOp: (*txn).single,
-	jute.OpReconfig - lowestOp:        (*txn).reconfig,
-	jute.OpCreateTTL - lowestOp:       (*txn).single,
+	entry.OpCountQuota - lowestOp:      func(*txn, *Result) {},
+	entry.OpCompareState - lowestOp:    (*txn).compareState,
+	entry.OpRaiseLevel - lowestOp:      (*txn).raiseLevel,
+	entry.OpRestoreAbort - lowestOp:    (*txn).restoreAbort,
+	entry.OpRestoreCommit - lowestOp:   (*txn).restoreCommit,
+	entry.OpRestoreChunk - lowestOp:    (*txn).restoreChunk,
+	entry.OpRestoreBegin - lowestOp:    (*txn).restoreBegin,
+	entry.OpFoundEnsemble - lowestOp:   (*txn).foundEnsemble,
+	entry.OpReattachSession - lowestOp: (*txn).reattachSession,
+	jute.OpCloseSession - lowestOp:     (*txn).closeSession,
+	jute.OpCreateSession - lowestOp:    (*txn).createSession,
+	jute.OpError - lowestOp:            (*txn).answerError,
+	jute.OpCreate - lowestOp:           (*txn).single,
+	jute.OpDelete - lowestOp:           (*txn).single,
+	jute.OpSetData - lowestOp:          (*txn).single,
+	jute.OpSetACL - lowestOp:           (*txn).single,
+	jute.OpMulti - lowestOp:            (*txn).multi,
+	jute.OpCreate2 - lowestOp:          (*txn).single,
+	jute.OpCreateContainer - lowestOp:  (*txn).single,
+	jute.OpDeleteContainer - lowestOp:  (*txn).single,
+	jute.OpReconfig - lowestOp:         (*txn).reconfig,
+	jute.OpCreateTTL - lowestOp:        (*txn).single,
 }
 
 // lowestOp is the lowest opcode of a proposal.
-const lowestOp = OpRestoreAbort
+const lowestOp = entry.OpCountQuota
 
 // proposalHandler returns what evaluates op, or nil.
 func proposalHandler(op jute.Op) func(*txn, *Result) {
-	if op < lowestOp || int(op-lowestOp) >= len(handlers) {
+	at := int64(op) - int64(lowestOp) // of 64 bits: an opcode may be any number of 32
+	if at < 0 || at >= int64(len(handlers)) {
 		return nil
 	}
-	return handlers[op-lowestOp]
+	return handlers[at]
 }
 
 // answerError answers what the proposer has decided; the write has only taken a zxid.
@@ -276,7 +296,7 @@ var operations = [...]func(t *txn, op jute.Op, d *jute.Decoder, out *OpResult) j
 // the store it returns a change without znode; t.err then ends the entry.
 func (t *txn) look(path string) *change {
 	if path == "" {
-		path = rootPath
+		path = schema.RootPath
 	}
 	if c, ok := t.changes[path]; ok {
 		return c
@@ -297,7 +317,7 @@ func (t *txn) lookChild(parent *change, path string) *change {
 }
 
 // read returns the znode at path before the entry, or nil.
-func (t *txn) read(path string) *znode {
+func (t *txn) read(path string) *schema.Znode {
 	if path[0] != '/' {
 		return nil
 	}
@@ -309,13 +329,13 @@ func (t *txn) read(path string) *znode {
 		t.err = err
 	}
 	if n != nil {
-		t.m.cache.put(n)
+		t.m.cache.fill(n, t.m.mu.pos.Index) // nobody else changes it
 	}
 	return n
 }
 
 // newChange returns the change of a path that the entry has not looked at yet, and that base is at.
-func (t *txn) newChange(path string, base *znode) *change {
+func (t *txn) newChange(path string, base *schema.Znode) *change {
 	if t.slabUsed == len(t.slab) {
 		t.slab, t.slabUsed = make([]change, changeSlab), 0
 	}
@@ -337,7 +357,7 @@ func (t *txn) touch(c *change) {
 }
 
 // modify returns c's znode for changing it.
-func (t *txn) modify(c *change) *znode {
+func (t *txn) modify(c *change) *schema.Znode {
 	t.touch(c)
 	if !c.own {
 		n := *c.cur
@@ -356,8 +376,8 @@ func (t *txn) rollback() {
 
 // data returns the data of c's znode.
 func (t *txn) data(c *change) []byte {
-	if c.cur.dataLoaded {
-		return c.cur.data
+	if c.cur.DataLoaded {
+		return c.cur.Data
 	}
 	n, err := t.m.store.withData(c.cur)
 	if err != nil {
@@ -366,24 +386,24 @@ func (t *txn) data(c *change) []byte {
 		}
 		return nil
 	}
-	return n.data
+	return n.Data
 }
 
 // event keeps one change for the watches.
 func (t *txn) event(typ jute.EventType, path string, list []jute.ACL) {
-	t.events = append(t.events, Event{Type: typ, Path: path, Zxid: t.pos.zxid, ACL: list})
+	t.events = append(t.events, Event{Type: typ, Path: path, Zxid: t.pos.Zxid, ACL: list})
 }
 
 // schemes returns the ACL schemes that have a provider.
 func (t *txn) schemes() acl.Schemes {
 	s := acl.Digest
-	if t.p.Flags&FlagDigestDisabled != 0 {
+	if t.p.Flags&entry.FlagDigestDisabled != 0 {
 		s = 0
 	}
-	if t.p.Flags&FlagSASL != 0 {
+	if t.p.Flags&entry.FlagSASL != 0 {
 		s |= acl.SASL
 	}
-	if t.p.Flags&FlagX509 != 0 {
+	if t.p.Flags&entry.FlagX509 != 0 {
 		s |= acl.X509
 	}
 	return s
@@ -414,7 +434,3 @@ func (a *arena) reset() {
 		a.chunk = nil
 	}
 }
-
-// parentOf returns the path of what holds path, as ZooKeeper takes it: all before the last '/', "" for the root's
-// children and the root.
-func parentOf(path string) string { return path[:strings.LastIndexByte(path, '/')] }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"zkd/storage/datadir"
 )
 
 // benchBackupZnodes is how many znodes are backed up, of 100 bytes each.
@@ -43,7 +45,7 @@ func BenchmarkBackup(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			target := DataDirOptions{Dir: filepath.Join(b.TempDir(), "data"), FS: vfs.Default,
+			target := datadir.Options{Dir: filepath.Join(b.TempDir(), "data"), FS: vfs.Default,
 				Logger: slog.New(slog.DiscardHandler)}
 			if _, err := RestoreBackup(context.Background(), r, RestoreOptions{Target: target}); err != nil {
 				b.Fatal(err)

@@ -8,6 +8,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"zkd/jute"
+	"zkd/storage/entry"
+	"zkd/storage/schema"
 )
 
 // backupMagic begins a backup, so that another file is not taken for one.
@@ -38,74 +40,44 @@ const (
 // ErrBackup says that what was given is no backup, or not a whole one. Nothing of it may be used.
 var ErrBackup = errors.New("backup is not usable")
 
-// BackupInfo is what a backup says about the state that it holds.
-type BackupInfo struct {
-	Made      jute.Millis // when the backup was begun, by the clock of who made it
-	Writer    string      // the version that made it
-	ClusterID ClusterID   // of the ensemble that the state was of; zero if it was of none
-	Config    string      // the text of that ensemble's configuration; "" if there was none
-	Index     uint64      // of the last log entry in the state
-	Term      uint64      // of that entry
-	Zxid      jute.Zxid   // of the last write in the state
-	Znodes    int64       // the root included
-	// Ephemerals are the znodes that belong to sessions, DataBytes the bytes of all paths and data.
-	Ephemerals, DataBytes int64
-	// Digest is ZooKeeper's of the tree (version 2): paths, data and Stats of all znodes outside /zookeeper.
-	Digest   uint64
-	Sessions int64
-}
-
-// position is the state's own words for the same.
-func (i *BackupInfo) position() position {
-	return position{index: i.Index, term: i.Term, zxid: i.Zxid, nodes: i.Znodes, ephemerals: i.Ephemerals,
-		dataBytes: i.DataBytes, digest: i.Digest}
-}
-
-// backupInfo says of a state what a backup says of it.
-func backupInfo(pos *position, e *ensembleRecord, sessions int) BackupInfo {
-	return BackupInfo{ClusterID: e.clusterID(), Config: e.configText(), Index: pos.index, Term: pos.term,
-		Zxid: pos.zxid, Znodes: pos.nodes, Ephemerals: pos.ephemerals, DataBytes: pos.dataBytes, Digest: pos.digest,
-		Sessions: int64(sessions)}
-}
-
-// append adds the payload of the header block to b.
-func (i *BackupInfo) append(b []byte) []byte {
+// appendInfo adds the payload of the header block to b.
+func appendInfo(b []byte, i *schema.Summary) []byte {
 	b = append(b, backupVersion)
 	b = binary.BigEndian.AppendUint64(b, uint64(i.Made))
 	b = append(b, i.ClusterID[:]...)
-	pos := i.position()
-	b = pos.append(b)
+	pos := i.Position()
+	b = pos.Append(b)
 	b = binary.BigEndian.AppendUint64(b, uint64(i.Sessions))
 	b = jute.AppendString(b, i.Writer)
 	return jute.AppendString(b, i.Config)
 }
 
-// decode reads the payload of the header block.
-func (i *BackupInfo) decode(b []byte) error {
-	const fixed = 1 + 8 + len(i.ClusterID) + positionBytes + 8
+// decodeInfo reads the payload of the header block.
+func decodeInfo(b []byte) (i schema.Summary, err error) {
+	const fixed = 1 + 8 + len(i.ClusterID) + schema.PositionBytes + 8
 	if len(b) > 0 && b[0] != backupVersion {
-		return fmt.Errorf("%w: it has format %d, this version reads %d: run the zkd that made it, or a newer one",
+		return i, fmt.Errorf("%w: it has format %d, this version reads %d: run the zkd that made it, or a newer one",
 			ErrBackup, b[0], backupVersion)
 	}
 	if len(b) < fixed {
-		return fmt.Errorf("%w: its header has %d bytes", ErrBackup, len(b))
+		return i, fmt.Errorf("%w: its header has %d bytes", ErrBackup, len(b))
 	}
-	pos, err := decodePosition(b[25 : 25+positionBytes])
+	pos, err := schema.DecodePosition(b[25 : 25+schema.PositionBytes])
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrBackup, err)
+		return i, fmt.Errorf("%w: %w", ErrBackup, err)
 	}
-	*i = BackupInfo{Made: jute.Millis(binary.BigEndian.Uint64(b[1:])), ClusterID: ClusterID(b[9:]),
-		Index: pos.index, Term: pos.term, Zxid: pos.zxid, Znodes: pos.nodes, Ephemerals: pos.ephemerals,
-		DataBytes: pos.dataBytes, Digest: pos.digest,
+	i = schema.Summary{Made: jute.Millis(binary.BigEndian.Uint64(b[1:])), ClusterID: entry.ClusterID(b[9:]),
+		Index: pos.Index, Term: pos.Term, Zxid: pos.Zxid, Znodes: pos.Nodes, Ephemerals: pos.Ephemerals,
+		DataBytes: pos.DataBytes, Digest: pos.Digest,
 		Sessions: int64(binary.BigEndian.Uint64(b[fixed-8:]))}
 	rest, ok := b[fixed:], false
-	if i.Writer, rest, ok = cutString(rest); ok {
-		i.Config, rest, ok = cutString(rest)
+	if i.Writer, rest, ok = entry.CutString(rest); ok {
+		i.Config, rest, ok = entry.CutString(rest)
 	}
 	if !ok || len(rest) > 0 {
-		return fmt.Errorf("%w: its header has fields of wrong lengths", ErrBackup)
+		return i, fmt.Errorf("%w: its header has fields of wrong lengths", ErrBackup)
 	}
-	return nil
+	return i, nil
 }
 
 // backupChecksum is the checksum of a block: kind, place among the blocks, length and payload.
@@ -133,51 +105,10 @@ func appendBackupZnode(b []byte, path string, header, data []byte) []byte {
 
 // cutBackupZnode takes the record of a znode off b, as views of it.
 func cutBackupZnode(b []byte) (path, header, data string, rest []byte, ok bool) {
-	if path, b, ok = cutString(b); ok {
-		if header, b, ok = cutString(b); ok {
-			data, b, ok = cutString(b)
+	if path, b, ok = entry.CutString(b); ok {
+		if header, b, ok = entry.CutString(b); ok {
+			data, b, ok = entry.CutString(b)
 		}
 	}
 	return path, header, data, b, ok
-}
-
-// backupTally adds up what the znodes of a backup make, to compare it with what the state has said.
-type backupTally struct {
-	znodes, ephemerals, dataBytes, children int64
-	digest                                  uint64
-	sessions                                int64
-	buf                                     [digestStatBytes]byte
-}
-
-// add counts a znode.
-func (t *backupTally) add(n *znode) {
-	t.znodes++
-	t.dataBytes += int64(len(n.path)) + int64(n.dataLen)
-	t.children += int64(n.children)
-	t.digest += n.digest(&t.buf)
-	if sessionOwner(n) != 0 {
-		t.ephemerals++
-	}
-}
-
-// compare says what does not fit.
-func (t *backupTally) compare(i *BackupInfo) error {
-	for _, c := range []struct {
-		what      string
-		got, want int64
-	}{
-		{"znodes", t.znodes, i.Znodes},
-		{"ephemeral znodes", t.ephemerals, i.Ephemerals},
-		{"bytes of paths and data", t.dataBytes, i.DataBytes},
-		{"children", t.children, i.Znodes - 1},
-		{"sessions", t.sessions, i.Sessions},
-	} {
-		if c.got != c.want {
-			return fmt.Errorf("%d %s are there, %d were counted", c.got, c.what, c.want)
-		}
-	}
-	if t.digest != i.Digest {
-		return fmt.Errorf("the digest of the znodes is %#x, the state's is %#x", t.digest, i.Digest)
-	}
-	return nil
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"zkd/jute"
+	"zkd/storage/entry"
+	"zkd/storage/schema"
 )
 
 // BackupReader reads a backup from its beginning to its end, once.
@@ -20,10 +22,10 @@ type BackupReader struct {
 	before []byte    // sum when the block at hand began
 	number uint64    // of the next block
 	offset int64     // of the next byte
-	info   BackupInfo
+	info   schema.Summary
 	// sizes are of the blocks read, for the number of bytes allocated.
 	payload bytes.Buffer
-	tally   backupTally
+	tally   schema.Tally
 	last    []byte // the key of the last znode
 }
 
@@ -47,7 +49,7 @@ func OpenBackup(r io.Reader) (*BackupReader, error) {
 	if kind != backupHeader {
 		return nil, b.damaged("the first block is of kind %q, not %q", kind, backupHeader)
 	}
-	if err := b.info.decode(payload); err != nil {
+	if b.info, err = decodeInfo(payload); err != nil {
 		return nil, err
 	}
 	b.info.Writer, b.info.Config = strings.Clone(b.info.Writer), strings.Clone(b.info.Config)
@@ -55,18 +57,18 @@ func OpenBackup(r io.Reader) (*BackupReader, error) {
 }
 
 // Info returns what the backup says about the state in it. It is proven by Verify or RestoreBackup, not before.
-func (b *BackupReader) Info() BackupInfo { return b.info }
+func (b *BackupReader) Info() schema.Summary { return b.info }
 
 // Verify reads the backup to its end and checks all of it: the checksum of each block and of the whole, the order of
 // the znodes, the checksum of each one's path and data, and that counts and digest are those of the state. It fails
 // with ErrBackup.
 func (b *BackupReader) Verify(progress func(znodes int64)) error {
-	return b.each(func(*znode, []byte) error {
-		if progress != nil && b.tally.znodes%backupProgressEvery == 0 {
-			progress(b.tally.znodes)
+	return b.each(func(*schema.Znode, []byte) error {
+		if progress != nil && b.tally.Znodes%backupProgressEvery == 0 {
+			progress(b.tally.Znodes)
 		}
 		return nil
-	}, func(*SessionInfo) error { return nil })
+	}, func(*schema.SessionInfo) error { return nil })
 }
 
 // endsEarly tells whether err says that the input has ended.
@@ -128,7 +130,9 @@ func (b *BackupReader) readFailed(err error) error {
 
 // each calls znode with each znode, its data loaded, and its header's value, and session with each session, and checks
 // what Verify says. Both are valid during the call.
-func (b *BackupReader) each(znode func(n *znode, header []byte) error, session func(*SessionInfo) error) error {
+func (b *BackupReader) each(
+	znode func(n *schema.Znode, header []byte) error, session func(*schema.SessionInfo) error,
+) error {
 	order := byte(backupZnodes)
 	for {
 		kind, payload, err := b.block()
@@ -156,7 +160,7 @@ func (b *BackupReader) each(znode func(n *znode, header []byte) error, session f
 }
 
 // znodes reads a block of znodes.
-func (b *BackupReader) znodes(payload []byte, f func(n *znode, header []byte) error) error {
+func (b *BackupReader) znodes(payload []byte, f func(n *schema.Znode, header []byte) error) error {
 	var key []byte
 	for len(payload) > 0 {
 		path, header, data, rest, ok := cutBackupZnode(payload)
@@ -164,24 +168,24 @@ func (b *BackupReader) znodes(payload []byte, f func(n *znode, header []byte) er
 			return b.damaged("a znode that cannot be read")
 		}
 		payload = rest
-		n, err := decodeHeader(strings.Clone(path), viewBytes(header))
+		n, err := schema.DecodeHeader(strings.Clone(path), entry.ViewBytes(header))
 		if err != nil {
 			return b.damaged("%v", err)
 		}
-		if !n.inline() {
-			n.data, n.dataLoaded = viewBytes(data), true
+		if !n.Inline() {
+			n.Data, n.DataLoaded = entry.ViewBytes(data), true
 		} else if data != "" {
-			return b.damaged("data of %q is there twice", n.path)
+			return b.damaged("data of %q is there twice", n.Path)
 		}
-		if err := n.checkData(); err != nil {
+		if err := checkData(n); err != nil {
 			return b.damaged("%v", err)
 		}
-		if key = appendNodeKey(key[:0], kindNode, n.path); bytes.Compare(key, b.last) <= 0 {
-			return b.damaged("znode %q is not in its place", n.path)
+		if key = schema.AppendNodeKey(key[:0], schema.KindNode, n.Path); bytes.Compare(key, b.last) <= 0 {
+			return b.damaged("znode %q is not in its place", n.Path)
 		}
 		b.last = append(b.last[:0], key...)
-		b.tally.add(n)
-		if err := f(n, viewBytes(header)); err != nil {
+		b.tally.Add(n)
+		if err := f(n, entry.ViewBytes(header)); err != nil {
 			return err
 		}
 	}
@@ -189,18 +193,18 @@ func (b *BackupReader) znodes(payload []byte, f func(n *znode, header []byte) er
 }
 
 // sessions reads a block of sessions.
-func (b *BackupReader) sessions(payload []byte, f func(*SessionInfo) error) error {
-	const size = 8 + sessionValueBytes
+func (b *BackupReader) sessions(payload []byte, f func(*schema.SessionInfo) error) error {
+	const size = 8 + schema.SessionValueBytes
 	for ; len(payload) > 0; payload = payload[size:] {
 		if len(payload) < size {
 			return b.damaged("a session that cannot be read")
 		}
 		id := jute.SessionID(binary.BigEndian.Uint64(payload))
-		s, err := decodeSession(appendSessionKey(nil, id), payload[8:size])
+		s, err := schema.DecodeSession(schema.AppendSessionKey(nil, id), payload[8:size])
 		if err != nil {
 			return b.damaged("%v", err)
 		}
-		b.tally.sessions++
+		b.tally.Sessions++
 		if err := f(s); err != nil {
 			return err
 		}
@@ -214,14 +218,14 @@ func (b *BackupReader) finish(payload []byte) error {
 		return b.damaged("the last block has %d bytes", len(payload))
 	}
 	znodes, sessions := binary.BigEndian.Uint64(payload), binary.BigEndian.Uint64(payload[8:])
-	if int64(znodes) != b.tally.znodes || int64(sessions) != b.tally.sessions {
-		return b.damaged("%d znodes and %d sessions are there, %d and %d were written", b.tally.znodes,
-			b.tally.sessions, znodes, sessions)
+	if int64(znodes) != b.tally.Znodes || int64(sessions) != b.tally.Sessions {
+		return b.damaged("%d znodes and %d sessions are there, %d and %d were written", b.tally.Znodes,
+			b.tally.Sessions, znodes, sessions)
 	}
 	if !bytes.Equal(payload[16:], b.before) {
 		return b.damaged("its SHA-256 is %x, its end says %x", b.before, payload[16:])
 	}
-	if err := b.tally.compare(&b.info); err != nil {
+	if err := b.tally.Compare(&b.info); err != nil {
 		return b.damaged("%v", err)
 	}
 	var one [1]byte

@@ -12,6 +12,11 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"zkd/jute"
+	"zkd/storage/datadir"
+	"zkd/storage/disk"
+	"zkd/storage/entry"
+	"zkd/storage/raftlog"
+	"zkd/storage/schema"
 )
 
 // dataDirRestoreName is the mark of a restore that is under way.
@@ -25,7 +30,7 @@ const restoreSessionsMax = 500
 
 // RestoreOptions says where a backup is restored to.
 type RestoreOptions struct {
-	Target DataDirOptions // of the server-to-be; nothing of zkd's or of ZooKeeper's may be in it but myid
+	Target datadir.Options // of the server-to-be; nothing of zkd's or of ZooKeeper's may be in it but myid
 	// DropSessions ends all sessions, and their ephemeral znodes go, as if each session had been closed behind the
 	// state of the backup: zxid and digest are then others.
 	DropSessions bool
@@ -38,13 +43,13 @@ type RestoreOptions struct {
 }
 
 // RestoreBackup makes the data directory of a new server out of a backup, and returns what the directory then holds.
-// The state is that of the backup, but it belongs to no ensemble, as if it were imported (ImportedIndex): the first
-// start founds another one, with another cluster id, so that servers of the old one cannot mix with it.
+// The state is that of the backup, but it belongs to no ensemble, as if it were imported (raftlog.ImportedIndex): the
+// first start founds another one, with another cluster id, so that servers of the old one cannot mix with it.
 //
-// It fails with ErrBackup, or with ErrDataDir if the target is not empty; then nothing is left there. After a crash the
-// next RestoreBackup removes what is left; until then OpenDataDir refuses the directory, which gets its format file
-// last.
-func RestoreBackup(ctx context.Context, b *BackupReader, o RestoreOptions) (info BackupInfo, err error) {
+// It fails with ErrBackup, or with datadir.ErrDataDir if the target is not empty; then nothing is left there. After a
+// crash the next RestoreBackup removes what is left; until then datadir.Open refuses the directory, which gets its
+// format file last.
+func RestoreBackup(ctx context.Context, b *BackupReader, o RestoreOptions) (info schema.Summary, err error) {
 	if o.Zxid != 0 && o.Zxid < b.info.Zxid {
 		return info, fmt.Errorf("the zxids cannot go on from %#x: the backup has come to %#x", o.Zxid, b.info.Zxid)
 	}
@@ -53,7 +58,7 @@ func RestoreBackup(ctx context.Context, b *BackupReader, o RestoreOptions) (info
 		o.Target.LogDir = o.Target.Dir
 	}
 	o.Target.Dir, o.Target.LogDir = filepath.Clean(o.Target.Dir), filepath.Clean(o.Target.LogDir)
-	r.dir = &DataDir{opts: o.Target}
+	r.dir = &datadir.Dir{Opts: o.Target}
 	defer func() { err = errors.Join(err, r.dir.Close()) }()
 	if err := r.claim(); err != nil {
 		return info, err
@@ -69,8 +74,8 @@ type restore struct {
 	ctx  context.Context //nolint:containedctx // it lives as long as the call of RestoreBackup
 	b    *BackupReader
 	o    *RestoreOptions
-	dir  *DataDir
-	done BackupInfo
+	dir  *datadir.Dir
+	done schema.Summary
 
 	store *stateStore
 	batch *pebble.Batch
@@ -88,22 +93,22 @@ func (r *restore) dirs() []string {
 // claim makes and locks the directories, refuses those that are not empty, and marks them.
 func (r *restore) claim() error {
 	for _, dir := range r.dirs() {
-		if err := r.dir.opts.FS.MkdirAll(dir, dataDirPerm); err != nil {
-			return dataDirFailure(dir, err)
+		if err := r.dir.Opts.FS.MkdirAll(dir, disk.DirPerm); err != nil {
+			return datadir.Failure(dir, err)
 		}
 		if err := r.checkEmpty(dir); err != nil {
 			return err
 		}
-		if err := r.dir.lock(dir); err != nil {
+		if err := r.dir.Lock(dir); err != nil {
 			return err
 		}
 	}
 	for _, dir := range r.dirs() {
-		err := errors.Join(syncNames(r.dir.opts.FS, dir),
-			writeFile(r.dir.opts.FS, r.dir.path(dir, dataDirRestoreName), "a restore is under way\n"),
-			syncDir(r.dir.opts.FS, dir))
+		err := errors.Join(disk.SyncNames(r.dir.Opts.FS, dir),
+			disk.WriteFile(r.dir.Opts.FS, r.dir.Path(dir, dataDirRestoreName), "a restore is under way\n"),
+			disk.SyncDir(r.dir.Opts.FS, dir))
 		if err != nil {
-			return dataDirFailure(dir, err)
+			return datadir.Failure(dir, err)
 		}
 	}
 	return r.clear(false)
@@ -112,16 +117,16 @@ func (r *restore) claim() error {
 // checkEmpty refuses a directory that holds anything but what an operator or a mount puts there, unless it is what an
 // interrupted restore has left.
 func (r *restore) checkEmpty(dir string) error {
-	names, err := r.dir.opts.FS.List(dir)
+	names, err := r.dir.Opts.FS.List(dir)
 	if err != nil {
-		return dataDirFailure(dir, err)
+		return datadir.Failure(dir, err)
 	}
-	if slices.Contains(names, dataDirRestoreName) && !slices.Contains(names, dataDirFormatName) {
+	if slices.Contains(names, dataDirRestoreName) && !slices.Contains(names, datadir.FormatName) {
 		return nil
 	}
 	for _, name := range names {
-		if !slices.Contains([]string{"myid", "lost+found", dataDirLockName, dataDirPIDName}, name) {
-			return dataDirRefusal(dir,
+		if !slices.Contains([]string{"myid", "lost+found", datadir.LockName, datadir.PIDName}, name) {
+			return datadir.Refusal(dir,
 				fmt.Sprintf("a backup is restored into an empty directory only, and it has %s", name),
 				"name another directory, or move away what is in it")
 		}
@@ -131,14 +136,14 @@ func (r *restore) checkEmpty(dir string) error {
 
 // clear removes the stores that an interrupted or failed restore has left, and its marks if marks says so.
 func (r *restore) clear(marks bool) error {
-	fs := r.dir.opts.FS
-	err := r.remove(dataDirFormatName) // first: stores without it are refused
+	fs := r.dir.Opts.FS
+	err := r.remove(datadir.FormatName) // first: stores without it are refused
 	err = errors.Join(err, fs.RemoveAll(r.dir.StateDir()), fs.RemoveAll(r.dir.RaftLogDir()))
 	if err == nil && marks {
-		err = errors.Join(r.remove(dataDirPIDName), r.remove(dataDirRestoreName))
+		err = errors.Join(r.remove(datadir.PIDName), r.remove(dataDirRestoreName))
 	}
 	if err != nil {
-		return dataDirFailure(r.o.Target.Dir, err)
+		return datadir.Failure(r.o.Target.Dir, err)
 	}
 	return nil
 }
@@ -147,7 +152,7 @@ func (r *restore) clear(marks bool) error {
 func (r *restore) remove(name string) error {
 	var err error
 	for _, dir := range r.dirs() {
-		if removeErr := r.dir.opts.FS.Remove(r.dir.path(dir, name)); !errors.Is(removeErr, os.ErrNotExist) {
+		if removeErr := r.dir.Opts.FS.Remove(r.dir.Path(dir, name)); !errors.Is(removeErr, os.ErrNotExist) {
 			err = errors.Join(err, removeErr)
 		}
 	}
@@ -171,19 +176,19 @@ func (r *restore) build() error {
 		return err
 	}
 	for _, dir := range r.dirs() {
-		if err := r.dir.writeFormat(dir); err != nil {
-			return dataDirFailure(dir, err)
+		if err := r.dir.WriteFormat(dir); err != nil {
+			return datadir.Failure(dir, err)
 		}
 	}
 	for _, dir := range append(r.dirs(), r.dir.RaftLogDir(), r.dir.StateDir()) {
-		if err := syncDir(r.dir.opts.FS, dir); err != nil {
-			return dataDirFailure(dir, err)
+		if err := disk.SyncDir(r.dir.Opts.FS, dir); err != nil {
+			return datadir.Failure(dir, err)
 		}
 	}
 	for _, dir := range r.dirs() {
-		err := errors.Join(r.dir.opts.FS.Remove(r.dir.path(dir, dataDirRestoreName)), syncDir(r.dir.opts.FS, dir))
+		err := errors.Join(r.dir.Opts.FS.Remove(r.dir.Path(dir, dataDirRestoreName)), disk.SyncDir(r.dir.Opts.FS, dir))
 		if err != nil {
-			return dataDirFailure(dir, err)
+			return datadir.Failure(dir, err)
 		}
 	}
 	return nil
@@ -191,15 +196,15 @@ func (r *restore) build() error {
 
 // machineOptions are those of the machine that is filled.
 func (r *restore) machineOptions() MachineOptions {
-	o := MachineOptions{Dir: r.dir.StateDir(), FS: r.dir.opts.FS, Logger: r.dir.opts.Logger}
+	o := MachineOptions{Dir: r.dir.StateDir(), FS: r.dir.Opts.FS, Logger: r.dir.Opts.Logger}
 	o.setDefaults()
 	return o
 }
 
 // fill writes what the backup holds into a new state store, its position last.
 func (r *restore) fill() (err error) {
-	if err := r.dir.opts.FS.MkdirAll(r.dir.StateDir(), dataDirPerm); err != nil {
-		return dataDirFailure(r.dir.StateDir(), err)
+	if err := r.dir.Opts.FS.MkdirAll(r.dir.StateDir(), disk.DirPerm); err != nil {
+		return datadir.Failure(r.dir.StateDir(), err)
 	}
 	options := r.machineOptions()
 	if r.store, err = openStateStore(&options); err != nil {
@@ -209,13 +214,13 @@ func (r *restore) fill() (err error) {
 	r.batch = r.store.db.NewBatch()
 	defer func() { err = errors.Join(err, r.batch.Close()) }()
 	r.done = r.b.info
-	r.done.ClusterID, r.done.Config, r.done.Index, r.done.Term = ClusterID{}, "", 0, ImportedTerm
+	r.done.ClusterID, r.done.Config, r.done.Index, r.done.Term = entry.ClusterID{}, "", 0, raftlog.ImportedTerm
 	if err := r.b.each(r.znode, r.session); err != nil {
 		return err
 	}
-	format := binary.BigEndian.AppendUint16([]byte(stateFormatName), stateFormat)
-	pos := r.done.position()
-	if err := errors.Join(r.set(keyFormat, format), r.set(keyApplied, pos.append(nil))); err != nil {
+	format := binary.BigEndian.AppendUint16([]byte(schema.StateFormatName), schema.StateFormat)
+	pos := r.done.Position()
+	if err := errors.Join(r.set(schema.KeyFormat, format), r.set(schema.KeyApplied, pos.Append(nil))); err != nil {
 		return err
 	}
 	return r.flush()
@@ -257,34 +262,34 @@ func (r *restore) flush() error {
 }
 
 // znode puts a znode into the store, with what follows from it. /zookeeper/config is that of no ensemble.
-func (r *restore) znode(n *znode, header []byte) error {
-	if n.path == ConfigPath {
-		r.done.DataBytes -= int64(n.dataLen)
-		n.setData([]byte{})
-		n.version, n.mzxid, n.mtime = 0, 0, 0
-		header = n.appendHeader(nil)
+func (r *restore) znode(n *schema.Znode, header []byte) error {
+	if n.Path == schema.ConfigPath {
+		r.done.DataBytes -= int64(n.DataLen)
+		n.SetData([]byte{})
+		n.Version, n.Mzxid, n.Mtime = 0, 0, 0
+		header = n.AppendHeader(nil)
 	}
-	key := appendNodeKey(nil, kindNode, n.path)
+	key := schema.AppendNodeKey(nil, schema.KindNode, n.Path)
 	err := r.set(key, header)
-	if err == nil && !n.inline() {
-		key[0] = kindData
-		err = r.set(key, n.data)
+	if err == nil && !n.Inline() {
+		key[0] = schema.KindData
+		err = r.set(key, n.Data)
 	}
-	if owner := sessionOwner(n); err == nil && owner != 0 {
-		err = r.set(appendEphemeralKey(nil, owner, n.path), nil)
+	if owner := schema.SessionOwner(n); err == nil && owner != 0 {
+		err = r.set(schema.AppendEphemeralKey(nil, owner, n.Path), nil)
 	}
-	if key := appendExpiryKey(nil, n.path, n); err == nil && len(key) > 0 {
+	if key := schema.AppendExpiryKey(nil, n.Path, n); err == nil && len(key) > 0 {
 		err = r.set(key, nil)
 	}
-	if r.o.Progress != nil && r.b.tally.znodes%backupProgressEvery == 0 {
-		r.o.Progress(r.b.tally.znodes)
+	if r.o.Progress != nil && r.b.tally.Znodes%backupProgressEvery == 0 {
+		r.o.Progress(r.b.tally.Znodes)
 	}
 	return err
 }
 
 // session puts a session into the store.
-func (r *restore) session(s *SessionInfo) error {
-	return r.set(appendSessionKey(nil, s.ID), appendSession(nil, s))
+func (r *restore) session(s *schema.SessionInfo) error {
+	return r.set(schema.AppendSessionKey(nil, s.ID), schema.AppendSession(nil, s))
 }
 
 // dropSessions closes all sessions, as their clients would have.
@@ -296,15 +301,15 @@ func (r *restore) dropSessions() (err error) {
 	defer func() { err = errors.Join(err, m.Close()) }()
 	var ids []jute.SessionID
 	v := m.View()
-	v.Sessions(func(s SessionInfo) { ids = append(ids, s.ID) })
+	v.Sessions(func(s schema.SessionInfo) { ids = append(ids, s.ID) })
 	v.Close()
 	slices.Sort(ids)
 	for some := range slices.Chunk(ids, restoreSessionsMax) {
-		entry := AppendEntryHeader(nil, 0, 0)
+		record := entry.AppendEntryHeader(nil, 0, 0)
 		for _, id := range some {
-			entry = AppendProposal(entry, &Proposal{Op: jute.OpCloseSession, Session: id, Time: r.o.Time})
+			record = entry.AppendProposal(record, &entry.Proposal{Op: jute.OpCloseSession, Session: id, Time: r.o.Time})
 		}
-		if err := m.Apply(m.AppliedIndex()+1, ImportedTerm, entry, nobody{}); err != nil {
+		if err := m.Apply(m.AppliedIndex()+1, raftlog.ImportedTerm, record, nobody{}); err != nil {
 			return err
 		}
 	}
@@ -332,24 +337,24 @@ func (r *restore) settle() (err error) {
 	if err != nil {
 		return err
 	}
-	pos.index, pos.term, pos.zxid = ImportedIndex, ImportedTerm, max(pos.zxid, r.o.Zxid)
-	if err := r.store.db.Set(keyApplied, pos.append(nil), pebble.NoSync); err != nil {
+	pos.Index, pos.Term, pos.Zxid = raftlog.ImportedIndex, raftlog.ImportedTerm, max(pos.Zxid, r.o.Zxid)
+	if err := r.store.db.Set(schema.KeyApplied, pos.Append(nil), pebble.NoSync); err != nil {
 		return fmt.Errorf("fill state store %s: %w", r.store.dir, err)
 	}
 	if err := r.store.flushed(); err != nil {
 		return err
 	}
 	made, writer := r.done.Made, r.done.Writer
-	r.done = backupInfo(&pos, nil, len(sessions))
+	r.done = schema.SummaryOf(&pos, nil, len(sessions))
 	r.done.Made, r.done.Writer = made, writer
 	return nil
 }
 
 // makeLog makes the raft log, without a beginning, and notes in it where the state is from.
 func (r *restore) makeLog() (err error) {
-	log, err := OpenRaftLog(RaftLogOptions{Dir: r.dir.RaftLogDir(), FS: r.dir.opts.FS, Logger: r.dir.opts.Logger})
+	log, err := raftlog.Open(raftlog.Options{Dir: r.dir.RaftLogDir(), FS: r.dir.Opts.FS, Logger: r.dir.Opts.Logger})
 	if err != nil {
 		return err
 	}
-	return errors.Join(noteImport(log, r.done.Zxid), log.Close())
+	return errors.Join(raftlog.NoteImport(log, r.done.Zxid), log.Close())
 }

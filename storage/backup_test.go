@@ -14,6 +14,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"zkd/jute"
+	"zkd/storage/datadir"
+	"zkd/storage/disk"
+	"zkd/storage/entry"
+	"zkd/storage/raftlog"
+	"zkd/storage/raftlog/logtest"
+	"zkd/storage/schema"
 )
 
 // randomState returns a machine with the state that a random load has left.
@@ -23,7 +29,7 @@ func randomState(t *testing.T, seed uint64, ops int) *harness {
 	h := newHarness(t, MachineOptions{})
 	g := &generator{r: r, config: func() string { return h.m.EnsembleConfig() }}
 	for range ops / 20 {
-		entry := make([]*Proposal, 20)
+		entry := make([]*entry.Proposal, 20)
 		for i := range entry {
 			entry[i] = g.proposal()
 		}
@@ -33,12 +39,12 @@ func randomState(t *testing.T, seed uint64, ops int) *harness {
 }
 
 // backup returns a backup of the machine's state.
-func (h *harness) backup() ([]byte, BackupInfo) {
+func (h *harness) backup() ([]byte, schema.Summary) {
 	h.t.Helper()
 	var b bytes.Buffer
-	var begun BackupInfo
+	var begun schema.Summary
 	info, err := h.m.Backup(context.Background(), BackupOptions{Scratch: "scratch", Made: 77, Writer: "test",
-		Begun: func(i BackupInfo) error { begun = i; return nil }}, &b)
+		Begun: func(i schema.Summary) error { begun = i; return nil }}, &b)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -52,10 +58,10 @@ func (h *harness) backup() ([]byte, BackupInfo) {
 }
 
 // restored returns the machine of a backup that was restored, and what the restore has said.
-func restored(t *testing.T, backup []byte, o RestoreOptions) (*Machine, BackupInfo) {
+func restored(t *testing.T, backup []byte, o RestoreOptions) (*Machine, schema.Summary) {
 	t.Helper()
 	fs := vfs.NewMem()
-	o.Target = testDataDirOptions(fs, "data", "")
+	o.Target = dirOptions(fs, "data", "")
 	b, err := OpenBackup(bytes.NewReader(backup))
 	if err != nil {
 		t.Fatal(err)
@@ -64,8 +70,8 @@ func restored(t *testing.T, backup []byte, o RestoreOptions) (*Machine, BackupIn
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := openTestDataDir(t, fs, "data", "")
-	openTestLog(t, fs, dir.RaftLogDir())
+	dir := openDir(t, fs, "data", "")
+	logtest.Open(t, fs, dir.RaftLogDir())
 	m, err := OpenMachine(MachineOptions{FS: fs, Dir: dir.StateDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -91,8 +97,10 @@ func TestBackupRestoresTheSameState(t *testing.T) {
 		m, got := restored(t, backup, RestoreOptions{})
 		want := storeContent(t, h.m)
 		content := storeContent(t, m)
-		config := string(appendNodeKey(nil, kindNode, ConfigPath))
-		for _, key := range []string{string(keyApplied), string(keyEnsemble), config, "d" + config[1:]} {
+		config := string(schema.AppendNodeKey(nil, schema.KindNode, schema.ConfigPath))
+		for _, key := range []string{string(schema.KeyApplied), string(schema.KeyEnsemble), string(schema.KeySums),
+			config,
+			"d" + config[1:]} {
 			delete(want, key)
 			delete(content, key)
 		}
@@ -100,12 +108,13 @@ func TestBackupRestoresTheSameState(t *testing.T) {
 			t.Errorf("seed %d: backed up -, restored +\n%s", seed, diff)
 		}
 		checkStore(t, m)
-		if m.ClusterID() != (ClusterID{}) || m.AppliedIndex() != ImportedIndex || m.LastZxid() != info.Zxid ||
+		if m.ClusterID() != (entry.ClusterID{}) || m.AppliedIndex() != raftlog.ImportedIndex ||
+			m.LastZxid() != info.Zxid ||
 			got.Digest != info.Digest || got.Znodes != info.Znodes {
 			t.Errorf("seed %d: cluster %x, entry %d, %+v", seed, m.ClusterID(), m.AppliedIndex(), got)
 		}
-		again := &harness{t: t, m: m}
-		if err := again.m.Apply(ImportedIndex+1, 1, entriesOf(1, []*Proposal{sessionProposal(1 << 40)})[0],
+		if err := m.Apply(raftlog.ImportedIndex+1, 1,
+			entriesOf(1, []*entry.Proposal{sessionProposal(1 << 40)})[0],
 			discard{}); err != nil {
 			t.Errorf("seed %d: the restored state goes on: %v", seed, err)
 		}
@@ -130,7 +139,8 @@ func TestRestoreWithoutSessions(t *testing.T) {
 		t.Errorf("/e %t, /stays %t, %d sessions, %d ephemerals, zxid %#x", gone, stays, v.SessionCount(),
 			v.EphemeralCount(), v.Zxid())
 	}
-	if got.Sessions != 0 || got.Zxid != v.Zxid() || got.Digest != v.Digest() || m.AppliedIndex() != ImportedIndex {
+	if got.Sessions != 0 || got.Zxid != v.Zxid() || got.Digest != v.Digest() ||
+		m.AppliedIndex() != raftlog.ImportedIndex {
 		t.Errorf("%+v, entry %d", got, m.AppliedIndex())
 	}
 	v.Close()
@@ -180,11 +190,11 @@ func TestBackupDamageIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = RestoreBackup(context.Background(), r, RestoreOptions{Target: testDataDirOptions(fs, "data", "")})
+	_, err = RestoreBackup(context.Background(), r, RestoreOptions{Target: dirOptions(fs, "data", "")})
 	if !errors.Is(err, ErrBackup) {
 		t.Errorf("restore of a damaged backup: %v", err)
 	}
-	if names, err := fs.List("data"); err != nil || len(names) != 1 || names[0] != dataDirLockName {
+	if names, err := fs.List("data"); err != nil || len(names) != 1 || names[0] != datadir.LockName {
 		t.Errorf("left behind: %q, %v", names, err)
 	}
 }
@@ -198,7 +208,7 @@ func TestRestoreRefusesWhatIsNotEmpty(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = RestoreBackup(context.Background(), r, RestoreOptions{Target: testDataDirOptions(fs, "data", logDir)})
+		_, err = RestoreBackup(context.Background(), r, RestoreOptions{Target: dirOptions(fs, "data", logDir)})
 		return err
 	}
 	for _, name := range []string{"data/version-2", "data/state", "logs/raftlog", "data/ZKD-FORMAT"} {
@@ -207,22 +217,22 @@ func TestRestoreRefusesWhatIsNotEmpty(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := restore(fs, "logs")
-		if !errors.Is(err, ErrDataDir) || !strings.Contains(err.Error(), "an empty directory only") {
+		if !errors.Is(err, datadir.ErrDataDir) || !strings.Contains(err.Error(), "an empty directory only") {
 			t.Errorf("beside %s: %v", name, err)
 		}
 	}
 	fs := vfs.NewMem()
-	if err := errors.Join(fs.MkdirAll("data", 0o755), writeFile(fs, "data/myid", "1")); err != nil {
+	if err := errors.Join(fs.MkdirAll("data", 0o755), disk.WriteFile(fs, "data/myid", "1")); err != nil {
 		t.Fatal(err)
 	}
 	if err := restore(fs, "logs"); err != nil {
 		t.Fatal(err)
 	}
-	if err := restore(fs, "logs"); !errors.Is(err, ErrDataDir) {
+	if err := restore(fs, "logs"); !errors.Is(err, datadir.ErrDataDir) {
 		t.Errorf("a second restore: %v", err)
 	}
-	d := openTestDataDir(t, fs, "data", "logs")
-	if err := restore(fs, "logs"); !errors.Is(err, ErrDataDir) {
+	d := openDir(t, fs, "data", "logs")
+	if err := restore(fs, "logs"); !errors.Is(err, datadir.ErrDataDir) {
 		t.Errorf("a restore under a running server: %v", err)
 	}
 	_ = d.Close() // tested elsewhere
@@ -238,7 +248,7 @@ func TestRestoreSurvivesAPowerCut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = RestoreBackup(context.Background(), r, RestoreOptions{Target: testDataDirOptions(fs, "data", "")})
+		_, err = RestoreBackup(context.Background(), r, RestoreOptions{Target: dirOptions(fs, "data", "")})
 		return err
 	}
 	var operations atomic.Int64 // Pebble works on several goroutines
@@ -262,7 +272,7 @@ func TestRestoreSurvivesAPowerCut(t *testing.T) {
 		if after == nil {
 			continue
 		}
-		if d, err := OpenDataDir(testDataDirOptions(after, "data", "")); err != nil {
+		if d, err := datadir.Open(dirOptions(after, "data", "")); err != nil {
 			refused++
 		} else if names, err := after.List(d.StateDir()); err == nil && len(names) > 0 {
 			m, err := OpenMachine(MachineOptions{FS: after, Dir: d.StateDir()})

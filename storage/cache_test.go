@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+
+	"zkd/storage/schema"
 )
 
 // TestCacheAgainstMap puts, gets and removes at random: what the cache returns must be what was put last, and never
@@ -12,17 +14,17 @@ import (
 func TestCacheAgainstMap(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	c := newCache(cacheShards * 4000)
-	want := map[string]*znode{}
+	want := map[string]*schema.Znode{}
 	hits := 0
 	for range 200000 {
 		path := fmt.Sprintf("/n%d", r.IntN(3000))
 		switch r.IntN(4) {
 		case 0:
-			n := &znode{path: path, data: make([]byte, r.IntN(400))}
-			c.put(n)
+			n := &schema.Znode{Path: path, Data: make([]byte, r.IntN(400))}
+			c.put(n, 0)
 			want[path] = n
 		case 1:
-			c.remove(path)
+			c.remove(path, 0)
 			delete(want, path)
 		default:
 			if n := c.get(path); n != nil {
@@ -62,9 +64,9 @@ func checkCacheSize(t *testing.T, c *cache) {
 // TestCacheKeepsWhatIsUsed checks that the clock prefers what is read.
 func TestCacheKeepsWhatIsUsed(t *testing.T) {
 	c := newCache(cacheShards * 40 * cacheNodeOverheadBytes)
-	c.put(&znode{path: "/hot"})
+	c.put(&schema.Znode{Path: "/hot"}, 0)
 	for i := range 100000 {
-		c.put(&znode{path: fmt.Sprintf("/cold%d", i)})
+		c.put(&schema.Znode{Path: fmt.Sprintf("/cold%d", i)}, 0)
 		if i%100 == 0 && c.get("/hot") == nil {
 			t.Fatalf("the hot znode was dropped after %d others", i)
 		}
@@ -74,7 +76,7 @@ func TestCacheKeepsWhatIsUsed(t *testing.T) {
 
 func TestCacheRefusesWhatDoesNotFit(t *testing.T) {
 	c := newCache(1)
-	c.put(&znode{path: "/a"})
+	c.put(&schema.Znode{Path: "/a"}, 0)
 	if c.get("/a") != nil {
 		t.Error("a cache of one byte keeps a znode")
 	}
@@ -90,12 +92,12 @@ func TestCacheConcurrently(t *testing.T) {
 				path := fmt.Sprintf("/n%d", r.IntN(5000))
 				switch r.IntN(3) {
 				case 0:
-					c.put(&znode{path: path})
+					c.put(&schema.Znode{Path: path}, 0)
 				case 1:
-					c.remove(path)
+					c.remove(path, 0)
 				default:
-					if n := c.get(path); n != nil && n.path != path {
-						t.Errorf("%s for %s", n.path, path)
+					if n := c.get(path); n != nil && n.Path != path {
+						t.Errorf("%s for %s", n.Path, path)
 					}
 				}
 			}

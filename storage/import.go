@@ -10,23 +10,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"zkd/jute"
+	"zkd/storage/datadir"
+	"zkd/storage/raftlog"
+	"zkd/storage/schema"
 	"zkd/storage/zkdata"
 )
-
-// An imported state, as one that was restored from a backup, counts as the effect of a log entry that never existed, as
-// that of an empty server does: this one, one behind the other's, so that a log that begins behind one cannot be taken
-// for one that begins behind the other. The raft log is left without a beginning, but with ImportedKey: who makes the
-// log begin makes it begin behind this entry then.
-const (
-	ImportedIndex = 2
-	ImportedTerm  = 1
-	// ImportedKey is the name among the raft log's blobs of the note of an import or a restore: version byte 1, then
-	// the zxid.
-	ImportedKey = "imported"
-)
-
-// importedVersion begins the note of an import.
-const importedVersion = 1
 
 // ErrDigest says that a tree is not the one that its digest was made of.
 var ErrDigest = errors.New("the digest of the tree does not fit")
@@ -36,7 +24,7 @@ type ImportOptions struct {
 	// From and FromLog are dataDir and dataLogDir of the Apache ZooKeeper server, which must not run; FromLog may be
 	// "". They are only read. Target may be the same directories.
 	From, FromLog string
-	Target        DataDirOptions
+	Target        datadir.Options
 	// TrustEmpty imports logs without a snapshot (zookeeper.snapshot.trust.empty).
 	TrustEmpty bool
 	// Force imports although the digest does not fit or transactions are missing; the report says so.
@@ -73,39 +61,28 @@ type ImportReport struct {
 	Notices      []string
 }
 
-// ImportPending tells whether dir holds the data of an Apache ZooKeeper server that was not imported, or not to its
-// end.
-func ImportPending(fs vfs.FS, dir string) bool {
-	if !zkdata.Holds(fs, dir) {
-		return false
-	}
-	_, err := fs.Stat(fs.PathJoin(dir, dataDirFormatName))
-	_, marked := fs.Stat(fs.PathJoin(dir, dataDirImportName))
-	return err != nil || marked == nil
-}
-
 // Import brings the data of an Apache ZooKeeper server into an empty data directory: the newest snapshot that was
 // written to its end, and all transactions behind it. It fails with zkdata.ErrDamaged, zkdata.ErrGap or ErrDigest, and
-// with ErrDataDir if the target cannot be used; then nothing is left in the target. A crash leaves a mark there by
-// which OpenDataDir refuses the directory; the next Import begins anew.
+// with datadir.ErrDataDir if the target cannot be used; then nothing is left in the target. A crash leaves a mark there
+// by which datadir.Open refuses the directory; the next Import begins anew.
 //
 // Memory does not depend on the number of znodes, but for the sessions and the different ACLs.
 func Import(ctx context.Context, o ImportOptions) (*ImportReport, error) {
-	o.Target.importing = true
+	o.Target.Importing = true
 	source, err := zkdata.Open(o.Target.FS, o.From, o.FromLog)
 	if err != nil {
 		return nil, err
 	}
-	dir, err := OpenDataDir(o.Target)
+	dir, err := datadir.Open(o.Target)
 	if err != nil {
 		return nil, err
 	}
 	run := &importRun{ctx: ctx, o: &o, source: source, dir: dir}
 	err = run.build()
 	if err == nil {
-		err = dir.endImport()
+		err = dir.EndImport()
 	} else {
-		err = errors.Join(err, dir.abandonImport())
+		err = errors.Join(err, dir.AbandonImport())
 	}
 	if err = errors.Join(err, dir.Close()); err != nil {
 		return nil, err
@@ -118,7 +95,7 @@ type importRun struct {
 	ctx    context.Context //nolint:containedctx // it lives as long as the call of Import
 	o      *ImportOptions
 	source *zkdata.Dir
-	dir    *DataDir
+	dir    *datadir.Dir
 	im     *importer
 	report ImportReport
 	told   ImportProgress
@@ -134,7 +111,7 @@ const importMemTableBytes = 8 << 20
 
 // build fills the stores of the target.
 func (r *importRun) build() (err error) {
-	log, err := OpenRaftLog(RaftLogOptions{Dir: r.dir.RaftLogDir(), FS: r.dir.opts.FS, Logger: r.dir.opts.Logger})
+	log, err := raftlog.Open(raftlog.Options{Dir: r.dir.RaftLogDir(), FS: r.dir.Opts.FS, Logger: r.dir.Opts.Logger})
 	if err != nil {
 		return err
 	}
@@ -150,12 +127,7 @@ func (r *importRun) build() (err error) {
 	if err := r.fill(); err != nil {
 		return err
 	}
-	return noteImport(log, r.report.Zxid)
-}
-
-// noteImport notes in a new raft log that the state is from elsewhere, and its zxid.
-func noteImport(log *RaftLog, zxid jute.Zxid) error {
-	return log.SetMeta(ImportedKey, binary.BigEndian.AppendUint64([]byte{importedVersion}, uint64(zxid)))
+	return raftlog.NoteImport(log, r.report.Zxid)
 }
 
 // openMachine opens the machine to fill. A new store waits for its first flush for ever if the disk fails (Pebble tries
@@ -168,7 +140,7 @@ func (r *importRun) openMachine(failed chan struct{}) (*Machine, error) {
 	var cause error // written before failed is closed
 	done := make(chan opened, 1)
 	go func() {
-		m, err := OpenMachine(MachineOptions{Dir: r.dir.StateDir(), FS: r.dir.opts.FS, Logger: r.dir.opts.Logger,
+		m, err := OpenMachine(MachineOptions{Dir: r.dir.StateDir(), FS: r.dir.Opts.FS, Logger: r.dir.Opts.Logger,
 			MemTableBytes: importMemTableBytes, OnFatal: func(err error) {
 				cause = err
 				close(failed)
@@ -256,7 +228,7 @@ func (c countedReader) Read(p []byte) (int, error) {
 
 // readSnapshot reads sessions and znodes.
 func (r *importRun) readSnapshot(f zkdata.File) error {
-	file, err := r.dir.opts.FS.Open(f.Path, vfs.SequentialReadsOption)
+	file, err := r.dir.Opts.FS.Open(f.Path, vfs.SequentialReadsOption)
 	if err != nil {
 		return fmt.Errorf("open snapshot: %w", err)
 	}
@@ -282,7 +254,7 @@ func (r *importRun) readSnapshot(f zkdata.File) error {
 			return fmt.Errorf("import %s: %w", f.Path, err)
 		}
 	}
-	r.im.t.pos.zxid = f.Zxid
+	r.im.t.pos.Zxid = f.Zxid
 	r.report.Snapshot, r.report.SnapshotZxid, r.report.ACLs = f.Path, f.Zxid, s.ACLs()
 	r.fuzzyUntil = f.Zxid
 	if last, ok := s.LastZxid(); ok {
@@ -382,22 +354,22 @@ func (r *importRun) verify() error {
 func (r *importRun) count() error {
 	m, report := r.im.m, &r.report
 	pos := m.mu.pos
-	report.Zxid, report.Epoch, report.Transactions = pos.zxid, int64(uint64(pos.zxid)>>32), r.im.txns
-	report.Znodes, report.Ephemerals, report.DataBytes = pos.nodes, pos.ephemerals, pos.dataBytes
-	report.Digest, report.Sessions, report.Quotas = pos.digest, len(m.mu.sessions), len(m.mu.quotas)
-	if pos.digest != r.im.digest {
+	report.Zxid, report.Epoch, report.Transactions = pos.Zxid, int64(uint64(pos.Zxid)>>32), r.im.txns
+	report.Znodes, report.Ephemerals, report.DataBytes = pos.Nodes, pos.Ephemerals, pos.DataBytes
+	report.Digest, report.Sessions, report.Quotas = pos.Digest, len(m.mu.sessions), len(m.mu.quotas)
+	if pos.Digest != r.im.digest {
 		return fmt.Errorf("%w: %#x was counted on the way and %#x at the end: report this", ErrDigest, r.im.digest,
-			pos.digest)
+			pos.Digest)
 	}
 	// Those with children are candidates for nothing and not listed: all headers are read over.
-	return m.store.scan([]byte{kindNode}, func(key, value []byte) (bool, error) {
-		if len(value) < headerFixedBytes {
-			return false, fmt.Errorf("%w: header of %q", errDamaged, pathOfNodeKey(nil, key))
+	return m.store.scan([]byte{schema.KindNode}, func(key, value []byte) (bool, error) {
+		if len(value) < schema.HeaderFixedBytes {
+			return false, fmt.Errorf("%w: header of %q", schema.ErrDamagedValue, schema.PathOfNodeKey(nil, key))
 		}
-		switch ownerKind(jute.SessionID(binary.BigEndian.Uint64(value[54:]))) {
-		case ownerContainer:
+		switch schema.OwnerKind(jute.SessionID(binary.BigEndian.Uint64(value[54:]))) {
+		case schema.OwnerContainer:
 			report.Containers++
-		case ownerTTL:
+		case schema.OwnerTTL:
 			report.TTLs++
 		}
 		return true, nil

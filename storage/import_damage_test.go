@@ -15,6 +15,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"zkd/jute"
+	"zkd/storage/datadir"
+	"zkd/storage/disk"
+	"zkd/storage/schema"
 	"zkd/storage/zkdata"
 )
 
@@ -101,7 +104,7 @@ func TestImportRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, name := range names {
-				if name != dataDirLockName && name != dataDirPIDName {
+				if name != datadir.LockName && name != datadir.PIDName {
 					t.Errorf("%s is left in the target", name)
 				}
 			}
@@ -179,7 +182,7 @@ func TestImportWithoutSnapshot(t *testing.T) {
 	log := jute.AppendLong(jute.AppendInt(jute.AppendInt(nil, 0x5a4b4c47), 2), 0)
 	log = append(append(log, framedRecord(create)...), record(2, "x")...)
 	if err := errors.Join(fs.MkdirAll("/old/version-2", 0o750),
-		writeFile(fs, "/old/version-2/log.1", string(log))); err != nil {
+		disk.WriteFile(fs, "/old/version-2/log.1", string(log))); err != nil {
 		t.Fatal(err)
 	}
 	o := importOptions(fs)
@@ -243,7 +246,7 @@ func TestImportRemovesOrphans(t *testing.T) {
 	for i, p := range []string{"/kept", "/gone"} {
 		im.add(&zkdata.Node{Path: p, ACL: modelACLs[0], Owner: jute.SessionID(i + 1)})
 	}
-	im.t.pos.zxid = 9
+	im.t.pos.Zxid = 9
 	if n, err := im.finish(); n != 1 || err != nil {
 		t.Fatalf("%d orphans, %v", n, err)
 	}
@@ -256,7 +259,7 @@ func TestImportRemovesOrphans(t *testing.T) {
 		t.Errorf("kept %v, gone %v, root %+v", kept, gone, root.Stat())
 	}
 	checkCounters(t, m)
-	im.session(ttlOwnerMask|5, 1000)
+	im.session(schema.TTLOwnerMask|5, 1000)
 	if im.err == nil {
 		t.Error("a session whose id reads as a TTL znode was taken")
 	}
@@ -291,16 +294,16 @@ func TestImportIsRefusedWhereDataIs(t *testing.T) {
 	if _, err := Import(context.Background(), importOptions(fs)); err != nil {
 		t.Fatal(err)
 	}
-	if ImportPending(fs, "/new") || !ImportPending(fs, "/old") {
+	if datadir.ImportPending(fs, "/new") || !datadir.ImportPending(fs, "/old") {
 		t.Error("what is to be imported is not known")
 	}
 	_, err := Import(context.Background(), importOptions(fs))
-	if !errors.Is(err, ErrDataDir) || !strings.Contains(err.Error(), "holds data of zkd already") {
+	if !errors.Is(err, datadir.ErrDataDir) || !strings.Contains(err.Error(), "holds data of zkd already") {
 		t.Errorf("into data: %v", err)
 	}
 	imported(t, fs) // it is whole, and now locked
 	_, err = Import(context.Background(), importOptions(fs))
-	if !errors.Is(err, ErrDataDir) || !strings.Contains(err.Error(), "running") {
+	if !errors.Is(err, datadir.ErrDataDir) || !strings.Contains(err.Error(), "running") {
 		t.Errorf("while a server runs: %v", err)
 	}
 }
@@ -308,11 +311,12 @@ func TestImportIsRefusedWhereDataIs(t *testing.T) {
 // TestImportSurvivesAPowerCut cuts the power before the operations of an import in place: what is left is refused by a
 // server and imported by another import, or it is whole.
 func TestImportSurvivesAPowerCut(t *testing.T) {
-	disk := vfs.NewCrashableMem()
-	if ok, err := vfs.Clone(goldenFS(t, "3.8"), disk, "/old", "/old", vfs.CloneSync); err != nil || !ok {
+	device := vfs.NewCrashableMem()
+	if ok, err := vfs.Clone(goldenFS(t, "3.8"), device, "/old", "/old", vfs.CloneSync); err != nil || !ok {
 		t.Fatal(err)
 	}
-	if err := errors.Join(syncDir(disk, "/old/version-2"), syncDir(disk, "/old"), syncDir(disk, "/")); err != nil {
+	if err := errors.Join(disk.SyncDir(device, "/old/version-2"), disk.SyncDir(device, "/old"),
+		disk.SyncDir(device, "/")); err != nil {
 		t.Fatal(err)
 	}
 	want := goldenWalk(t, "3.8")
@@ -321,7 +325,7 @@ func TestImportSurvivesAPowerCut(t *testing.T) {
 		o.Target.Dir = "/old"
 		return o
 	}
-	c := newCrashes(disk, 5, 0, 100, 50)
+	c := newCrashes(device, 5, 0, 100, 50)
 	c.looksAt = func(int) bool { return c.random.IntN(6) == 0 }
 	if _, err := Import(context.Background(), inPlace(c.fs())); err != nil {
 		t.Fatal(err)
@@ -329,14 +333,14 @@ func TestImportSurvivesAPowerCut(t *testing.T) {
 	whole := 0
 	for i := range c.points {
 		p := &c.points[i]
-		dir, err := OpenDataDir(DataDirOptions{Dir: "/old", FS: p.left, Logger: slog.New(slog.DiscardHandler)})
+		dir, err := datadir.Open(datadir.Options{Dir: "/old", FS: p.left, Logger: slog.New(slog.DiscardHandler)})
 		switch {
 		case err == nil:
 			whole++
 			if err := dir.Close(); err != nil {
 				t.Fatal(err)
 			}
-		case !errors.Is(err, ErrDataDir) || !ImportPending(p.left, "/old"):
+		case !errors.Is(err, datadir.ErrDataDir) || !datadir.ImportPending(p.left, "/old"):
 			t.Fatalf("%s: %v", p, err)
 		default:
 			if _, err := Import(context.Background(), inPlace(p.left)); err != nil {

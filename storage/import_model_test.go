@@ -16,6 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"zkd/jute"
+	"zkd/storage/disk"
+	"zkd/storage/schema"
 	"zkd/storage/zkdata"
 )
 
@@ -35,7 +37,7 @@ type oldServer struct {
 func newOldServer(r *rand.Rand) *oldServer {
 	o := &oldServer{r: r, nodes: map[string]*zkdata.Node{}, sessions: map[jute.SessionID]int32{}, digests: true}
 	for _, n := range defaultTree() {
-		o.nodes[n.path] = &zkdata.Node{Path: n.path, Data: []byte{}, ACL: n.acl, Aversion: n.aversion}
+		o.nodes[n.Path] = &zkdata.Node{Path: n.Path, Data: []byte{}, ACL: n.ACL, Aversion: n.Aversion}
 	}
 	o.begin()
 	return o
@@ -51,7 +53,7 @@ func (o *oldServer) begin() {
 func (o *oldServer) children(path string) []string {
 	var found []string
 	for _, p := range slices.Sorted(maps.Keys(o.nodes)) {
-		if p != rootPath && o.parent(p) == path {
+		if p != schema.RootPath && o.parent(p) == path {
 			found = append(found, p)
 		}
 	}
@@ -61,8 +63,8 @@ func (o *oldServer) children(path string) []string {
 
 // parent returns the path of a parent.
 func (o *oldServer) parent(p string) string {
-	if p = parentOf(p); p == "" {
-		return rootPath
+	if p = schema.ParentOf(p); p == "" {
+		return schema.RootPath
 	}
 	return p
 }
@@ -70,10 +72,10 @@ func (o *oldServer) parent(p string) string {
 // digest sums up the tree.
 func (o *oldServer) digest() (sum uint64) {
 	for _, n := range o.nodes { // order does not matter: a sum
-		z := znode{path: n.Path, czxid: n.Czxid, mzxid: n.Mzxid, pzxid: n.Pzxid, ctime: n.Ctime, mtime: n.Mtime,
-			version: n.Version, aversion: n.Aversion, creations: n.Creations, owner: n.Owner}
-		z.setData(n.Data)
-		sum += z.digest(new([digestStatBytes]byte))
+		z := schema.Znode{Path: n.Path, Czxid: n.Czxid, Mzxid: n.Mzxid, Pzxid: n.Pzxid, Ctime: n.Ctime, Mtime: n.Mtime,
+			Version: n.Version, Aversion: n.Aversion, Creations: n.Creations, Owner: n.Owner}
+		z.SetData(n.Data)
+		sum += z.Digest(new([schema.DigestStatBytes]byte))
 	}
 	return sum
 }
@@ -105,7 +107,7 @@ func (o *oldServer) operation(session jute.SessionID) (jute.Op, []byte, bool) {
 	}
 	switch o.r.IntN(6) {
 	case 0, 1, 2:
-		if n != nil || parent == nil || ownerKind(parent.Owner) == ownerSession {
+		if n != nil || parent == nil || schema.OwnerKind(parent.Owner) == schema.OwnerSession {
 			return 0, nil, false
 		}
 		return o.create(session, path, data, list, acls)
@@ -145,10 +147,10 @@ func (o *oldServer) create(session jute.SessionID, path string, data []byte, lis
 	body := append(jute.AppendBuffer(jute.AppendString(nil, path), data), acls...)
 	switch o.r.IntN(6) {
 	case 0:
-		n.Owner = containerOwner
+		n.Owner = schema.ContainerOwner
 		return jute.OpCreateContainer, jute.AppendInt(body, int32(parent.Creations)), true
 	case 1:
-		n.Owner = ttlOwnerMask | 7
+		n.Owner = schema.TTLOwnerMask | 7
 		return jute.OpCreateTTL, jute.AppendLong(jute.AppendInt(body, int32(parent.Creations)), 7), true
 	case 2:
 		if _, ok := o.sessions[session]; ok {
@@ -242,7 +244,7 @@ func (o *oldServer) snapshot(busy int) *snapshot {
 	for _, id := range slices.Sorted(maps.Keys(o.sessions)) {
 		s.sessions = append(s.sessions, zkdata.Session{ID: id, TimeoutMillis: o.sessions[id]})
 	}
-	s.visit(rootPath, busy)
+	s.visit(schema.RootPath, busy)
 	s.zxid, s.digest = o.zxid, o.digest()
 	return s
 }
@@ -286,7 +288,7 @@ func (o *oldServer) lines() []string {
 			list = append(list, fmt.Sprintf("%d:%s:%s", a.Perms, a.ID.Scheme, a.ID.ID))
 		}
 		owner := n.Owner
-		if ownerKind(owner) != ownerSession {
+		if schema.OwnerKind(owner) != schema.OwnerSession {
 			owner = 0
 		}
 		lines = append(lines, fmt.Sprintf("%q %x %x %x %d %d %d %d %d %x %d %d %s %08x", p, int64(n.Czxid),
@@ -297,7 +299,7 @@ func (o *oldServer) lines() []string {
 			visit(c)
 		}
 	}
-	visit(rootPath)
+	visit(schema.RootPath)
 	return lines
 }
 
@@ -309,7 +311,7 @@ func (o *oldServer) files(t *testing.T, fs vfs.FS, s *snapshot, at jute.Zxid) {
 	}
 	dir := "/old/version-2/"
 	if err := errors.Join(fs.Rename(dir+zkdata.SnapshotName(s.zxid, zkdata.Plain),
-		dir+zkdata.SnapshotName(at, zkdata.Plain)), writeFile(fs, fmt.Sprintf("%slog.%x", dir, int64(o.from)),
+		dir+zkdata.SnapshotName(at, zkdata.Plain)), disk.WriteFile(fs, fmt.Sprintf("%slog.%x", dir, int64(o.from)),
 		string(o.log))); err != nil {
 		t.Fatal(err)
 	}

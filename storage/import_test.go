@@ -19,6 +19,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"zkd/jute"
+	"zkd/storage/datadir"
+	"zkd/storage/disk"
+	"zkd/storage/entry"
+	"zkd/storage/raftlog"
+	"zkd/storage/schema"
 	"zkd/storage/zkdata"
 )
 
@@ -38,14 +43,14 @@ func goldenFS(t testing.TB, version string) *vfs.MemFS {
 
 // importOptions returns the options of an import from /old to /new.
 func importOptions(fs vfs.FS) ImportOptions {
-	return ImportOptions{From: "/old", Target: DataDirOptions{Dir: "/new", FS: fs,
+	return ImportOptions{From: "/old", Target: datadir.Options{Dir: "/new", FS: fs,
 		Logger: slog.New(slog.DiscardHandler)}}
 }
 
 // imported opens what an import has made.
 func imported(t testing.TB, fs vfs.FS) *Machine {
 	t.Helper()
-	dir, err := OpenDataDir(DataDirOptions{Dir: "/new", FS: fs, Logger: slog.New(slog.DiscardHandler)})
+	dir, err := datadir.Open(datadir.Options{Dir: "/new", FS: fs, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +132,7 @@ func TestImportGolden(t *testing.T) {
 			}
 			checkStore(t, m)
 			checkCounters(t, m)
-			if m.LastZxid() != report.Zxid || m.AppliedIndex() != ImportedIndex {
+			if m.LastZxid() != report.Zxid || m.AppliedIndex() != raftlog.ImportedIndex {
 				t.Errorf("zxid %#x, entry %d; report %+v", int64(m.LastZxid()), m.AppliedIndex(), report)
 			}
 		})
@@ -137,28 +142,28 @@ func TestImportGolden(t *testing.T) {
 // checkCounters compares the position with what the store holds.
 func checkCounters(t *testing.T, m *Machine) {
 	t.Helper()
-	want := position{index: m.mu.pos.index, term: m.mu.pos.term, zxid: m.mu.pos.zxid}
+	want := schema.Position{Index: m.mu.pos.Index, Term: m.mu.pos.Term, Zxid: m.mu.pos.Zxid}
 	children := map[string]int32{}
-	var all []*znode
-	if err := m.store.scan([]byte{kindNode}, func(key, value []byte) (bool, error) {
-		n, err := decodeHeader(string(pathOfNodeKey(nil, key)), value)
+	var all []*schema.Znode
+	if err := m.store.scan([]byte{schema.KindNode}, func(key, value []byte) (bool, error) {
+		n, err := schema.DecodeHeader(string(schema.PathOfNodeKey(nil, key)), value)
 		if err != nil {
 			return false, err
 		}
 		all = append(all, n)
-		want.nodes++
-		want.dataBytes += int64(len(n.path)) + int64(n.dataLen)
-		want.digest += n.digest(new([digestStatBytes]byte))
-		if sessionOwner(n) != 0 {
-			want.ephemerals++
-			if m.mu.sessions[n.owner] == nil {
-				t.Errorf("%s belongs to session %#x, which is gone", n.path, uint64(n.owner))
+		want.Nodes++
+		want.DataBytes += int64(len(n.Path)) + int64(n.DataLen)
+		want.Digest += n.Digest(new([schema.DigestStatBytes]byte))
+		if schema.SessionOwner(n) != 0 {
+			want.Ephemerals++
+			if m.mu.sessions[n.Owner] == nil {
+				t.Errorf("%s belongs to session %#x, which is gone", n.Path, uint64(n.Owner))
 			}
 		}
-		if n.path != rootPath {
-			parent := parentOf(n.path)
+		if n.Path != schema.RootPath {
+			parent := schema.ParentOf(n.Path)
 			if parent == "" {
-				parent = rootPath
+				parent = schema.RootPath
 			}
 			children[parent]++
 		}
@@ -167,10 +172,10 @@ func checkCounters(t *testing.T, m *Machine) {
 		t.Fatal(err)
 	}
 	for _, n := range all {
-		if n.children != children[n.path] {
-			t.Errorf("%s says it has %d children, and has %d", n.path, n.children, children[n.path])
+		if n.Children != children[n.Path] {
+			t.Errorf("%s says it has %d children, and has %d", n.Path, n.Children, children[n.Path])
 		}
-		delete(children, n.path)
+		delete(children, n.Path)
 	}
 	if len(children) > 0 {
 		t.Errorf("znodes without their parents: %v", children)
@@ -203,12 +208,12 @@ func TestImportedStateGoesOn(t *testing.T) {
 	if !ok || session.Passwd != zkdata.Passwd(id) || session.TimeoutMillis != 30000 {
 		t.Fatalf("session %#x: %+v", uint64(id), session)
 	}
-	again := &Proposal{Op: OpReattachSession, Session: id,
-		Body: (&SessionTxn{TimeoutMillis: 4000, Passwd: zkdata.Passwd(id), Owner: 1}).Append(nil)}
+	again := &entry.Proposal{Op: entry.OpReattachSession, Session: id,
+		Body: (&entry.SessionTxn{TimeoutMillis: 4000, Passwd: zkdata.Passwd(id), Owner: 1}).Append(nil)}
 	create := createProposal("/app/new-", []byte("123"), 2)
 	create.Session, create.Server = id, 1
-	b := AppendProposal(AppendProposal(AppendEntryHeader(nil, 1, 1), again), create)
-	if err := m.Apply(ImportedIndex+1, 2, b, discard{}); err != nil {
+	b := entry.AppendProposal(entry.AppendProposal(entry.AppendEntryHeader(nil, 1, 1), again), create)
+	if err := m.Apply(raftlog.ImportedIndex+1, 2, b, discard{}); err != nil {
 		t.Fatal(err)
 	}
 	v = m.View()
@@ -288,12 +293,12 @@ func rewrite(t *testing.T, fs vfs.FS, path string, f func([]byte) []byte) {
 	if err := file.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeFile(fs, path, string(f(b))); err != nil {
+	if err := disk.WriteFile(fs, path, string(f(b))); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// setDataRecord returns a setData of /app.
+// setDataRecord returns a SetData of /app.
 func setDataRecord(zxid jute.Zxid, data string) []byte {
 	b := jute.AppendLong(nil, 1)
 	b = jute.AppendInt(b, 1)
@@ -305,7 +310,7 @@ func setDataRecord(zxid jute.Zxid, data string) []byte {
 	return jute.AppendInt(b, 1)
 }
 
-// record returns a log's record of a setData of /app; recordWithDigest one that says the digest afterwards.
+// record returns a log's record of a SetData of /app; recordWithDigest one that says the digest afterwards.
 func record(zxid jute.Zxid, data string) []byte { return framedRecord(setDataRecord(zxid, data)) }
 
 func recordWithDigest(zxid jute.Zxid, sum int64) []byte {
@@ -323,12 +328,12 @@ func framedRecord(b []byte) []byte {
 // importNote returns the zxid that the raft log says was imported.
 func importNote(t *testing.T, fs vfs.FS) jute.Zxid {
 	t.Helper()
-	log, err := OpenRaftLog(RaftLogOptions{Dir: "/new/raftlog", FS: fs, Logger: slog.New(slog.DiscardHandler)})
+	log, err := raftlog.Open(raftlog.Options{Dir: "/new/raftlog", FS: fs, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer log.Close() //nolint:errcheck // read only
-	note, ok := log.Meta(ImportedKey)
+	note, ok := log.Meta(raftlog.ImportedKey)
 	if !ok || len(note) != 9 {
 		t.Fatalf("the raft log's note of the import is %x", note)
 	}

@@ -9,6 +9,8 @@ import (
 
 	"zkd/jute"
 	"zkd/storage/acl"
+	"zkd/storage/raftlog"
+	"zkd/storage/schema"
 	"zkd/storage/zkdata"
 )
 
@@ -47,11 +49,13 @@ var missingACL = []jute.ACL{{ID: jute.ID{Scheme: "zkd", ID: "missing"}}}
 func isMissing(list []jute.ACL) bool { return len(list) == 1 && list[0] == missingACL[0] }
 
 // newImporter returns an importer into m, whose state is that of an empty server.
-func newImporter(m *Machine) *importer { return newImporterAt(m, ImportedIndex, ImportedTerm) }
+func newImporter(m *Machine) *importer {
+	return newImporterAt(m, raftlog.ImportedIndex, raftlog.ImportedTerm)
+}
 
 // newImporterAt returns one whose state counts as the effect of an entry.
 func newImporterAt(m *Machine, index, term uint64) *importer {
-	im := &importer{m: m, t: &m.txn, index: index, term: term, digest: m.mu.pos.digest, seen: map[string]bool{}}
+	im := &importer{m: m, t: &m.txn, index: index, term: term, digest: m.mu.pos.Digest, seen: map[string]bool{}}
 	im.t.begin(index, term)
 	return im
 }
@@ -80,7 +84,7 @@ func (im *importer) commit() error {
 		return err
 	}
 	t := im.t
-	zxid := t.pos.zxid
+	zxid := t.pos.Zxid
 	err := errors.Join(t.reader.close(), t.prepare())
 	size := int64(t.batch.Len())
 	if err == nil {
@@ -91,7 +95,7 @@ func (im *importer) commit() error {
 		return fmt.Errorf("import into state store %s: %w", im.m.opts.Dir, err)
 	}
 	t.begin(im.index, im.term)
-	t.pos.zxid, im.bytes = zxid, 0
+	t.pos.Zxid, im.bytes = zxid, 0
 	return im.pace(size)
 }
 
@@ -121,7 +125,7 @@ func (im *importer) flush() error {
 // look is txn.look for a path that may be gone after the call.
 func (im *importer) look(path string) *change {
 	if path == "" {
-		path = rootPath
+		path = schema.RootPath
 	}
 	if c, ok := im.t.changes[path]; ok {
 		return c
@@ -144,22 +148,22 @@ func (im *importer) keep(data []byte) []byte {
 }
 
 // modify changes the znode of c, and the digest with it.
-func (im *importer) modify(c *change, f func(n *znode)) {
-	im.digest -= c.cur.digest(&im.t.digestBuf)
+func (im *importer) modify(c *change, f func(n *schema.Znode)) {
+	im.digest -= c.cur.Digest(&im.t.digestBuf)
 	n := im.t.modify(c)
 	f(n)
-	im.digest += n.digest(&im.t.digestBuf)
+	im.digest += n.Digest(&im.t.digestBuf)
 }
 
 // put makes n the znode of c, which has none.
-func (im *importer) put(c *change, n *znode) {
+func (im *importer) put(c *change, n *schema.Znode) {
 	im.t.touch(c)
 	c.cur, c.own, c.dataChanged = n, true, true
-	im.digest += n.digest(&im.t.digestBuf)
-	if sessionOwner(n) != 0 {
+	im.digest += n.Digest(&im.t.digestBuf)
+	if schema.SessionOwner(n) != 0 {
 		im.t.ephemerals = append(im.t.ephemerals, c)
 	}
-	if isMissing(n.acl) {
+	if isMissing(n.ACL) {
 		im.missing++
 	}
 	im.touchQuota(c.path)
@@ -167,15 +171,15 @@ func (im *importer) put(c *change, n *znode) {
 
 // setACL gives a znode its list.
 func (im *importer) setACL(c *change, list []jute.ACL) {
-	if isMissing(c.cur.acl) {
+	if isMissing(c.cur.ACL) {
 		im.missing--
 	}
-	im.t.modify(c).acl = list // no part of the digest
+	im.t.modify(c).ACL = list // no part of the digest
 }
 
 // touchQuota notes that a quota came or went.
 func (im *importer) touchQuota(path string) {
-	if _, ok := quotaTarget(path, limitsName); ok {
+	if _, ok := quotaTarget(path, schema.LimitsName); ok {
 		im.t.quotaTouch = true
 	}
 }
@@ -183,12 +187,12 @@ func (im *importer) touchQuota(path string) {
 // session adds a session, with the password that ZooKeeper has given it. It belongs to no server until its client
 // comes.
 func (im *importer) session(id jute.SessionID, timeoutMillis int32) {
-	if ownerKind(id) != ownerSession {
+	if schema.OwnerKind(id) != schema.OwnerSession {
 		im.fail(fmt.Errorf("session %#x has an id that reads as a container or TTL znode (a server with myid 255?): "+
 			"close it on the old server, then import again", uint64(id)))
 		return
 	}
-	im.t.setSession(id, &SessionInfo{ID: id, TimeoutMillis: timeoutMillis, Passwd: zkdata.Passwd(id)})
+	im.t.setSession(id, &schema.SessionInfo{ID: id, TimeoutMillis: timeoutMillis, Passwd: zkdata.Passwd(id)})
 }
 
 // errTree means a snapshot that is whole and yet holds no tree.
@@ -200,14 +204,14 @@ func (im *importer) add(n *zkdata.Node) {
 	if n.ACLMissing {
 		list = missingACL
 	}
-	made := &znode{path: n.Path, czxid: n.Czxid, mzxid: n.Mzxid, pzxid: n.Pzxid, ctime: n.Ctime, mtime: n.Mtime,
-		version: n.Version, aversion: n.Aversion, creations: n.Creations, owner: n.Owner, acl: shared(list)}
-	made.setData(im.keep(n.Data))
+	made := &schema.Znode{Path: n.Path, Czxid: n.Czxid, Mzxid: n.Mzxid, Pzxid: n.Pzxid, Ctime: n.Ctime, Mtime: n.Mtime,
+		Version: n.Version, Aversion: n.Aversion, Creations: n.Creations, Owner: n.Owner, ACL: shared(list)}
+	made.SetData(im.keep(n.Data))
 	if undeletable(n.Path) {
 		im.addDefault(made)
 		return
 	}
-	parent := im.look(parentOf(n.Path))
+	parent := im.look(schema.ParentOf(n.Path))
 	if parent.cur == nil {
 		im.fail(fmt.Errorf("%w: znode %q comes before its parent: import another snapshot", errTree, n.Path))
 		return
@@ -217,20 +221,20 @@ func (im *importer) add(n *zkdata.Node) {
 		im.fail(fmt.Errorf("%w: znode %q comes twice: import another snapshot", errTree, n.Path))
 		return
 	}
-	im.t.modify(parent).children++
+	im.t.modify(parent).Children++
 	im.put(c, made)
 }
 
 // addDefault gives a znode that every server has what the snapshot says.
-func (im *importer) addDefault(made *znode) {
-	if im.seen[made.path] {
-		im.fail(fmt.Errorf("%w: znode %q comes twice: import another snapshot", errTree, made.path))
+func (im *importer) addDefault(made *schema.Znode) {
+	if im.seen[made.Path] {
+		im.fail(fmt.Errorf("%w: znode %q comes twice: import another snapshot", errTree, made.Path))
 		return
 	}
-	im.seen[made.path] = true
-	c := im.look(made.path)
-	made.children = c.cur.children
-	im.digest -= c.cur.digest(&im.t.digestBuf)
+	im.seen[made.Path] = true
+	c := im.look(made.Path)
+	made.Children = c.cur.Children
+	im.digest -= c.cur.Digest(&im.t.digestBuf)
 	im.put(c, made)
 }
 
@@ -246,7 +250,7 @@ func shared(list []jute.ACL) []jute.ACL {
 // a snapshot is written while writes go on.
 func (im *importer) replay(x *zkdata.Txn) {
 	im.txns++
-	im.t.pos.zxid = max(im.t.pos.zxid, x.Zxid)
+	im.t.pos.Zxid = max(im.t.pos.Zxid, x.Zxid)
 	switch x.Op {
 	case jute.OpCreateSession:
 		im.session(x.Session, x.TimeoutMillis)
@@ -277,16 +281,16 @@ func (im *importer) operation(x *zkdata.Txn) {
 		im.remove(x.Path, x.Zxid)
 	case jute.OpSetData, jute.OpReconfig:
 		if c := im.look(x.Path); c.cur != nil {
-			im.modify(c, func(n *znode) {
-				n.version, n.mzxid, n.mtime = x.Version, x.Zxid, x.Time
-				n.setData(im.keep(x.Data))
+			im.modify(c, func(n *schema.Znode) {
+				n.Version, n.Mzxid, n.Mtime = x.Version, x.Zxid, x.Time
+				n.SetData(im.keep(x.Data))
 			})
 			c.dataChanged = true
 		}
 	case jute.OpSetACL:
 		if c := im.look(x.Path); c.cur != nil {
 			im.setACL(c, shared(x.ACL))
-			im.modify(c, func(n *znode) { n.aversion = x.Version })
+			im.modify(c, func(n *schema.Znode) { n.Aversion = x.Version })
 		}
 	}
 }
@@ -295,10 +299,10 @@ func (im *importer) operation(x *zkdata.Txn) {
 // missing, and the parent may have been written before it came (DataTree.setCversionPzxid). ZooKeeper does the latter
 // for opcode 1 alone.
 func (im *importer) create(x *zkdata.Txn) {
-	if x.Path == rootPath {
+	if x.Path == schema.RootPath {
 		return
 	}
-	parent := im.look(parentOf(x.Path))
+	parent := im.look(schema.ParentOf(x.Path))
 	if parent.cur == nil {
 		return
 	}
@@ -311,31 +315,32 @@ func (im *importer) create(x *zkdata.Txn) {
 	if exists {
 		im.setACL(c, list)
 	}
-	im.modify(parent, func(n *znode) {
+	im.modify(parent, func(n *schema.Znode) {
 		creations := x.ParentCversion
 		if creations == -1 {
-			creations = n.creations + 1
+			creations = n.Creations + 1
 		}
-		if creations > n.creations {
-			n.creations, n.pzxid = creations, x.Zxid
+		if creations > n.Creations {
+			n.Creations, n.Pzxid = creations, x.Zxid
 		}
 		if !exists {
-			n.children++
+			n.Children++
 		}
 	})
 	if exists {
 		return
 	}
-	n := &znode{path: c.path, czxid: x.Zxid, mzxid: x.Zxid, pzxid: x.Zxid, ctime: x.Time, mtime: x.Time, acl: list}
+	n := &schema.Znode{Path: c.path, Czxid: x.Zxid, Mzxid: x.Zxid, Pzxid: x.Zxid, Ctime: x.Time, Mtime: x.Time,
+		ACL: list}
 	switch {
 	case x.Op == jute.OpCreateContainer:
-		n.owner = containerOwner
+		n.Owner = schema.ContainerOwner
 	case x.Op == jute.OpCreateTTL:
-		n.owner = ttlOwnerMask | jute.SessionID(x.TTL)
+		n.Owner = schema.TTLOwnerMask | jute.SessionID(x.TTL)
 	case x.Ephemeral:
-		n.owner = x.Session
+		n.Owner = x.Session
 	}
-	n.setData(im.keep(x.Data))
+	n.SetData(im.keep(x.Data))
 	im.put(c, n)
 }
 
@@ -344,18 +349,18 @@ func (im *importer) remove(path string, zxid jute.Zxid) {
 	if undeletable(path) {
 		return
 	}
-	if c := im.look(path); c.cur != nil && c.cur.children > 0 {
+	if c := im.look(path); c.cur != nil && c.cur.Children > 0 {
 		im.removeBelow(path)
 	}
-	parent := im.look(parentOf(path))
+	parent := im.look(schema.ParentOf(path))
 	if parent.cur == nil {
 		return
 	}
 	c := im.look(path)
-	im.modify(parent, func(n *znode) {
-		n.pzxid = max(n.pzxid, zxid)
+	im.modify(parent, func(n *schema.Znode) {
+		n.Pzxid = max(n.Pzxid, zxid)
 		if c.cur != nil {
-			n.children--
+			n.Children--
 		}
 	})
 	im.drop(c)
@@ -366,8 +371,8 @@ func (im *importer) drop(c *change) {
 	if c.cur == nil {
 		return
 	}
-	im.digest -= c.cur.digest(&im.t.digestBuf)
-	if isMissing(c.cur.acl) {
+	im.digest -= c.cur.Digest(&im.t.digestBuf)
+	if isMissing(c.cur.ACL) {
 		im.missing--
 	}
 	im.t.touch(c)
@@ -384,7 +389,7 @@ func (im *importer) removeBelow(path string) {
 	}
 	var below []string
 	err := im.m.store.descendants(path, func(key, _ []byte) (bool, error) {
-		below = append(below, string(pathOfNodeKey(nil, key)))
+		below = append(below, string(schema.PathOfNodeKey(nil, key)))
 		return true, nil
 	})
 	if err != nil {
@@ -394,7 +399,7 @@ func (im *importer) removeBelow(path string) {
 	for _, p := range below {
 		im.drop(im.look(p))
 	}
-	im.t.modify(im.look(path)).children = 0
+	im.t.modify(im.look(path)).Children = 0
 }
 
 // closeSession ends a session and deletes its ephemerals: those that the transaction names, and those it should have
@@ -425,9 +430,9 @@ func (im *importer) finish() (orphans int, err error) {
 			"import another snapshot", errTree, im.missing)
 	}
 	var paths []string
-	err = im.m.store.scan([]byte{kindEphemeral}, func(key, _ []byte) (bool, error) {
-		path := string(key[ephemeralPrefixBytes:])
-		if n, err := im.m.store.node(path); err != nil || im.m.mu.sessions[n.owner] == nil {
+	err = im.m.store.scan([]byte{schema.KindEphemeral}, func(key, _ []byte) (bool, error) {
+		path := string(key[schema.EphemeralPrefixBytes:])
+		if n, err := im.m.store.node(path); err != nil || im.m.mu.sessions[n.Owner] == nil {
 			paths = append(paths, path)
 			return err == nil, err
 		}
@@ -437,13 +442,13 @@ func (im *importer) finish() (orphans int, err error) {
 		return 0, err
 	}
 	for _, path := range paths {
-		im.remove(path, im.t.pos.zxid)
+		im.remove(path, im.t.pos.Zxid)
 		if err := im.settled(); err != nil {
 			return 0, err
 		}
 	}
 	for _, target := range slices.Sorted(maps.Keys(im.m.mu.quotas)) {
-		im.t.recount(target)
+		im.t.recountWhole(target)
 		if err := im.settled(); err != nil {
 			return 0, err
 		}

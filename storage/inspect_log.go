@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"zkd/jute"
+	"zkd/storage/entry"
+	"zkd/storage/schema"
 )
 
 // Operation is what a proposal asks for, in a few words.
@@ -17,7 +19,7 @@ type Operation struct {
 
 // Operations tells what p asks for: one operation, or those of a multi behind the multi itself. What it returns is
 // independent of p.
-func Operations(p *Proposal) []Operation {
+func Operations(p *entry.Proposal) []Operation {
 	d := jute.NewDecoder(p.Body)
 	if p.Op != jute.OpMulti {
 		return []Operation{describeOperation(p.Op, p.Body, &d)}
@@ -64,19 +66,19 @@ func describeOperation(op jute.Op, body []byte, d *jute.Decoder) Operation {
 		r.Decode(d)
 		o.Path = r.Path
 	case jute.OpReconfig:
-		var r ReconfigTxn
+		var r entry.ReconfigTxn
 		o.Unreadable = r.Decode(body) != nil
-		o.Path, o.DataBytes = ConfigPath, len(r.Members)
-	case OpFoundEnsemble:
-		var r FoundTxn
+		o.Path, o.DataBytes = schema.ConfigPath, len(r.Members)
+	case entry.OpFoundEnsemble:
+		var r entry.FoundTxn
 		o.Unreadable = r.Decode(body) != nil
-		o.Path, o.DataBytes = ConfigPath, len(r.Config)
-	case OpRestoreBegin, OpRestoreChunk, OpRestoreCommit, OpRestoreAbort:
-		var r RestoreTxn
+		o.Path, o.DataBytes = schema.ConfigPath, len(r.Config)
+	case entry.OpRestoreBegin, entry.OpRestoreChunk, entry.OpRestoreCommit, entry.OpRestoreAbort:
+		var r entry.RestoreTxn
 		o.Unreadable = r.Decode(body) != nil
 		o.DataBytes = len(r.Data)
-	case jute.OpCreateSession, OpReattachSession:
-		var r SessionTxn
+	case jute.OpCreateSession, entry.OpReattachSession:
+		var r entry.SessionTxn
 		o.Unreadable = r.Decode(body) != nil
 	case jute.OpCloseSession, jute.OpError:
 	default:

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"zkd/jute"
+	"zkd/storage/disk"
+	"zkd/storage/schema"
 )
 
 // SubtreeSize is what a znode and all below it take.
@@ -24,22 +26,22 @@ type SubtreeSize struct {
 }
 
 // add counts a znode.
-func (s *SubtreeSize) add(n *znode) {
+func (s *SubtreeSize) add(n *schema.Znode) {
 	s.Znodes++
-	s.PathBytes += int64(len(n.path))
-	s.DataBytes += int64(n.dataLen)
-	if int64(n.dataLen) > s.LargestData || s.LargestPath == "" {
-		s.LargestData, s.LargestPath = int64(n.dataLen), n.path
+	s.PathBytes += int64(len(n.Path))
+	s.DataBytes += int64(n.DataLen)
+	if int64(n.DataLen) > s.LargestData || s.LargestPath == "" {
+		s.LargestData, s.LargestPath = int64(n.DataLen), n.Path
 	}
-	s.NewestZxid = max(s.NewestZxid, n.mzxid)
-	switch ownerKind(n.owner) {
-	case ownerSession:
+	s.NewestZxid = max(s.NewestZxid, n.Mzxid)
+	switch schema.OwnerKind(n.Owner) {
+	case schema.OwnerSession:
 		s.Ephemerals++
-	case ownerContainer:
+	case schema.OwnerContainer:
 		s.Containers++
-	case ownerTTL:
+	case schema.OwnerTTL:
 		s.Timed++
-	case ownerNone:
+	case schema.OwnerNone:
 	}
 }
 
@@ -47,16 +49,16 @@ func (s *SubtreeSize) add(n *znode) {
 // (the root is 0) that have children, the largest first by bytes of paths and data. Memory goes with their number.
 func (s *StateInspection) Sizes(depth int, progress func(znodes int64)) ([]SubtreeSize, error) {
 	sizes := map[string]*SubtreeSize{}
-	var tally backupTally
-	err := s.store.eachZnode(func(n *znode, _ []byte) error {
-		tally.add(n)
-		if progress != nil && tally.znodes%backupProgressEvery == 0 {
-			progress(tally.znodes)
+	var tally schema.Tally
+	err := s.store.eachZnode(func(n *schema.Znode, _ []byte) error {
+		tally.Add(n)
+		if progress != nil && tally.Znodes%backupProgressEvery == 0 {
+			progress(tally.Znodes)
 		}
-		if n.children > 0 && depthOf(n.path) <= depth {
-			sizes[n.path] = &SubtreeSize{Path: n.path}
+		if n.Children > 0 && depthOf(n.Path) <= depth {
+			sizes[n.Path] = &SubtreeSize{Path: n.Path}
 		}
-		eachAncestor(n.path, depth, func(path string) {
+		eachAncestor(n.Path, depth, func(path string) {
 			if size := sizes[path]; size != nil { // parents come before their children
 				size.add(n)
 			}
@@ -66,9 +68,9 @@ func (s *StateInspection) Sizes(depth int, progress func(znodes int64)) ([]Subtr
 	if err != nil {
 		return nil, err
 	}
-	tally.sessions = s.info.Sessions
-	if err := tally.compare(&s.info); err != nil {
-		return nil, fmt.Errorf("%w: state store %s: %w", ErrDamaged, s.store.dir, err)
+	tally.Sessions = s.info.Sessions
+	if err := tally.Compare(&s.info); err != nil {
+		return nil, fmt.Errorf("%w: state store %s: %w", disk.ErrDamaged, s.store.dir, err)
 	}
 	all := make([]SubtreeSize, 0, len(sizes))
 	for _, size := range sizes { // order: sorted below
@@ -82,7 +84,7 @@ func (s *StateInspection) Sizes(depth int, progress func(znodes int64)) ([]Subtr
 
 // depthOf is the number of names in path.
 func depthOf(path string) int {
-	if path == rootPath {
+	if path == schema.RootPath {
 		return 0
 	}
 	return strings.Count(path, "/")
@@ -90,8 +92,8 @@ func depthOf(path string) int {
 
 // eachAncestor calls f with path itself and all above it, as far as they are not deeper than depth.
 func eachAncestor(path string, depth int, f func(path string)) {
-	f(rootPath)
-	if path == rootPath {
+	f(schema.RootPath)
+	if path == schema.RootPath {
 		return
 	}
 	at := 1
@@ -107,27 +109,22 @@ func eachAncestor(path string, depth int, f func(path string)) {
 }
 
 // Sessions calls f with each session, in the order of ids, and the paths of its ephemeral znodes, sorted.
-func (s *StateInspection) Sessions(f func(session SessionInfo, ephemerals []string)) error {
+func (s *StateInspection) Sessions(f func(session schema.SessionInfo, ephemerals []string)) error {
 	sessions, err := s.store.sessions()
 	if err != nil {
 		return err
 	}
 	owned := map[jute.SessionID][]string{}
-	err = s.store.scan([]byte{kindEphemeral}, func(key, _ []byte) (bool, error) {
+	err = s.store.scan([]byte{schema.KindEphemeral}, func(key, _ []byte) (bool, error) {
 		id := jute.SessionID(binary.BigEndian.Uint64(key[1:]))
-		owned[id] = append(owned[id], string(key[ephemeralPrefixBytes:]))
+		owned[id] = append(owned[id], string(key[schema.EphemeralPrefixBytes:]))
 		return true, nil
 	})
 	if err != nil {
 		return err
 	}
-	ids := make([]jute.SessionID, 0, len(sessions))
-	for id := range sessions { // order: sorted below
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	for _, id := range ids {
-		f(*sessions[id], owned[id])
+	for _, session := range sortedSessions(sessions) {
+		f(*session, owned[session.ID])
 	}
 	return nil
 }

@@ -14,6 +14,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"zkd/jute"
+	"zkd/storage/datadir"
+	"zkd/storage/disk"
+	"zkd/storage/entry"
+	"zkd/storage/raftlog"
+	"zkd/storage/raftlog/logtest"
+	"zkd/storage/schema"
 )
 
 // inspected is a data directory with a raft log of n entries, which the state has but for the last ones, as the end of
@@ -21,22 +27,23 @@ import (
 func inspected(t *testing.T, n int) *vfs.MemFS {
 	t.Helper()
 	fs := vfs.NewCrashableMem()
-	d := openTestDataDir(t, fs, "data", "")
-	l := openTestLog(t, fs, d.RaftLogDir())
+	d := openDir(t, fs, "data", "")
+	l := logtest.Open(t, fs, d.RaftLogDir())
 	m, err := OpenMachine(MachineOptions{FS: fs, Dir: d.StateDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range uint64(n) {
-		entry := AppendEntryHeader(nil, 1, i)
-		entry = AppendProposal(entry, sessionProposal(jute.SessionID(i+1)))
+		record := entry.AppendEntryHeader(nil, 1, i)
+		record = entry.AppendProposal(record, sessionProposal(jute.SessionID(i+1)))
 		owned := createProposal(fmt.Sprintf("/of-%d", i+1), bytes.Repeat([]byte("x"), int(i)*10), jute.CreateMode(i%2))
 		owned.Session = jute.SessionID(i + 1)
-		entry = AppendProposal(entry, owned)
-		if err := l.Append([]LogEntry{{Index: i + 1, Term: 1, Data: entry}}, []byte("hard"), true); err != nil {
+		record = entry.AppendProposal(record, owned)
+		if err := l.Append([]raftlog.LogEntry{{Index: i + 1, Term: 1, Data: record}}, []byte("hard"),
+			true); err != nil {
 			t.Fatal(err)
 		}
-		if err := m.Apply(i+1, 1, entry, discard{}); err != nil {
+		if err := m.Apply(i+1, 1, record, discard{}); err != nil {
 			t.Fatal(err)
 		}
 		if i == uint64(n)/2 {
@@ -86,9 +93,9 @@ func contents(t *testing.T, fs vfs.FS, dir string) map[string]string {
 }
 
 // inspect opens both stores of a directory.
-func inspect(t *testing.T, fs vfs.FS) (*LogInspection, *StateInspection, error) {
+func inspect(t *testing.T, fs vfs.FS) (*raftlog.LogInspection, *StateInspection, error) {
 	t.Helper()
-	i, err := Inspect(testDataDirOptions(fs, "data", ""))
+	i, err := Inspect(dirOptions(fs, "data", ""))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -122,11 +129,11 @@ func TestInspectChangesNothing(t *testing.T) {
 	if err != nil || len(entries) != 1 {
 		t.Fatalf("%d entries, %v", len(entries), err)
 	}
-	reader, err := NewEntryReader(entries[0].Data)
+	reader, err := entry.NewReader(entries[0].Data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var p Proposal
+	var p entry.Proposal
 	var got []Operation
 	for reader.Next(&p) {
 		got = append(got, Operations(&p)...)
@@ -145,7 +152,7 @@ func TestInspectChangesNothing(t *testing.T) {
 		t.Errorf("sizes %+v", sizes)
 	}
 	sessions := 0
-	if err := s.Sessions(func(info SessionInfo, ephemerals []string) {
+	if err := s.Sessions(func(info schema.SessionInfo, ephemerals []string) {
 		sessions++
 		if want := (int(info.ID) + 1) % 2; len(ephemerals) != want {
 			t.Errorf("session %d has %q", info.ID, ephemerals)
@@ -169,7 +176,7 @@ func TestInspectRefusals(t *testing.T) {
 		t.Errorf("nothing there: %v", err)
 	}
 	fs := vfs.NewMem()
-	d := openTestDataDir(t, fs, "data", "")
+	d := openDir(t, fs, "data", "")
 	if _, _, err := inspect(t, fs); !errors.Is(err, ErrRunning) {
 		t.Errorf("a server runs: %v", err)
 	}
@@ -183,7 +190,8 @@ func TestInspectRefusals(t *testing.T) {
 	if err := java.MkdirAll("data/version-2", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := inspect(t, java); !errors.Is(err, ErrDataDir) || !strings.Contains(err.Error(), "version-2") {
+	if _, _, err := inspect(t, java); !errors.Is(err, datadir.ErrDataDir) ||
+		!strings.Contains(err.Error(), "version-2") {
 		t.Errorf("of Apache ZooKeeper: %v", err)
 	}
 }
@@ -203,13 +211,13 @@ func TestInspectFindsLostWrites(t *testing.T) {
 		}
 		path := "data/raftlog/" + name
 		content := contents(t, fs, "data/raftlog")[path]
-		if err := writeFile(fs, path, content[:len(content)/2]); err != nil {
+		if err := disk.WriteFile(fs, path, content[:len(content)/2]); err != nil {
 			t.Fatal(err)
 		}
 		break
 	}
 	before := contents(t, fs, "data")
-	if _, _, err := inspect(t, fs); !errors.Is(err, ErrDamaged) {
+	if _, _, err := inspect(t, fs); !errors.Is(err, disk.ErrDamaged) {
 		t.Errorf("%v", err)
 	}
 	if diff := cmp.Diff(before, contents(t, fs, "data")); diff != "" {

@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"zkd/storage/datadir"
+	"zkd/storage/disk"
 )
 
 // installingMeta is the blob that says in the raft log that an install is under way; it holds index and term of the
@@ -55,20 +58,20 @@ func makeCheckpoint(t testing.TB, entries int) *checkpointFiles {
 // stage puts the checkpoint where a receiver does, durably.
 func (s *stores) stage(fs vfs.FS, c *checkpointFiles) error {
 	dir := s.dir.StagingDir()
-	if err := fs.MkdirAll(dir, dataDirPerm); err != nil {
+	if err := fs.MkdirAll(dir, disk.DirPerm); err != nil {
 		return err
 	}
-	names := slices.Clone(stagedMarks[:])
+	names := slices.Clone(datadir.StagedMarks[:])
 	for name := range c.files { // sorted below
 		names = append(names, name)
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		if err := writeFile(fs, fs.PathJoin(dir, name), string(c.files[name])); err != nil {
+		if err := disk.WriteFile(fs, fs.PathJoin(dir, name), string(c.files[name])); err != nil {
 			return err
 		}
 	}
-	return errors.Join(syncDir(fs, dir), syncDir(fs, fs.PathDir(dir)))
+	return errors.Join(disk.SyncDir(fs, dir), disk.SyncDir(fs, fs.PathDir(dir)))
 }
 
 // install replaces the state by the staged checkpoint, as a server does.
@@ -177,8 +180,8 @@ func (s *stores) checkWhole(acked, installed uint64) error {
 	if hard, _ := s.log.HardState(); applied == installed && string(hard) != "installed" {
 		return fmt.Errorf("hard state %q after an install", hard)
 	}
-	for _, dir := range []string{s.dir.StagingDir(), s.dir.StateDir() + replacedSuffix} {
-		if names, err := s.dir.opts.FS.List(dir); err == nil {
+	for _, dir := range []string{s.dir.StagingDir(), s.dir.StateDir() + datadir.ReplacedSuffix} {
+		if names, err := s.dir.Opts.FS.List(dir); err == nil {
 			return fmt.Errorf("%s is left over, with %q", dir, names)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 
 	"zkd/jute"
 	"zkd/storage/acl"
+	"zkd/storage/datadir"
+	"zkd/storage/entry"
 )
 
 // discard is a Sink that reads nothing.
@@ -32,9 +34,9 @@ func benchMachine(tb testing.TB, o MachineOptions) *Machine {
 		}
 	})
 	if m.AppliedIndex() == 0 {
-		body := (&SessionTxn{TimeoutMillis: 10000}).Append(nil)
-		p := Proposal{Op: jute.OpCreateSession, Session: 1, Body: body}
-		if err := m.Apply(1, 1, AppendProposal(AppendEntryHeader(nil, 1, 1), &p), discard{}); err != nil {
+		body := (&entry.SessionTxn{TimeoutMillis: 10000}).Append(nil)
+		p := entry.Proposal{Op: jute.OpCreateSession, Session: 1, Body: body}
+		if err := m.Apply(1, 1, entry.AppendProposal(entry.AppendEntryHeader(nil, 1, 1), &p), discard{}); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -45,31 +47,34 @@ func benchMachine(tb testing.TB, o MachineOptions) *Machine {
 var benchIDs = []jute.ID{{Scheme: acl.SchemeIP, ID: "127.0.0.1"}}
 
 // createProposal is a create of path.
-func createProposal(path string, data []byte, mode jute.CreateMode) *Proposal {
+func createProposal(path string, data []byte, mode jute.CreateMode) *entry.Proposal {
 	r := jute.CreateRequest{Path: path, Data: data, ACL: acl.Open, Flags: mode}
-	return &Proposal{Op: jute.OpCreate, Session: 1, Time: 1700000000000, Identities: benchIDs, Body: r.Append(nil)}
+	return &entry.Proposal{Op: jute.OpCreate, Session: 1, Time: 1700000000000, Identities: benchIDs,
+		Body: r.Append(nil)}
 }
 
 // deleteProposal is a delete of path.
-func deleteProposal(path string) *Proposal {
+func deleteProposal(path string) *entry.Proposal {
 	r := jute.PathVersionRequest{Path: path, Version: -1}
-	return &Proposal{Op: jute.OpDelete, Session: 1, Time: 1700000000000, Identities: benchIDs, Body: r.Append(nil)}
+	return &entry.Proposal{Op: jute.OpDelete, Session: 1, Time: 1700000000000, Identities: benchIDs,
+		Body: r.Append(nil)}
 }
 
-// setDataProposal is a setData of path.
-func setDataProposal(path string, data []byte) *Proposal {
+// setDataProposal is a SetData of path.
+func setDataProposal(path string, data []byte) *entry.Proposal {
 	r := jute.SetDataRequest{Path: path, Data: data, Version: -1}
-	return &Proposal{Op: jute.OpSetData, Session: 1, Time: 1700000000000, Identities: benchIDs, Body: r.Append(nil)}
+	return &entry.Proposal{Op: jute.OpSetData, Session: 1, Time: 1700000000000, Identities: benchIDs,
+		Body: r.Append(nil)}
 }
 
 // entriesOf puts proposals into entries of size each.
-func entriesOf(size int, proposals []*Proposal) [][]byte {
+func entriesOf(size int, proposals []*entry.Proposal) [][]byte {
 	var entries [][]byte
 	for len(proposals) > 0 {
 		n := min(size, len(proposals))
-		b := AppendEntryHeader(nil, 1, uint64(len(entries)))
+		b := entry.AppendEntryHeader(nil, 1, uint64(len(entries)))
 		for _, p := range proposals[:n] {
-			b = AppendProposal(b, p)
+			b = entry.AppendProposal(b, p)
 		}
 		entries = append(entries, b)
 		proposals = proposals[n:]
@@ -81,7 +86,7 @@ func entriesOf(size int, proposals []*Proposal) [][]byte {
 func fill(tb testing.TB, m *Machine, n, size int) {
 	tb.Helper()
 	data := make([]byte, size)
-	var proposals []*Proposal
+	var proposals []*entry.Proposal
 	apply := func() {
 		for _, e := range entriesOf(256, proposals) {
 			if err := m.Apply(m.AppliedIndex()+1, 1, e, discard{}); err != nil {
@@ -113,7 +118,7 @@ func BenchmarkApplySetData(b *testing.B) {
 	m := benchMachine(b, MachineOptions{})
 	fill(b, m, 1000, 1024)
 	data := make([]byte, 1024)
-	var proposals []*Proposal
+	var proposals []*entry.Proposal
 	for i := range 256 * 16 {
 		proposals = append(proposals, setDataProposal(benchPath(i*7919%1000), data))
 	}
@@ -125,7 +130,7 @@ func BenchmarkApplySetDataWide(b *testing.B) {
 	m := benchMachine(b, MachineOptions{})
 	fill(b, m, 100000, 100)
 	data := make([]byte, 1024)
-	var proposals []*Proposal
+	var proposals []*entry.Proposal
 	for i := range 256 * 100 {
 		proposals = append(proposals, setDataProposal(benchPath(i*7919%100000), data))
 	}
@@ -159,11 +164,11 @@ func BenchmarkApplyCreate(b *testing.B) {
 			p := createProposal("/p00/n", data, jute.ModePersistent)
 			for b.Loop() {
 				if n%256 == 0 {
-					buf = AppendEntryHeader(buf[:0], 1, 1)
+					buf = entry.AppendEntryHeader(buf[:0], 1, 1)
 					for i := range 256 {
 						r := jute.CreateRequest{Path: fmt.Sprintf("/p00/new-%010d", n+i), Data: data, ACL: acl.Open}
 						p.Body = r.Append(p.Body[:0])
-						buf = AppendProposal(buf, p)
+						buf = entry.AppendProposal(buf, p)
 					}
 					if err := m.Apply(m.AppliedIndex()+1, 1, buf, discard{}); err != nil {
 						b.Fatal(err)
@@ -221,7 +226,7 @@ func benchState(b *testing.B, dir string) *Machine {
 	if err != nil {
 		b.Fatal(err)
 	}
-	entry := AppendProposal(AppendEntryHeader(nil, 1, 1), sessionProposal(1))
+	entry := entry.AppendProposal(entry.AppendEntryHeader(nil, 1, 1), sessionProposal(1))
 	if err := m.Apply(1, 1, entry, discard{}); err != nil {
 		b.Fatal(err)
 	}
@@ -284,12 +289,12 @@ func BenchmarkRestore(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		start := time.Now()
-		if _, _, err := m.Checkpoint(ctx, dir+stagedSuffix); err != nil {
+		if _, _, err := m.Checkpoint(ctx, dir+datadir.StagedSuffix); err != nil {
 			b.Fatal(err)
 		}
 		checkpoints += time.Since(start)
 		b.StartTimer()
-		if err := m.Restore(dir + stagedSuffix); err != nil {
+		if err := m.Restore(dir + datadir.StagedSuffix); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -325,15 +330,15 @@ func BenchmarkChildren(b *testing.B) {
 func BenchmarkCloseSession(b *testing.B) {
 	m := benchMachine(b, MachineOptions{})
 	fill(b, m, 10000, 100)
-	body := (&SessionTxn{TimeoutMillis: 10000}).Append(nil)
+	body := (&entry.SessionTxn{TimeoutMillis: 10000}).Append(nil)
 	b.ReportAllocs()
 	n := 0
 	for b.Loop() {
 		if n%256 == 0 {
 			for _, op := range []jute.Op{jute.OpCreateSession, jute.OpCloseSession} {
-				var proposals []*Proposal
+				var proposals []*entry.Proposal
 				for i := range 256 {
-					proposals = append(proposals, &Proposal{Op: op, Session: jute.SessionID(100 + i), Body: body})
+					proposals = append(proposals, &entry.Proposal{Op: op, Session: jute.SessionID(100 + i), Body: body})
 				}
 				if err := m.Apply(m.AppliedIndex()+1, 1, entriesOf(256, proposals)[0], discard{}); err != nil {
 					b.Fatal(err)
@@ -348,9 +353,9 @@ func BenchmarkCloseSession(b *testing.B) {
 func BenchmarkMultiOfTen(b *testing.B) {
 	m := benchMachine(b, MachineOptions{})
 	fill(b, m, 1000, 100)
-	var proposals []*Proposal
+	var proposals []*entry.Proposal
 	for i := range 640 {
-		p := &Proposal{Op: jute.OpMulti, Session: 1, Identities: benchIDs}
+		p := &entry.Proposal{Op: jute.OpMulti, Session: 1, Identities: benchIDs}
 		for j := range 10 {
 			p.Body = (&jute.MultiHeader{Type: jute.OpSetData, Err: -1}).Append(p.Body)
 			r := jute.SetDataRequest{Path: benchPath((i*10 + j) % 1000), Data: make([]byte, 100), Version: -1}
@@ -366,7 +371,7 @@ func BenchmarkMultiOfTen(b *testing.B) {
 func BenchmarkApplySingle(b *testing.B) {
 	m := benchMachine(b, MachineOptions{})
 	fill(b, m, 1000, 1024)
-	var proposals []*Proposal
+	var proposals []*entry.Proposal
 	for i := range 1000 {
 		proposals = append(proposals, setDataProposal(benchPath(i), make([]byte, 1024)))
 	}

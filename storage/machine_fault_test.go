@@ -11,15 +11,18 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"zkd/storage/disk"
+	"zkd/storage/entry"
 )
 
 // overlappingTables holds compactions back and leaves the machine with tables, of so many znodes each, that one would
 // compact.
 func (h *harness) overlappingTables(znodes int) {
 	h.t.Helper()
-	h.m.store.compactions.pause()
+	h.m.store.compactions.Pause()
 	for i := range 3 {
-		proposals := []*Proposal{sessionProposal(1)}
+		proposals := []*entry.Proposal{sessionProposal(1)}
 		for j := range znodes {
 			proposals = append(proposals, createProposal(fmt.Sprintf("/%d-%d", i, j), make([]byte, 100), 0))
 		}
@@ -71,14 +74,14 @@ func outlive(ctx context.Context, t *testing.T, at int64) bool {
 	h.overlappingTables(100)
 	h.apply(createProposal("/last", nil, 0)) // not flushed
 	armed.Store(true)
-	m.store.compactions.release()
-	m.store.compactions.pause()
+	m.store.compactions.Release()
+	m.store.compactions.Pause()
 	flushErr := m.Flush(ctx)
 	_, _, copyErr := m.Checkpoint(ctx, "copy")
 	closeErr := m.Close()
 	select {
 	case err := <-told:
-		if !errors.Is(err, ErrDiskFailed) {
+		if !errors.Is(err, disk.ErrDiskFailed) {
 			t.Errorf("told %v", err)
 		}
 	default:
@@ -95,8 +98,8 @@ func outlive(ctx context.Context, t *testing.T, at int64) bool {
 	}
 	if copyErr == nil {
 		pos, err := readPosition(h.fs, "copy", &again.store.fault)
-		if err != nil || pos.index != m.AppliedIndex() {
-			t.Errorf("the copy ends at %d, want %d: %v", pos.index, m.AppliedIndex(), err)
+		if err != nil || pos.Index != m.AppliedIndex() {
+			t.Errorf("the copy ends at %d, want %d: %v", pos.Index, m.AppliedIndex(), err)
 		}
 	}
 	view := again.View()
@@ -127,7 +130,7 @@ func TestCompactionThatCannotBeNoted(t *testing.T) {
 			case isTable(op.Path) && armed.CompareAndSwap(true, false): // the first write, of the compaction
 				close(begun)
 				<-flushed
-			case isManifest(op.Path) && failing.Load():
+			case disk.IsManifest(op.Path) && failing.Load():
 				return syscall.EIO
 			}
 			return nil
@@ -139,7 +142,7 @@ func TestCompactionThatCannotBeNoted(t *testing.T) {
 	h.m = m
 	h.overlappingTables(2000)
 	armed.Store(true)
-	m.store.compactions.release()
+	m.store.compactions.Release()
 	<-begun
 	h.apply(createProposal("/0-0/last", nil, 0), createProposal("/zz", nil, 0))
 	if err := m.Flush(context.Background()); err != nil {
@@ -147,10 +150,10 @@ func TestCompactionThatCannotBeNoted(t *testing.T) {
 	}
 	failing.Store(true)
 	close(flushed)
-	if err := <-told; !errors.Is(err, ErrDiskFailed) {
+	if err := <-told; !errors.Is(err, disk.ErrDiskFailed) {
 		t.Errorf("told %v", err)
 	}
-	m.store.compactions.pause()
+	m.store.compactions.Pause()
 	_ = m.Close() // fails as the disk does
 	again, err := OpenMachine(MachineOptions{Dir: "state", FS: h.fs})
 	if err != nil {

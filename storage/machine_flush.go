@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+
+	"zkd/storage/disk"
 )
 
 // errClosed means that the machine was closed while a call waited.
@@ -39,7 +41,7 @@ type flusher struct {
 type flushJob struct {
 	index uint64
 	done  <-chan struct{}
-	fault *diskFault // of the store that is flushed
+	fault *disk.Fault // of the store that is flushed
 }
 
 // start begins the goroutine that waits for flushes. It may be called again after stop, for another store.
@@ -59,7 +61,7 @@ func (f *flusher) run() {
 		case job := <-f.begun:
 			select {
 			case <-job.done:
-				if job.fault.stopped() != nil { // nothing will be durable any more
+				if job.fault.Stopped() != nil { // nothing will be durable any more
 					return
 				}
 				f.raise(job.index)
@@ -161,7 +163,7 @@ func (f *flusher) now(ctx context.Context) error {
 	select {
 	case <-done:
 	case <-stopped:
-	case <-store.fault.tripped:
+	case <-store.fault.Tripped:
 	case <-ctx.Done():
 		return fmt.Errorf("flush of state store %s: %w", store.dir, ctx.Err())
 	}
@@ -175,7 +177,7 @@ func (f *flusher) now(ctx context.Context) error {
 		return errClosed
 	default:
 	}
-	if err := store.fault.stopped(); err != nil {
+	if err := store.fault.Stopped(); err != nil {
 		return err
 	}
 	f.raise(index)

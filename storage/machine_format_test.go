@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"zkd/jute"
+	"zkd/storage/schema"
 )
 
 // formatResult writes all that a Result holds.
@@ -98,6 +99,11 @@ func formatData(b []byte) string {
 func dumpState(m *Machine, system bool) string {
 	v := m.View()
 	defer v.Close()
+	return dumpView(v, system)
+}
+
+// dumpView writes what a View shows.
+func dumpView(v View, system bool) string {
 	var out strings.Builder
 	var walk func(path string)
 	walk = func(path string) {
@@ -110,16 +116,16 @@ func dumpState(m *Machine, system bool) string {
 		names, _ := v.Children(path, nil)
 		for _, name := range names {
 			child := strings.TrimSuffix(path, "/") + "/" + name
-			if child != zookeeperPath || system {
+			if child != schema.ZookeeperPath || system {
 				walk(child)
 			}
 		}
 	}
 	walk("/")
 	v.Ephemerals(func(id jute.SessionID, path string) { fmt.Fprintf(&out, "ephemeral of %d: %s\n", id, path) })
-	var sessions []SessionInfo
-	v.Sessions(func(s SessionInfo) { sessions = append(sessions, s) })
-	slices.SortFunc(sessions, func(a, b SessionInfo) int { return int(a.ID - b.ID) })
+	var sessions []schema.SessionInfo
+	v.Sessions(func(s schema.SessionInfo) { sessions = append(sessions, s) })
+	slices.SortFunc(sessions, func(a, b schema.SessionInfo) int { return int(a.ID - b.ID) })
 	for _, s := range sessions {
 		fmt.Fprintf(&out, "session %d timeout=%d owner=%d passwd=%x\n", s.ID, s.TimeoutMillis, s.Owner, s.Passwd)
 	}

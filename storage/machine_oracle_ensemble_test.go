@@ -9,11 +9,12 @@ import (
 	"zkd/jute"
 	"zkd/storage/acl"
 	"zkd/storage/ensemble"
+	"zkd/storage/entry"
 )
 
 // oracleEnsemble is the ensemble of an oracle. Its servers have ids of one digit.
 type oracleEnsemble struct {
-	cluster ClusterID
+	cluster entry.ClusterID
 	version int64
 	servers [10]string // the values of their lines
 }
@@ -30,18 +31,18 @@ func (e *oracleEnsemble) members() string {
 }
 
 // missing reports whether the proposal's session is not there.
-func (o *oracle) missing(p *Proposal) bool {
-	return o.sessions[p.Session].ID == 0 && p.Flags&FlagLocalSession == 0
+func (o *oracle) missing(p *entry.Proposal) bool {
+	return o.sessions[p.Session].ID == 0 && p.Flags&entry.FlagLocalSession == 0
 }
 
 // foundOrReconfig evaluates what founds or changes the ensemble.
-func (o *oracle) foundOrReconfig(p *Proposal, r *Result) {
-	if p.Op == OpFoundEnsemble {
-		var body FoundTxn
+func (o *oracle) foundOrReconfig(p *entry.Proposal, r *Result) {
+	if p.Op == entry.OpFoundEnsemble {
+		var body entry.FoundTxn
 		if body.Decode(p.Body) != nil {
 			panic("the generator makes none")
 		}
-		if o.ensemble.cluster != (ClusterID{}) {
+		if o.ensemble.cluster != (entry.ClusterID{}) {
 			r.Code = jute.NodeExists
 			return
 		}
@@ -58,8 +59,8 @@ func (o *oracle) foundOrReconfig(p *Proposal, r *Result) {
 }
 
 // reconfig evaluates a reconfig of the kinds that generator.reconfig makes.
-func (o *oracle) reconfig(p *Proposal) jute.Code {
-	var body ReconfigTxn
+func (o *oracle) reconfig(p *entry.Proposal) jute.Code {
+	var body entry.ReconfigTxn
 	var req jute.ReconfigRequest
 	if body.Decode(p.Body) != nil {
 		panic("the generator makes none")
@@ -78,13 +79,13 @@ func (o *oracle) reconfig(p *Proposal) jute.Code {
 	switch {
 	case o.missing(p):
 		return jute.SessionExpired
-	case o.ensemble.cluster == ClusterID{}:
+	case o.ensemble.cluster == entry.ClusterID{}:
 		return jute.Unimplemented
 	case p.Code == jute.ReconfigInProgress:
 		return p.Code
 	case req.CurConfigID != -1 && req.CurConfigID != o.ensemble.version:
 		return jute.BadVersion
-	case voters < 1 || voters < 2 && p.Flags&FlagSingleVoter == 0:
+	case voters < 1 || voters < 2 && p.Flags&entry.FlagSingleVoter == 0:
 		return jute.BadArguments
 	case p.Code != jute.OK:
 		return p.Code
@@ -108,16 +109,16 @@ func serverValue(id int, observer bool) string {
 }
 
 // found makes p found the ensemble.
-func (g *generator) found(p *Proposal) {
+func (g *generator) found(p *entry.Proposal) {
 	config := fmt.Appendf(nil, "server.1=%s\nserver.2=%s\nversion=0", serverValue(1, false), serverValue(2, false))
-	p.Op = OpFoundEnsemble
-	p.Body = (&FoundTxn{ClusterID: ClusterID{byte(1 + g.r.IntN(9))}, Config: config}).Append(nil)
+	p.Op = entry.OpFoundEnsemble
+	p.Body = (&entry.FoundTxn{ClusterID: entry.ClusterID{byte(1 + g.r.IntN(9))}, Config: config}).Append(nil)
 }
 
 // reconfig makes p a reconfig, mostly as a leader prepares it that has applied everything.
-func (g *generator) reconfig(p *Proposal) {
+func (g *generator) reconfig(p *entry.Proposal) {
 	p.Op = jute.OpReconfig
-	p.Flags |= pick(g, 0, FlagSingleVoter)
+	p.Flags |= pick(g, 0, entry.FlagSingleVoter)
 	p.Code = pick(g, jute.OK, jute.OK, jute.OK, jute.OK, jute.ReconfigInProgress, jute.NewConfigNoQuorum)
 	p.Identities = pick(g, []jute.ID{{Scheme: "super"}}, []jute.ID{{Scheme: "super"}}, p.Identities)
 	req := jute.ReconfigRequest{Nulls: 4, CurConfigID: pick[int64](g, -1, -1, 3)}
@@ -135,7 +136,7 @@ func (g *generator) reconfig(p *Proposal) {
 	if g.r.IntN(3) == 0 {
 		req.CurConfigID = present.Version
 	}
-	body := ReconfigTxn{BaseVersion: present.Version, Request: req.Append(nil)}
+	body := entry.ReconfigTxn{BaseVersion: present.Version, Request: req.Append(nil)}
 	if next, code, _ := present.Apply(&req, ensemble.Rules{SingleVoter: true}); code == jute.OK {
 		body.Members = next.Members()
 	}

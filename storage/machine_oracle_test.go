@@ -9,16 +9,23 @@ import (
 
 	"zkd/jute"
 	"zkd/storage/acl"
+	"zkd/storage/entry"
+	"zkd/storage/schema"
 )
 
 // oracle is the state machine once more, as simply as can be: maps, no caches, no store, and a copy of everything
 // before each multi.
 type oracle struct {
 	nodes    map[string]*oracleNode
-	sessions map[jute.SessionID]SessionInfo
+	sessions map[jute.SessionID]schema.SessionInfo
 	zxid     jute.Zxid
 	ensemble oracleEnsemble
 	events   []Event // of the proposal under evaluation
+	level    entry.Level
+	piece    int                        // how many znodes an entry counts; 0: all
+	counts   map[string]*oracleCounting // by target
+	budget   *oracleBudget              // of the entry
+	finished int                        // counts that have come to their end
 }
 
 // oracleNode is a znode of an oracle.
@@ -31,7 +38,8 @@ type oracleNode struct {
 
 // newOracle returns the state of an empty server.
 func newOracle() *oracle {
-	o := &oracle{nodes: map[string]*oracleNode{}, sessions: map[jute.SessionID]SessionInfo{}}
+	o := &oracle{nodes: map[string]*oracleNode{}, sessions: map[jute.SessionID]schema.SessionInfo{},
+		counts: map[string]*oracleCounting{}, level: entry.LevelOldest}
 	for _, path := range []string{"/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"} {
 		o.nodes[path] = &oracleNode{data: []byte{}, acl: acl.Open, child: map[string]bool{}}
 		if path != "/" {
@@ -46,7 +54,8 @@ func newOracle() *oracle {
 // copy returns a state of its own.
 func (o *oracle) copy() *oracle {
 	c := &oracle{nodes: map[string]*oracleNode{}, sessions: maps.Clone(o.sessions), zxid: o.zxid,
-		ensemble: o.ensemble}
+		ensemble: o.ensemble, level: o.level, piece: o.piece, counts: o.copyCounts(), budget: o.budget,
+		finished: o.finished}
 	for path, n := range o.nodes { // order does not matter: a map to a map
 		m := *n
 		m.child = maps.Clone(n.child)
@@ -68,18 +77,22 @@ func (n *oracleNode) visible() jute.Stat {
 }
 
 // apply evaluates a proposal.
-func (o *oracle) apply(p *Proposal) Result {
+func (o *oracle) apply(p *entry.Proposal) Result {
 	o.events = nil
-	if p.Op != OpReattachSession && p.Op != OpFoundEnsemble {
+	if p.Op != entry.OpReattachSession && p.Op != entry.OpFoundEnsemble && p.Op != entry.OpCountQuota &&
+		p.Op != entry.OpRaiseLevel {
 		o.zxid++
 	}
 	r := Result{Op: p.Op, Session: p.Session, Xid: p.Xid, Zxid: o.zxid}
 	switch p.Op {
 	case jute.OpError:
 		r.Code = p.Code
-	case jute.OpCreateSession, OpReattachSession, jute.OpCloseSession:
+	case entry.OpRaiseLevel:
+		o.level = entry.LevelNewest
+	case entry.OpCountQuota:
+	case jute.OpCreateSession, entry.OpReattachSession, jute.OpCloseSession:
 		o.session(p, &r)
-	case OpFoundEnsemble, jute.OpReconfig:
+	case entry.OpFoundEnsemble, jute.OpReconfig:
 		o.foundOrReconfig(p, &r)
 	case jute.OpMulti:
 		o.multi(p, &r)
@@ -93,7 +106,7 @@ func (o *oracle) apply(p *Proposal) Result {
 }
 
 // session evaluates what makes, changes or ends a session.
-func (o *oracle) session(p *Proposal, r *Result) {
+func (o *oracle) session(p *entry.Proposal, r *Result) {
 	info, found := o.sessions[p.Session]
 	if p.Op == jute.OpCloseSession {
 		if !found {
@@ -109,28 +122,36 @@ func (o *oracle) session(p *Proposal, r *Result) {
 		r.ClosedSession = &info
 		return
 	}
-	var txn SessionTxn
+	var txn entry.SessionTxn
 	switch {
 	case txn.Decode(p.Body) != nil:
 		r.Code = jute.MarshallingError
 	case p.Op == jute.OpCreateSession && found:
 		r.Code = jute.BadArguments
-	case p.Op == OpReattachSession && (!found || info.Passwd != txn.Passwd):
+	case p.Op == entry.OpReattachSession && (!found || info.Passwd != txn.Passwd):
 		r.Code = jute.SessionExpired
 	default:
-		info = SessionInfo{ID: p.Session, TimeoutMillis: txn.TimeoutMillis, Passwd: txn.Passwd, Owner: txn.Owner}
+		info = schema.SessionInfo{ID: p.Session, TimeoutMillis: txn.TimeoutMillis, Passwd: txn.Passwd, Owner: txn.Owner}
 		o.sessions[p.Session] = info
 		r.NewSession = &info
 	}
 }
 
 // multi evaluates a multi on a copy of the state.
-func (o *oracle) multi(p *Proposal, r *Result) {
+func (o *oracle) multi(p *entry.Proposal, r *Result) {
 	d := jute.NewDecoder(p.Body)
 	m := jute.NewMultiDecoder(&d)
 	trial := o.copy()
+	var budget oracleBudget
+	if o.budget != nil {
+		budget = *o.budget
+		budget.counted = maps.Clone(budget.counted)
+	}
 	unreadable := false
 	for m.Next() {
+		if r.Code != jute.OK && trial.budget != nil {
+			trial.budget = &oracleBudget{before: budget.before, counted: map[string]bool{}} // nobody comes so far
+		}
 		out := trial.operation(p, m.Header().Type, &d)
 		unreadable = unreadable || out.Code == jute.MarshallingError
 		if r.Code != jute.OK {
@@ -146,6 +167,9 @@ func (o *oracle) multi(p *Proposal, r *Result) {
 	}
 	if d.Err() != nil || unreadable {
 		r.Code, r.Ops = jute.MarshallingError, nil
+		if o.budget != nil {
+			*o.budget = budget
+		}
 	}
 	if r.Code == jute.OK {
 		*o = *trial
@@ -153,7 +177,7 @@ func (o *oracle) multi(p *Proposal, r *Result) {
 }
 
 // operation evaluates one write; it changes nothing if it fails.
-func (o *oracle) operation(p *Proposal, op jute.Op, d *jute.Decoder) OpResult {
+func (o *oracle) operation(p *entry.Proposal, op jute.Op, d *jute.Decoder) OpResult {
 	out := OpResult{Op: op}
 	switch op {
 	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
@@ -178,7 +202,7 @@ func (o *oracle) operation(p *Proposal, op jute.Op, d *jute.Decoder) OpResult {
 }
 
 // create makes a znode.
-func (o *oracle) create(p *Proposal, op jute.Op, d *jute.Decoder, out *OpResult) {
+func (o *oracle) create(p *entry.Proposal, op jute.Op, d *jute.Decoder, out *OpResult) {
 	var r jute.CreateTTLRequest
 	if op == jute.OpCreateTTL {
 		r.Decode(d)
@@ -197,7 +221,7 @@ func (o *oracle) create(p *Proposal, op jute.Op, d *jute.Decoder, out *OpResult)
 	switch {
 	case p.Op == jute.OpMulti && op != jute.OpCreateTTL && r.Flags.TTL():
 		out.Code = jute.MarshallingError
-	case r.Flags.TTL() && op != jute.OpCreateContainer && p.Flags&FlagExtendedTypes == 0:
+	case r.Flags.TTL() && op != jute.OpCreateContainer && p.Flags&entry.FlagExtendedTypes == 0:
 		out.Code = jute.Unimplemented
 	case !fits:
 		out.Code = jute.BadArguments
@@ -256,17 +280,14 @@ func (o *oracle) create(p *Proposal, op jute.Op, d *jute.Decoder, out *OpResult)
 	parent.stat.Cversion++
 	parent.stat.Pzxid = o.zxid
 	out.Path, out.Stat = strings.Clone(path), n.visible()
+	begun := o.countBegun(path)
 	if target, ok := strings.CutSuffix(path, "/zookeeper_stats"); ok && strings.HasPrefix(path, "/zookeeper/quota/") {
-		count, bytes := 0, 0
-		target = strings.TrimPrefix(target, "/zookeeper/quota")
-		for other, m := range o.nodes { // order does not matter: a sum
-			if other == target || strings.HasPrefix(other, target+"/") {
-				count, bytes = count+1, bytes+len(m.data)
-			}
-		}
-		n.data = fmt.Appendf(nil, "count=%d,bytes=%d", count, bytes)
+		o.recount(strings.TrimPrefix(target, "/zookeeper/quota"), n)
 	}
-	o.charge(path, len(r.Data), 1)
+	if c := o.countBegun(path); c != begun { // it has counted path, too, which is charged as well, as by ZooKeeper
+		c.znodes, c.size = c.znodes+1, c.size+len(r.Data)
+	}
+	o.chargeTo(path, len(r.Data), 1, begun)
 	o.event(jute.EventNodeCreated, path, list)
 	o.event(jute.EventNodeChildrenChanged, parentPath, parent.acl)
 }
@@ -283,13 +304,14 @@ func (o *oracle) remove(path string) {
 	delete(o.nodes, path)
 	delete(parent.child, jute.BaseName(path))
 	parent.stat.Pzxid = o.zxid
+	o.endCount(path)
 	o.charge(path, -len(n.data), -1)
 	o.event(jute.EventNodeDeleted, path, n.acl)
 	o.event(jute.EventNodeChildrenChanged, up, parent.acl)
 }
 
 // deleteOrCheck evaluates delete, and check inside a multi.
-func (o *oracle) deleteOrCheck(p *Proposal, op jute.Op, r *jute.PathVersionRequest) jute.Code {
+func (o *oracle) deleteOrCheck(p *entry.Proposal, op jute.Op, r *jute.PathVersionRequest) jute.Code {
 	n, parent := o.nodes[r.Path], o.nodes[jute.ParentPath(r.Path)]
 	system := r.Path == "/" || r.Path == "/zookeeper" || r.Path == "/zookeeper/quota" || r.Path == "/zookeeper/config"
 	switch {
@@ -318,7 +340,7 @@ func (o *oracle) deleteOrCheck(p *Proposal, op jute.Op, r *jute.PathVersionReque
 }
 
 // deleteContainer evaluates the removal of a container or TTL znode.
-func (o *oracle) deleteContainer(p *Proposal, path string) jute.Code {
+func (o *oracle) deleteContainer(p *entry.Proposal, path string) jute.Code {
 	n := o.nodes[path]
 	switch {
 	case path == "/":
@@ -337,7 +359,7 @@ func (o *oracle) deleteContainer(p *Proposal, path string) jute.Code {
 }
 
 // setData replaces data.
-func (o *oracle) setData(p *Proposal, d *jute.Decoder, out *OpResult) {
+func (o *oracle) setData(p *entry.Proposal, d *jute.Decoder, out *OpResult) {
 	var r jute.SetDataRequest
 	r.Decode(d)
 	n := o.nodes[r.Path]
@@ -360,6 +382,7 @@ func (o *oracle) setData(p *Proposal, d *jute.Decoder, out *OpResult) {
 			return
 		}
 		n.data = slices.Clone(r.Data)
+		o.endCount(r.Path)
 		n.stat.Version++
 		n.stat.Mzxid, n.stat.Mtime = o.zxid, p.Time
 		out.Stat = n.visible()
@@ -369,7 +392,7 @@ func (o *oracle) setData(p *Proposal, d *jute.Decoder, out *OpResult) {
 }
 
 // setACL replaces an ACL list.
-func (o *oracle) setACL(p *Proposal, d *jute.Decoder, out *OpResult) {
+func (o *oracle) setACL(p *entry.Proposal, d *jute.Decoder, out *OpResult) {
 	var r jute.SetACLRequest
 	r.Decode(d)
 	list, code := acl.Fix(r.ACL, p.Identities, acl.Digest)
@@ -418,9 +441,9 @@ func quotaValue(text, key string) int {
 }
 
 // overQuota refuses what a hard quota forbids.
-func (o *oracle) overQuota(p *Proposal, path string, bytes, count int) jute.Code {
+func (o *oracle) overQuota(p *entry.Proposal, path string, bytes, count int) jute.Code {
 	stats, limits, ok := o.quota(path)
-	if !ok || p.Flags&FlagEnforceQuota == 0 {
+	if !ok || p.Flags&entry.FlagEnforceQuota == 0 {
 		return jute.OK
 	}
 	now := string(stats.data)
@@ -437,6 +460,27 @@ func (o *oracle) overQuota(p *Proposal, path string, bytes, count int) jute.Code
 
 // charge counts a change. The oracle's tests write no other pairs into stats znodes.
 func (o *oracle) charge(path string, bytes, count int) {
+	o.chargeTo(path, bytes, count, o.countBegun(path))
+}
+
+// countBegun returns the count under way that a change at path is charged to, or nil.
+func (o *oracle) countBegun(path string) *oracleCounting {
+	for target := path; len(target) > 1; target = target[:strings.LastIndex(target, "/")] {
+		if o.nodes["/zookeeper/quota"+target+"/zookeeper_limits"] != nil {
+			return o.counts[target]
+		}
+	}
+	return nil
+}
+
+// chargeTo counts a change. A count c that is under way is told, and finds the change later if it is ahead of it.
+func (o *oracle) chargeTo(path string, bytes, count int, c *oracleCounting) {
+	if c != nil {
+		c.znodes, c.size = c.znodes+count, c.size+bytes
+		if isBelow(path, c.target) && oracleKey(path) > c.cursor {
+			return
+		}
+	}
 	if stats, _, ok := o.quota(path); ok {
 		now := string(stats.data)
 		stats.data = fmt.Appendf(nil, "count=%d,bytes=%d", quotaValue(now, "count")+count, quotaValue(now,

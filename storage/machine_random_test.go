@@ -16,6 +16,8 @@ import (
 
 	"zkd/jute"
 	"zkd/storage/acl"
+	"zkd/storage/entry"
+	"zkd/storage/schema"
 )
 
 // TestMachineAgainstOracle applies random proposals to the machine and to the oracle, with restarts and crashes that
@@ -24,9 +26,13 @@ import (
 func TestMachineAgainstOracle(t *testing.T) {
 	ops := envNumber(t, "ZKD_MODEL_OPS", 12000)
 	seed := uint64(envNumber(t, "ZKD_MODEL_SEED", 1))
+	counts := 0
 	for worlds := 4; worlds > 0; worlds-- {
-		runModel(t, seed, ops/4)
+		counts += runModel(t, seed, ops/4)
 		seed++
+	}
+	if counts == 0 {
+		t.Error("no quota was counted in pieces to its end")
 	}
 }
 
@@ -52,30 +58,41 @@ func modelOptions(r *rand.Rand) MachineOptions {
 	}
 }
 
-// runModel compares machine and oracle over so many proposals.
-func runModel(t *testing.T, seed uint64, ops int) {
+// runModel compares machine and oracle over so many proposals, and returns how many quotas were counted in pieces.
+func runModel(t *testing.T, seed uint64, ops int) (counts int) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 0))
-	h := newHarness(t, modelOptions(r))
+	options := modelOptions(r)
+	options.countPiece = []int64{1, 2, 7, countZnodesMax}[r.IntN(4)]
+	h := newHarness(t, options)
 	g := &generator{r: r, config: func() string { return h.m.EnsembleConfig() }}
 	o := newOracle()
+	o.piece = int(options.countPiece)
 	for done := 0; done < ops; {
-		entry := make([]*Proposal, 1+r.IntN(1+r.IntN(40)))
+		if o.level < entry.LevelCounting && r.IntN(30) == 0 {
+			raise := &entry.Proposal{Op: entry.OpRaiseLevel,
+				Body: (&entry.RaiseTxn{Level: entry.LevelNewest}).Append(nil)}
+			o.apply(raise)
+			h.apply(raise)
+		}
+		record := make([]*entry.Proposal, 1+r.IntN(1+r.IntN(40)))
 		var want strings.Builder
-		for i := range entry {
-			entry[i] = g.proposal()
-			result := o.apply(entry[i])
+		o.begin()
+		for i := range record {
+			record[i] = g.proposal()
+			result := o.apply(record[i])
 			formatResult(&want, &result)
 		}
-		if diff := cmp.Diff(want.String(), h.apply(entry...)); diff != "" {
+		if diff := cmp.Diff(want.String(), h.apply(record...)); diff != "" {
 			t.Fatalf("seed %d, entry %d: oracle -, machine +\n%s", seed, len(h.log), diff)
 		}
-		done += len(entry)
+		done += len(record)
 		compare := r.IntN(200) == 0 || done >= ops
 		switch r.IntN(300) {
 		case 0:
 			h.close()
 			h.opts = modelOptions(r)
+			h.opts.countPiece = options.countPiece
 			h.open()
 			compare = true
 		case 1:
@@ -89,7 +106,10 @@ func runModel(t *testing.T, seed uint64, ops int) {
 				t.Fatalf("durable index %d after a flush at %d", h.m.DurableIndex(), len(h.log))
 			}
 		case 3:
-			ahead := make([]*Proposal, r.IntN(5))
+			ahead := make([]*entry.Proposal, r.IntN(5))
+			if len(ahead) > 0 {
+				o.begin()
+			}
 			for i := range ahead {
 				ahead[i] = g.proposal()
 				o.apply(ahead[i])
@@ -101,6 +121,7 @@ func runModel(t *testing.T, seed uint64, ops int) {
 			compareState(t, seed, o, h)
 		}
 	}
+	return o.finished
 }
 
 // compareState compares all that can be read, and the store with itself.
@@ -117,48 +138,98 @@ func compareState(t *testing.T, seed uint64, o *oracle, h *harness) {
 		t.Fatalf("seed %d, after entry %d: digest %#x, want %#x", seed, len(h.log), got, digest)
 	}
 	checkStore(t, h.m)
+	checkSums(t, h.m)
+	compareCounts(t, o, h.m)
+}
+
+// compareCounts compares the counts of quotas that are under way, and what they come to.
+func compareCounts(t *testing.T, o *oracle, m *Machine) {
+	t.Helper()
+	settled, _, err := m.store.settled()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, want := map[string]string{}, map[string]string{}
+	for target, c := range m.counts.of { // order does not matter: a map
+		target = strings.TrimSuffix(target, "/")
+		got[target] = fmt.Sprintf("%d %q %s", c.Began, c.Cursor[1:],
+			settled["/zookeeper/quota"+target+"/zookeeper_stats"].Data)
+	}
+	for target, c := range o.counts { // order does not matter: a map
+		want[target] = fmt.Sprintf("%d %q count=%d,bytes=%d", c.began, c.cursor, c.znodes, c.size)
+	}
+	if diff := cmp.Diff(want, got); diff != "" || len(got) != m.CountingQuotas() {
+		t.Fatalf("counts: oracle -, machine + (%d)\n%s", m.CountingQuotas(), diff)
+	}
+}
+
+// checkSums checks that the sums that go along with the entries are those of all that is there, in memory and on disk.
+func checkSums(t *testing.T, m *Machine) {
+	t.Helper()
+	counted, err := m.store.countSums()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if counted != m.mu.sums {
+		t.Errorf("sums %x, counted %x", m.mu.sums, counted)
+	}
+	if written, found, err := m.store.writtenSums(m.store.db, m.mu.pos.Index); err != nil ||
+		found && written != counted {
+		t.Errorf("sums on disk %x (%v), counted %x", written, err, counted)
+	}
 }
 
 // checkStore checks that the indexes of the store are those of its znodes, and that nothing is left over.
 func checkStore(t *testing.T, m *Machine) {
 	t.Helper()
-	want := map[string]bool{string(keyFormat): true, string(keyApplied): true}
-	if m.ClusterID() != (ClusterID{}) {
-		want[string(keyEnsemble)] = true
+	want := map[string]bool{string(schema.KeyFormat): true, string(schema.KeyApplied): true}
+	if m.ClusterID() != (entry.ClusterID{}) {
+		want[string(schema.KeyEnsemble)] = true
 	}
 	got := storeContent(t, m)
 	for key, value := range got { // order does not matter: a set is filled
 		switch key[0] {
-		case kindMeta:
-			if key == string(keyRestored) && m.mu.restored > 0 || key == string(keyUpload) && m.mu.upload != nil {
+		case schema.KindMeta:
+			if key == string(schema.KeyRestored) && m.mu.restored > 0 || key == string(schema.KeyUpload) &&
+				m.mu.upload != nil ||
+				key == string(schema.KeySums) { // a state to which nothing was applied yet has none
 				want[key] = true
 			}
-		case kindUpload:
+			if key == string(schema.KeyLevel) && m.mu.level >= entry.LevelKnown {
+				want[key] = true
+			}
+		case schema.KindCounting:
+			if c, err := schema.DecodeCount([]byte(key), []byte(value)); err != nil {
+				t.Error(err)
+			} else if is := m.counts.of[c.Target]; is != nil && *is == *c {
+				want[key] = true
+			}
+		case schema.KindUpload:
 			if m.mu.upload != nil {
 				want[key] = true
 			}
-		case kindSession:
+		case schema.KindSession:
 			want[key] = true
-		case kindNode:
-			n, err := decodeHeader(string(pathOfNodeKey(nil, []byte(key))), []byte(value))
+		case schema.KindNode:
+			n, err := schema.DecodeHeader(string(schema.PathOfNodeKey(nil, []byte(key))), []byte(value))
 			if err != nil {
 				t.Fatal(err)
 			}
 			want[key] = true
-			data := n.data
-			if !n.inline() {
-				apart := string(appendNodeKey(nil, kindData, n.path))
+			data := n.Data
+			if !n.Inline() {
+				apart := string(schema.AppendNodeKey(nil, schema.KindData, n.Path))
 				want[apart] = true
 				data = []byte(got[apart])
 			}
-			name := strings.TrimSuffix(n.path, "/")
-			if crc := crc32.ChecksumIEEE(append([]byte(name), data...)); crc != n.crc {
-				t.Errorf("%s: checksum %#x, stored %#x", n.path, crc, n.crc)
+			name := strings.TrimSuffix(n.Path, "/")
+			if crc := crc32.ChecksumIEEE(append([]byte(name), data...)); crc != n.CRC {
+				t.Errorf("%s: checksum %#x, stored %#x", n.Path, crc, n.CRC)
 			}
-			if id := sessionOwner(n); id != 0 {
-				want[string(appendEphemeralKey(nil, id, n.path))] = true
+			if id := schema.SessionOwner(n); id != 0 {
+				want[string(schema.AppendEphemeralKey(nil, id, n.Path))] = true
 			}
-			if key := appendExpiryKey(nil, n.path, n); len(key) > 0 {
+			if key := schema.AppendExpiryKey(nil, n.Path, n); len(key) > 0 {
 				want[string(key)] = true
 			}
 		}
@@ -191,9 +262,9 @@ func storeContent(t *testing.T, m *Machine) map[string]string {
 func TestMachineIsDeterministic(t *testing.T) {
 	r := rand.New(rand.NewPCG(42, 0))
 	g := &generator{r: r, config: func() string { return "" }}
-	var log [][]*Proposal
+	var log [][]*entry.Proposal
 	for range 300 {
-		entry := make([]*Proposal, 1+r.IntN(30))
+		entry := make([]*entry.Proposal, 1+r.IntN(30))
 		for i := range entry {
 			entry[i] = g.proposal()
 		}
@@ -236,7 +307,7 @@ func (g *generator) path() string {
 		return pick(g, "", "a", "/", "//", "/a/", "/a//b", "/zookeeper", "/zookeeper/config", "/./a", "/a/../b",
 			"nul/\x00")
 	case 1, 2, 3:
-		return "/zookeeper/quota" + pick(g, "", "/a", "/a/b", "/b") + pick(g, "", "/zookeeper_limits",
+		return "/zookeeper/quota" + pick(g, "", "/a", "/a/b", "/b", "/zookeeper") + pick(g, "", "/zookeeper_limits",
 			"/zookeeper_limits", "/zookeeper_stats")
 	}
 	var b strings.Builder
@@ -254,7 +325,7 @@ func (g *generator) data() []byte {
 	case 1:
 		return []byte{}
 	case 2:
-		return bytes.Repeat([]byte{byte(g.r.Uint32())}, inlineDataBytesMax-1+g.r.IntN(3))
+		return bytes.Repeat([]byte{byte(g.r.Uint32())}, schema.InlineDataBytesMax-1+g.r.IntN(3))
 	case 3:
 		return bytes.Repeat([]byte{byte(g.r.Uint32())}, g.r.IntN(5000))
 	}
@@ -284,16 +355,16 @@ func (g *generator) acl() []jute.ACL {
 func (g *generator) version() jute.Version { return pick[jute.Version](g, -1, -1, -1, 0, 1, 2) }
 
 // proposal returns a random proposal.
-func (g *generator) proposal() *Proposal {
+func (g *generator) proposal() *entry.Proposal {
 	g.time += jute.Millis(g.r.IntN(50))
-	p := &Proposal{
+	p := &entry.Proposal{
 		Session: pick(g, jute.SessionID(1), 2, 0xff, 0xffff), Time: g.time, Xid: 9,
-		Flags: pick(g, FlagExtendedTypes, FlagExtendedTypes|FlagEnforceQuota, FlagEnforceQuota),
+		Flags: pick(g, entry.FlagExtendedTypes, entry.FlagExtendedTypes|entry.FlagEnforceQuota, entry.FlagEnforceQuota),
 		Identities: pick(g, []jute.ID{{Scheme: "ip", ID: "10.1.1.1"}}, []jute.ID{{Scheme: "ip", ID: "1.1.1.1"}},
 			[]jute.ID{{Scheme: "digest", ID: "me:x"}}, []jute.ID{{Scheme: "super"}}),
 	}
 	if g.r.IntN(6) == 0 {
-		p.Flags |= FlagLocalSession
+		p.Flags |= entry.FlagLocalSession
 	}
 	switch n := g.r.IntN(100); {
 	case n == 99 && g.r.IntN(4) == 0:
@@ -301,8 +372,8 @@ func (g *generator) proposal() *Proposal {
 	case n >= 98:
 		g.reconfig(p)
 	case n < 8:
-		p.Op = pick(g, jute.OpCreateSession, jute.OpCreateSession, OpReattachSession)
-		s := SessionTxn{TimeoutMillis: int32(g.r.IntN(9)), Owner: 1}
+		p.Op = pick(g, jute.OpCreateSession, jute.OpCreateSession, entry.OpReattachSession)
+		s := entry.SessionTxn{TimeoutMillis: int32(g.r.IntN(9)), Owner: 1}
 		s.Passwd[0] = byte(g.r.IntN(2))
 		p.Body = s.Append(nil)
 	case n < 10:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -15,22 +16,25 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"zkd/jute"
+	"zkd/storage/datadir"
+	"zkd/storage/disk"
+	"zkd/storage/entry"
 )
 
 // stage puts a checkpoint of a machine that has applied the harness's log, and more of its entries, where Restore
 // takes it from.
-func (h *harness) stage(more ...*Proposal) (dir string) {
+func (h *harness) stage(more ...*entry.Proposal) (dir string) {
 	h.t.Helper()
-	dir = "state" + stagedSuffix
-	donor, err := OpenMachine(MachineOptions{Dir: "donor", FS: h.fs})
+	dir = "state" + datadir.StagedSuffix
+	donor, err := OpenMachine(MachineOptions{Dir: "donor", FS: h.fs, countPiece: h.opts.countPiece})
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	entries := h.log
 	if len(more) > 0 {
-		b := AppendEntryHeader(nil, 7, uint64(len(h.log)))
+		b := entry.AppendEntryHeader(nil, 7, uint64(len(h.log)))
 		for _, p := range more {
-			b = AppendProposal(b, p)
+			b = entry.AppendProposal(b, p)
 		}
 		entries = append(entries, b)
 	}
@@ -51,7 +55,7 @@ func (h *harness) stage(more ...*Proposal) (dir string) {
 }
 
 // restore installs such a checkpoint.
-func (h *harness) restore(more ...*Proposal) {
+func (h *harness) restore(more ...*entry.Proposal) {
 	h.t.Helper()
 	if err := h.m.Restore(h.stage(more...)); err != nil {
 		h.t.Fatal(err)
@@ -59,8 +63,8 @@ func (h *harness) restore(more ...*Proposal) {
 }
 
 // sessionProposal makes a session.
-func sessionProposal(id jute.SessionID) *Proposal {
-	return &Proposal{Op: jute.OpCreateSession, Session: id, Body: (&SessionTxn{Owner: 1}).Append(nil)}
+func sessionProposal(id jute.SessionID) *entry.Proposal {
+	return &entry.Proposal{Op: jute.OpCreateSession, Session: id, Body: (&entry.SessionTxn{Owner: 1}).Append(nil)}
 }
 
 // TestRestore checks that after Restore nothing shows of the state before it, and that the machine goes on from
@@ -84,7 +88,7 @@ func TestRestore(t *testing.T) {
 		createProposal("/zookeeper/quota/a/zookeeper_limits",
 			[]byte("count=-1,bytes=3;byteHardLimit=3;countHardLimit=-1"), 0),
 		createProposal("/zookeeper/quota/a/zookeeper_stats", []byte("count=1,bytes=3"), 0),
-		&Proposal{Op: OpFoundEnsemble, Body: (&FoundTxn{ClusterID: id}).Append(nil)})
+		&entry.Proposal{Op: entry.OpFoundEnsemble, Body: (&entry.FoundTxn{ClusterID: id}).Append(nil)})
 	if string(node.Data()) != "old" {
 		t.Errorf("a node from before has data %q", node.Data())
 	}
@@ -107,7 +111,7 @@ func TestRestore(t *testing.T) {
 		t.Errorf("applied %d, durable %d, cluster %x", h.m.AppliedIndex(), h.m.DurableIndex(), h.m.ClusterID())
 	}
 	over := setDataProposal("/a", []byte("more than the quota"))
-	over.Flags |= FlagEnforceQuota
+	over.Flags |= entry.FlagEnforceQuota
 	out := h.apply(createProposal("/dir/e", nil, 0), createProposal("/gone", nil, 0), over)
 	for _, want := range []string{"nodeExists", "/gone", "quotaExceeded"} {
 		if !strings.Contains(out, want) {
@@ -172,12 +176,12 @@ func TestRestoreFailureIsFinal(t *testing.T) {
 		{"nothing is staged", func(*testing.T, *harness) {}, "there is no state"},
 		{"an older state", func(t *testing.T, h *harness) {
 			h.stage()
-			h.apply(&Proposal{Op: jute.OpError})
+			h.apply(&entry.Proposal{Op: jute.OpError})
 		}, "ends at log entry 1, but entry 2 was applied"},
 		{"a damaged state", func(t *testing.T, h *harness) {
 			for _, path := range listSorted(h.fs, h.stage()) {
 				if strings.Contains(path, "MANIFEST") {
-					if err := writeFile(h.fs, path, "no manifest"); err != nil {
+					if err := disk.WriteFile(h.fs, path, "no manifest"); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -189,11 +193,11 @@ func TestRestoreFailureIsFinal(t *testing.T) {
 			h := newHarness(t, MachineOptions{OnFatal: func(err error) { told <- err }})
 			h.apply(sessionProposal(1), createProposal("/a", make([]byte, 1000), 0))
 			c.stage(t, h)
-			err := h.m.Restore("state" + stagedSuffix)
-			if !errors.Is(err, ErrDiskFailed) || !strings.Contains(err.Error(), c.want) {
+			err := h.m.Restore("state" + datadir.StagedSuffix)
+			if !errors.Is(err, disk.ErrDiskFailed) || !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("restore: %v", err)
 			}
-			if err := <-told; !errors.Is(err, ErrDiskFailed) {
+			if err := <-told; !errors.Is(err, disk.ErrDiskFailed) {
 				t.Errorf("told %v", err)
 			}
 			view := h.m.View()
@@ -230,7 +234,7 @@ func TestCheckpointTellsItsPosition(t *testing.T) {
 	var applier sync.WaitGroup
 	applier.Go(func() {
 		for index := uint64(1); !done.Load(); index++ {
-			entry := AppendProposal(AppendEntryHeader(nil, 1, index), &Proposal{Op: jute.OpError})
+			entry := entry.AppendProposal(entry.AppendEntryHeader(nil, 1, index), &entry.Proposal{Op: jute.OpError})
 			if err := m.Apply(index, term(index), entry, discard{}); err != nil {
 				t.Error(err)
 				return
@@ -269,8 +273,8 @@ type writeGate struct {
 	armed   atomic.Bool
 	stuck   chan struct{} // has the first write that is held back; the others are not waited for
 	release chan struct{}
-	old     atomic.Pointer[diskFault] // of the store that is being replaced
-	late    atomic.Int64              // writes that came when it was retired already
+	old     atomic.Pointer[disk.Fault] // of the store that is being replaced
+	late    atomic.Int64               // writes that came when it was retired already
 }
 
 var _ errorfs.Injector = (*writeGate)(nil)
@@ -285,7 +289,7 @@ func (g *writeGate) MaybeError(op errorfs.Op) error {
 	}
 	select {
 	case <-g.release:
-		if g.old.Load().retired.Load() {
+		if g.old.Load().Retired.Load() {
 			g.late.Add(1)
 		}
 		return nil
@@ -297,6 +301,9 @@ func (g *writeGate) MaybeError(op errorfs.Op) error {
 }
 
 // isTable tells whether name is a table.
+// isManifestFile tells whether name is a MANIFEST.
+func isManifestFile(name string) bool { return strings.HasPrefix(filepath.Base(name), "MANIFEST-") }
+
 func isTable(name string) bool { return strings.HasSuffix(name, ".sst") }
 
 // gatedHarness returns a harness on a gate for the files that holds tells. Its machine must not fail.
@@ -324,7 +331,7 @@ func (h *harness) restoreOver(dir string, gate *writeGate) {
 	gate.old.Store(&old.fault)
 	restored := make(chan error, 1)
 	go func() { restored <- h.m.Restore(dir) }()
-	for !old.fault.retired.Load() {
+	for !old.fault.Retired.Load() {
 		if time.Now().After(deadline) {
 			h.t.Fatal("the old store was not retired")
 		}
@@ -363,14 +370,14 @@ func TestFlushOutlivesRestore(t *testing.T) {
 // MANIFEST: nothing of it is written any more, and nobody is told that its writes fail.
 func TestRestoreEndsACompaction(t *testing.T) {
 	for name, holds := range map[string]func(string) bool{ // any order
-		"table": isTable, "manifest": isManifest,
+		"table": isTable, "manifest": isManifestFile,
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, gate := gatedHarness(t, holds)
 			h.overlappingTables(2000) // so that a table takes more than one write
 			dir := h.stage(createProposal("/new", nil, 0))
 			gate.armed.Store(true)
-			h.m.store.compactions.release()
+			h.m.store.compactions.Release()
 			h.restoreOver(dir, gate)
 			if err := errors.Join(h.m.Flush(context.Background()), h.m.Close()); err != nil {
 				t.Error(err)

@@ -16,6 +16,7 @@ import (
 	"zkd/jute"
 	"zkd/storage/acl"
 	"zkd/storage/ensemble"
+	"zkd/storage/entry"
 )
 
 // TestMachineScripts runs testdata/machine: "apply" makes each line an entry, "entry" makes all lines one; the output
@@ -93,11 +94,11 @@ func (h *harness) crash() {
 }
 
 // apply applies one entry of the proposals, and returns the results as text.
-func (h *harness) apply(proposals ...*Proposal) string {
+func (h *harness) apply(proposals ...*entry.Proposal) string {
 	h.t.Helper()
-	b := AppendEntryHeader(nil, 7, uint64(len(h.log)))
+	b := entry.AppendEntryHeader(nil, 7, uint64(len(h.log)))
 	for _, p := range proposals {
-		b = AppendProposal(b, p)
+		b = entry.AppendProposal(b, p)
 	}
 	h.log = append(h.log, b)
 	h.out.Reset()
@@ -122,7 +123,7 @@ func (h *harness) command(t *testing.T, d *datadriven.TestData) string {
 	var out strings.Builder
 	switch d.Cmd {
 	case "apply", "entry":
-		var proposals []*Proposal
+		var proposals []*entry.Proposal
 		for line := range strings.Lines(d.Input) {
 			p, err := h.parseProposal(strings.TrimSpace(line))
 			if err != nil {
@@ -144,6 +145,13 @@ func (h *harness) command(t *testing.T, d *datadriven.TestData) string {
 			d.Fatalf(t, "%v", err)
 		}
 		fmt.Fprintf(&out, "durable %d of %d\n", h.m.DurableIndex(), h.m.AppliedIndex())
+	case "pieces": // of counts, from now on: what was applied is not applied again
+		if err := h.m.Flush(context.Background()); err != nil {
+			d.Fatalf(t, "%v", err)
+		}
+		h.close()
+		d.ScanArgs(t, "znodes", &h.opts.countPiece)
+		h.open()
 	case "reopen":
 		h.close()
 		h.open()
@@ -187,7 +195,7 @@ func (h *harness) read(words []string) string {
 		return strings.Join(v.EphemeralsOf(jute.SessionID(id), arg(2), nil), " ")
 	case "descendants":
 		_, ok := v.Exists(arg(1))
-		return fmt.Sprintf("%d %v", countBelow(v, arg(1), 3), ok)
+		return fmt.Sprintf("%d %v", v.CountBelow(arg(1)), ok)
 	case "expiring":
 		now, err := strconv.ParseInt(arg(1), 0, 64)
 		if err != nil {
@@ -204,6 +212,14 @@ func (h *harness) read(words []string) string {
 		var paths []string
 		v.Expiring(jute.Millis(now), limits, func(path string) { paths = append(paths, path) })
 		return strings.Join(paths, " ")
+	case "counting":
+		var out strings.Builder
+		for _, q := range h.m.counts.queue {
+			if c := h.m.counts.of[q.Target]; c != nil && c.Began == q.Began {
+				fmt.Fprintf(&out, "%s %s; ", c.Target, countText(c))
+			}
+		}
+		return fmt.Sprintf("%s%d", out.String(), h.m.CountingQuotas())
 	case "counts":
 		return fmt.Sprintf("nodes=%d ephemerals=%d bytes=%d sessions=%d zxid=%d index=%d digest=%#x",
 			v.NodeCount(), v.EphemeralCount(), v.ApproximateDataBytes(), v.SessionCount(),
@@ -223,20 +239,21 @@ var opWords = map[string]jute.Op{
 	"setACL": jute.OpSetACL,
 	"check":  jute.OpCheck, "multi": jute.OpMulti, "createSession": jute.OpCreateSession,
 	"closeSession": jute.OpCloseSession,
-	"reattach":     OpReattachSession, "error": jute.OpError, "getData": jute.OpGetData,
-	"found": OpFoundEnsemble, "reconfig": jute.OpReconfig,
+	"reattach":     entry.OpReattachSession, "error": jute.OpError, "getData": jute.OpGetData,
+	"found": entry.OpFoundEnsemble, "reconfig": jute.OpReconfig, "raise": entry.OpRaiseLevel,
+	"count": entry.OpCountQuota,
 }
 
 // parseProposal reads "op path key=value…". Of a multi the operations follow, separated by ";", and then, behind "|",
 // what belongs to the proposal. The keys are those of line; time advances by 10 a proposal unless given.
-func (h *harness) parseProposal(text string) (*Proposal, error) {
+func (h *harness) parseProposal(text string) (*entry.Proposal, error) {
 	word, rest, _ := strings.Cut(text, " ")
 	op, ok := opWords[word]
 	if !ok {
 		return nil, fmt.Errorf("%w: operation %q", errLine, word)
 	}
 	h.time += 10
-	p := &Proposal{Op: op, Session: 1, Xid: 1, Time: h.time, Flags: FlagExtendedTypes | FlagSASL}
+	p := &entry.Proposal{Op: op, Session: 1, Xid: 1, Time: h.time, Flags: entry.FlagExtendedTypes | entry.FlagSASL}
 	if op == jute.OpMulti {
 		inner, outer, _ := strings.Cut(rest, "|")
 		for part := range strings.SplitSeq(inner, ";") {
@@ -290,10 +307,10 @@ func (l line) number(key string, def int64) int64 {
 
 // fill sets what belongs to the proposal: session, time, flags, server, code, ids, cut (bytes of the body that are
 // missing).
-func (l line) fill(p *Proposal) error {
+func (l line) fill(p *entry.Proposal) error {
 	p.Session = jute.SessionID(l.number("session", int64(p.Session)))
 	p.Time = jute.Millis(l.number("time", int64(p.Time)))
-	p.Flags = Flags(l.number("flags", int64(p.Flags)))
+	p.Flags = entry.Flags(l.number("flags", int64(p.Flags)))
 	p.Server = uint64(l.number("server", 0))
 	p.Code = jute.Code(l.number("code", 0))
 	p.Body = p.Body[:len(p.Body)-int(l.number("cut", 0))]
@@ -357,12 +374,14 @@ func (l line) record(op jute.Op, b []byte) []byte {
 		return (&jute.SetACLRequest{Path: l.path, ACL: l.acl(), Version: version, Nulls: nulls}).Append(b)
 	case jute.OpDeleteContainer, jute.OpGetData:
 		return (&jute.PathRequest{Path: l.path, Nulls: nulls}).Append(b)
-	case OpFoundEnsemble:
-		f := FoundTxn{ClusterID: ClusterID{byte(l.number("id", 0))},
+	case entry.OpRaiseLevel:
+		return (&entry.RaiseTxn{Level: entry.LevelNewest}).Append(b)
+	case entry.OpFoundEnsemble:
+		f := entry.FoundTxn{ClusterID: entry.ClusterID{byte(l.number("id", 0))},
 			Config: []byte(strings.ReplaceAll(l.keys["config"], ",", "\n"))}
 		return f.Append(b)
-	case jute.OpCreateSession, OpReattachSession:
-		s := SessionTxn{TimeoutMillis: int32(l.number("timeout", 10000)), Owner: uint64(l.number("owner", 1))}
+	case jute.OpCreateSession, entry.OpReattachSession:
+		s := entry.SessionTxn{TimeoutMillis: int32(l.number("timeout", 10000)), Owner: uint64(l.number("owner", 1))}
 		copy(s.Passwd[:], l.keys["passwd"])
 		return s.Append(b)
 	}
@@ -380,7 +399,7 @@ func (l line) reconfig(config string) []byte {
 		}
 		*[]*string{&req.JoiningServers, &req.LeavingServers, &req.NewMembers}[i] = value
 	}
-	body := ReconfigTxn{Request: req.Append(nil)}
+	body := entry.ReconfigTxn{Request: req.Append(nil)}
 	present, err := ensemble.Parse(config)
 	next, code, _ := present.Apply(&req, ensemble.Rules{SingleVoter: true, MultiAddress: true})
 	if err == nil && code == jute.OK && l.keys["unprepared"] == "" {

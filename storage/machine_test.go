@@ -14,6 +14,9 @@ import (
 
 	"zkd/jute"
 	"zkd/storage/acl"
+	"zkd/storage/disk"
+	"zkd/storage/entry"
+	"zkd/storage/schema"
 )
 
 func TestViewAllocations(t *testing.T) {
@@ -21,18 +24,16 @@ func TestViewAllocations(t *testing.T) {
 	fill(t, m, 1000, 1024)
 	path := benchPath(7)
 	if n := fewestAllocs(1000, 0, func() {
-		v := m.View()
-		defer v.Close()
-		if node, ok := v.Get(path); !ok || len(node.Data()) != 1024 || node.Stat().DataLength != 1024 ||
-			len(node.ACL()) != 1 {
+		v, node, ok := m.LookData(path)
+		if !ok || len(node.Data()) != 1024 || node.Stat().DataLength != 1024 || len(node.ACL()) != 1 {
 			t.Error("wrong node")
 		}
-		if _, ok := v.Exists(path); !ok {
+		v.Close()
+		v, _, ok = m.Look(path)
+		if !ok || v.Zxid() == 0 {
 			t.Error("missing node")
 		}
-		if _, ok := v.Session(1); !ok {
-			t.Error("missing session")
-		}
+		v.Close()
 	}); n != 0 {
 		t.Errorf("%v allocations a read", n)
 	}
@@ -48,12 +49,12 @@ func fewestAllocs(runs int, wanted float64, f func()) float64 {
 	return fewest
 }
 
-// TestApplyAllocations pins what a write in a large entry allocates: for setData the znode and its data, for create
+// TestApplyAllocations pins what a write in a large entry allocates: for SetData the znode and its data, for create
 // the path with them.
 func TestApplyAllocations(t *testing.T) {
 	m := benchMachine(t, MachineOptions{FlushBytes: 1 << 40, FlushRequests: 1 << 40, MemTableBytes: 64 << 20})
 	fill(t, m, 256, 1024)
-	var proposals []*Proposal
+	var proposals []*entry.Proposal
 	for i := range 256 {
 		proposals = append(proposals, setDataProposal(benchPath(i), make([]byte, 1024)))
 	}
@@ -70,7 +71,7 @@ func TestApplyAllocations(t *testing.T) {
 
 func TestReadOddPaths(t *testing.T) {
 	h := newHarness(t, MachineOptions{CacheBytes: 1})
-	h.apply(&Proposal{Op: jute.OpCreateSession, Session: 1, Body: (&SessionTxn{}).Append(nil)},
+	h.apply(&entry.Proposal{Op: jute.OpCreateSession, Session: 1, Body: (&entry.SessionTxn{}).Append(nil)},
 		createProposal("/a", nil, 0), createProposal("/a/b", nil, 0))
 	v := h.m.View()
 	defer v.Close()
@@ -87,10 +88,10 @@ func TestReadOddPaths(t *testing.T) {
 			t.Errorf("children of %q: %v", path, ok)
 		}
 	}
-	if n := countBelow(v, "/a", 1); n != 1 {
+	if n := v.CountBelow("/a"); n != 1 {
 		t.Errorf("descendants: %d", n)
 	}
-	if n := countBelow(v, "", 1); n != 5 {
+	if n := v.CountBelow(""); n != 5 {
 		t.Errorf("descendants of the root: %d", n)
 	}
 }
@@ -107,18 +108,19 @@ func TestSequenceWraps(t *testing.T) {
 		}
 	}
 	h := newHarness(t, MachineOptions{})
-	h.apply(&Proposal{Op: jute.OpCreateSession, Session: 1, Body: (&SessionTxn{}).Append(nil)}, createProposal("/q",
-		nil, 0))
+	h.apply(&entry.Proposal{Op: jute.OpCreateSession, Session: 1, Body: (&entry.SessionTxn{}).Append(nil)},
+		createProposal("/q",
+			nil, 0))
 	parent, err := h.m.store.node("/q")
 	if err != nil {
 		t.Fatal(err)
 	}
-	parent.creations = 1<<31 - 2
-	if err := h.m.store.db.Set(appendNodeKey(nil, kindNode, "/q"), parent.appendHeader(nil),
+	parent.Creations = 1<<31 - 2
+	if err := h.m.store.db.Set(schema.AppendNodeKey(nil, schema.KindNode, "/q"), parent.AppendHeader(nil),
 		pebble.NoSync); err != nil {
 		t.Fatal(err)
 	}
-	h.m.cache.remove("/q")
+	h.m.cache.remove("/q", 0)
 	out := h.apply(createProposal("/q/", nil, 2), createProposal("/q/", nil, 2), createProposal("/q/", nil, 3))
 	for _, want := range []string{"/q/2147483646 ", "/q/2147483647 ", "/q/-2147483648 "} {
 		if !strings.Contains(out, want) {
@@ -139,9 +141,10 @@ func TestOpenRefuses(t *testing.T) {
 		key, value []byte
 		want       string
 	}{
-		{"a newer format", keyFormat, []byte(stateFormatName + "\x00\x02"), "has format 2, this version reads 1"},
-		{"something else", keyFormat, []byte("other"), "is not a zkd state"},
-		{"a damaged position", keyApplied, []byte{1, 2}, "damaged value"},
+		{"a newer format", schema.KeyFormat, []byte(schema.StateFormatName + "\x00\x03"),
+			"has format 3, this version reads 1 to 2"},
+		{"something else", schema.KeyFormat, []byte("other"), "is not a zkd state"},
+		{"a damaged position", schema.KeyApplied, []byte{1, 2}, "damaged value"},
 	} {
 		fs := vfs.NewMem()
 		m, err := OpenMachine(MachineOptions{Dir: "state", FS: fs})
@@ -159,7 +162,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	fs := vfs.NewMem()
 	db, err := pebble.Open("state", &pebble.Options{FS: fs,
-		Logger: pebbleLogger{fault: &diskFault{logger: discardLogger()}}})
+		Logger: disk.Logger{Fault: &disk.Fault{Logger: discardLogger()}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +177,7 @@ func TestOpenRefuses(t *testing.T) {
 
 func TestApplyRefuses(t *testing.T) {
 	h := newHarness(t, MachineOptions{})
-	h.apply(&Proposal{Op: jute.OpError})
+	h.apply(&entry.Proposal{Op: jute.OpError})
 	for _, c := range []struct {
 		name  string
 		index uint64
@@ -182,9 +185,10 @@ func TestApplyRefuses(t *testing.T) {
 		want  string
 	}{
 		{"an index again", 1, nil, "do not fit together"},
-		{"a newer entry", 2, []byte{9, 0, 0}, "format 9"},
+		{"a newer entry", 2, []byte{9, 0, 0}, "level 9"},
+		{"an entry of no version", 2, make([]byte, 20), "never was"},
 		{"an entry cut short", 2, []byte{1, 0, 0}, "ends inside"},
-		{"a proposal cut short", 2, append(AppendEntryHeader(nil, 1, 1), 0, 0, 0, 9, 1), "ends inside"},
+		{"a proposal cut short", 2, append(entry.AppendEntryHeader(nil, 1, 1), 0, 0, 0, 9, 1), "ends inside"},
 	} {
 		if err := h.m.Apply(c.index, 1, c.data, discard{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.name, err)
@@ -198,7 +202,7 @@ func TestApplyRefuses(t *testing.T) {
 // TestFlushesArePaced checks that what is not durable stays within the bounds, without any call of Flush.
 func TestFlushesArePaced(t *testing.T) {
 	h := newHarness(t, MachineOptions{FlushBytes: 10 << 10, FlushRequests: 100})
-	h.apply(&Proposal{Op: jute.OpCreateSession, Session: 1, Body: (&SessionTxn{}).Append(nil)})
+	h.apply(&entry.Proposal{Op: jute.OpCreateSession, Session: 1, Body: (&entry.SessionTxn{}).Append(nil)})
 	for i := range 1000 {
 		h.apply(createProposal(fmt.Sprintf("/n%d", i), make([]byte, 100), 0))
 		if lost := h.m.AppliedIndex() - h.m.DurableIndex(); lost > (unflushedFactor+1)*100 {
@@ -213,8 +217,9 @@ func TestFlushesArePaced(t *testing.T) {
 // TestCheckpoint opens a checkpoint as a machine of its own.
 func TestCheckpoint(t *testing.T) {
 	h := newHarness(t, MachineOptions{})
-	h.apply(&Proposal{Op: jute.OpCreateSession, Session: 1, Body: (&SessionTxn{}).Append(nil)}, createProposal("/a",
-		[]byte("x"), 0))
+	h.apply(&entry.Proposal{Op: jute.OpCreateSession, Session: 1, Body: (&entry.SessionTxn{}).Append(nil)},
+		createProposal("/a",
+			[]byte("x"), 0))
 	index, term, err := h.m.Checkpoint(context.Background(), "copy")
 	if err != nil || index != 1 || term != 1 {
 		t.Fatalf("checkpoint of entry %d, term %d: %v", index, term, err)
@@ -246,7 +251,7 @@ func TestDiskFailureIsFinal(t *testing.T) {
 		t.Fatal(err)
 	}
 	fail.Store(0)
-	if err := m.Apply(1, 1, AppendProposal(AppendEntryHeader(nil, 1, 1), &Proposal{Op: jute.OpError}),
+	if err := m.Apply(1, 1, entry.AppendProposal(entry.AppendEntryHeader(nil, 1, 1), &entry.Proposal{Op: jute.OpError}),
 		discard{}); err != nil {
 		t.Fatal(err)
 	}
@@ -256,13 +261,13 @@ func TestDiskFailureIsFinal(t *testing.T) {
 	go func() { flushed <- m.Flush(ctx) }()
 	select {
 	case err := <-told:
-		if !errors.Is(err, ErrDiskFailed) {
+		if !errors.Is(err, disk.ErrDiskFailed) {
 			t.Errorf("told %v", err)
 		}
 	case <-ctx.Done():
 		t.Fatal("nobody was told")
 	}
-	if err := m.Apply(2, 1, nil, discard{}); !errors.Is(err, ErrDiskFailed) {
+	if err := m.Apply(2, 1, nil, discard{}); !errors.Is(err, disk.ErrDiskFailed) {
 		t.Errorf("apply after the failure: %v", err)
 	}
 	if err := <-flushed; err == nil {
@@ -277,25 +282,28 @@ func TestDiskFailureIsFinal(t *testing.T) {
 func FuzzProposal(f *testing.F) {
 	p := createProposal("/a", []byte("x"), 2)
 	p.Server, p.Code = 3, -5
-	f.Add(AppendProposal(AppendEntryHeader(nil, 1, 2), p))
-	f.Add([]byte{entryVersion})
+	f.Add(entry.AppendProposal(entry.AppendEntryHeader(nil, 1, 2), p))
+	f.Add([]byte{1})
+	f.Add(raiseEntry(entry.RaiseTxn{Level: 2}))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		r, err := NewEntryReader(b)
+		r, err := entry.NewReader(b)
 		if err != nil {
 			return
 		}
-		again := AppendEntryHeader(nil, r.Origin, r.Batch)
-		var p Proposal
+		again := entry.AppendEntryHeader(nil, r.Origin, r.Batch)
+		var p entry.Proposal
 		for r.Next(&p) {
-			again = AppendProposal(again, &p)
+			again = entry.AppendProposal(again, &p)
 		}
+		again[0] = b[0] // it may be more than what the proposals need; that it is less is for Apply to refuse
 		if r.Err() == nil && string(again) != string(b) {
 			t.Fatalf("encodes as %x, was %x", again, b)
 		}
 	})
 }
 
-// FuzzApply checks that no body of any operation makes apply fail or panic.
+// FuzzApply checks that no body of any operation makes apply fail or panic, and that an operation or flag that is not
+// known does, before anything of its entry is there.
 func FuzzApply(f *testing.F) {
 	g := createProposal("/a", []byte("x"), 2)
 	f.Add(int32(jute.OpCreate), int64(1), uint16(3), g.Body)
@@ -304,22 +312,32 @@ func FuzzApply(f *testing.F) {
 	f.Add(int32(jute.OpMulti), int64(1), uint16(1), jute.AppendMultiEnd(multi))
 	f.Add(int32(jute.OpSetData), int64(1), uint16(0), setDataProposal("/zookeeper/quota/a/zookeeper_stats",
 		[]byte("count=;;=,bytes")).Body)
-	f.Add(int32(jute.OpCreateSession), int64(2), uint16(0), (&SessionTxn{}).Append(nil))
+	f.Add(int32(jute.OpCreateSession), int64(2), uint16(0), (&entry.SessionTxn{}).Append(nil))
 	f.Add(int32(jute.OpCloseSession), int64(1), uint16(0), []byte{})
-	f.Add(int32(OpReattachSession), int64(1), uint16(0), []byte{1})
+	f.Add(int32(entry.OpReattachSession), int64(1), uint16(0), []byte{1})
 	m, err := OpenMachine(MachineOptions{Dir: "state", FS: vfs.NewMem()})
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Cleanup(func() { _ = m.Close() }) // in memory
+	if err := m.Apply(1, 1, raiseEntry(entry.RaiseTxn{Level: entry.LevelNewest}), discard{}); err != nil {
+		f.Fatal(err) // below it an operation that is new fails, and rightly
+	}
+	f.Add(int32(entry.OpCompareState), int64(0), uint16(0), (&entry.CompareTxn{}).Append(nil))
 	f.Fuzz(func(t *testing.T, op int32, session int64, flags uint16, body []byte) {
-		e := AppendEntryHeader(nil, 1, 1)
-		e = AppendProposal(e, &Proposal{Op: jute.OpCreateSession, Session: 1, Body: (&SessionTxn{}).Append(nil)})
-		e = AppendProposal(e, createProposal("/a", nil, 0))
-		e = AppendProposal(e, &Proposal{Op: jute.Op(op), Session: jute.SessionID(session), Flags: Flags(flags),
-			Body: body})
-		if err := m.Apply(m.AppliedIndex()+1, 1, e, discard{}); err != nil {
-			t.Fatal(err)
+		e := entry.AppendEntryHeader(nil, 1, 1)
+		e = entry.AppendProposal(e, &entry.Proposal{Op: jute.OpCreateSession, Session: 1,
+			Body: (&entry.SessionTxn{}).Append(nil)})
+		e = entry.AppendProposal(e, createProposal("/a", nil, 0))
+		e = entry.AppendProposal(e, &entry.Proposal{Op: jute.Op(op), Session: jute.SessionID(session),
+			Flags: entry.Flags(flags),
+			Body:  body})
+		before := m.AppliedIndex()
+		known := (&entry.Proposal{Op: jute.Op(op), Flags: entry.Flags(flags)}).Level() != 0
+		err := m.Apply(before+1, 1, e, discard{})
+		tooNew := errors.Is(err, entry.ErrLevel) && m.AppliedIndex() == before
+		if err != nil && !tooNew || err == nil && !known {
+			t.Fatalf("operation %d, flags %#x: %v", op, flags, err)
 		}
 	})
 }
@@ -328,23 +346,23 @@ func FuzzApply(f *testing.F) {
 // same.
 func FuzzHeader(f *testing.F) {
 	for _, n := range defaultTree() {
-		n.setData([]byte("x"))
-		f.Add(n.appendHeader(nil))
+		n.SetData([]byte("x"))
+		f.Add(n.AppendHeader(nil))
 	}
-	n := &znode{path: "/a", acl: []jute.ACL{{Perms: 1, ID: jute.ID{Scheme: "ip", ID: "1.1.1.1"}}}, owner: 5,
-		children: 3}
-	n.setData(nil)
-	f.Add(n.appendHeader(nil))
+	n := &schema.Znode{Path: "/a", ACL: []jute.ACL{{Perms: 1, ID: jute.ID{Scheme: "ip", ID: "1.1.1.1"}}}, Owner: 5,
+		Children: 3}
+	n.SetData(nil)
+	f.Add(n.AppendHeader(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		n, err := decodeHeader("/a", b)
+		n, err := schema.DecodeHeader("/a", b)
 		if err != nil {
 			return
 		}
-		again, err := decodeHeader("/a", n.appendHeader(nil))
+		again, err := schema.DecodeHeader("/a", n.AppendHeader(nil))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again.stat() != n.stat() || string(again.data) != string(n.data) {
+		if again.Stat() != n.Stat() || string(again.Data) != string(n.Data) {
 			t.Fatalf("%+v became %+v", n, again)
 		}
 	})

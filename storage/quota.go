@@ -1,59 +1,53 @@
 package storage
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	"zkd/jute"
-)
-
-// The names of the znodes of a quota (org.apache.zookeeper.Quotas).
-const (
-	limitsName   = "/zookeeper_limits"
-	statsName    = "/zookeeper_stats"
-	quotaPrefix  = quotaPath + "/"
-	limitsPrefix = quotaPath // of the path of a limits or stats znode, before the path that the quota is for
+	"zkd/storage/entry"
+	"zkd/storage/schema"
 )
 
 // quotaTarget returns the path that a znode with this name below /zookeeper/quota is about (Quotas.trimQuotaPath), if
 // path is one.
 func quotaTarget(path, name string) (target string, ok bool) {
-	if !strings.HasPrefix(path, quotaPrefix) {
+	if !strings.HasPrefix(path, schema.QuotaPrefix) {
 		return "", false
 	}
-	target, ok = strings.CutSuffix(path[len(quotaPath):], name)
+	target, ok = strings.CutSuffix(path[len(schema.QuotaPath):], name)
 	if ok && target == "" {
-		target = rootPath
+		target = schema.RootPath
 	}
 	return target, ok
 }
 
-// quotas returns the paths that have a quota.
-func (s *stateStore) quotas() (map[string]struct{}, error) {
+// quotasOf returns the paths that have a quota.
+func quotasOf(s scanner) (map[string]struct{}, error) {
 	all := make(map[string]struct{})
-	for _, prefix := range [][]byte{appendChildrenPrefix(nil, quotaPath), appendDescendantsPrefix(nil, quotaPath)} {
-		err := s.scan(prefix, func(key, _ []byte) (bool, error) {
-			if target, ok := quotaTarget(string(pathOfNodeKey(nil, key)), limitsName); ok {
-				all[target] = struct{}{}
-			}
-			return true, nil
-		})
-		if err != nil {
-			return nil, err
+	err := belowFrom(s, schema.QuotaPath, nil, func(key, _ []byte) (bool, error) {
+		if target, ok := quotaTarget(string(schema.PathOfNodeKey(nil, key)), schema.LimitsName); ok {
+			all[target] = struct{}{}
 		}
-	}
-	return all, nil
+		return true, nil
+	})
+	return all, err
 }
 
-// quotaPaths builds the paths of the znodes of the quota of target.
+// quotaNode looks at a znode of the quota of target.
 func (t *txn) quotaNode(target, name string) *change {
+	b := t.arena.alloc(len(schema.LimitsPrefix) + len(target) + len(name))[:0]
+	return t.look(entry.ViewString(appendQuotaNode(b, target, name)))
+}
+
+// appendQuotaNode adds the path of a znode of the quota of target to b.
+func appendQuotaNode(b []byte, target, name string) []byte {
 	if len(target) == 1 {
 		target = "" // the root's quota
 	}
-	b := t.arena.alloc(len(limitsPrefix) + len(target) + len(name))[:0]
-	b = append(append(append(b, limitsPrefix...), target...), name...)
-	return t.look(viewString(b))
+	return append(append(append(b, schema.LimitsPrefix...), target...), name...)
 }
 
 // quotaOf returns the longest path with a quota that is path or above it, "" if there is none. The root's quota
@@ -66,7 +60,7 @@ func (t *txn) quotaOf(path string) string {
 		if t.hasQuota(path) {
 			return path
 		}
-		path = parentOf(path)
+		path = schema.ParentOf(path)
 	}
 	return ""
 }
@@ -74,7 +68,7 @@ func (t *txn) quotaOf(path string) string {
 // hasQuota reports whether path itself has a quota as the entry sees it.
 func (t *txn) hasQuota(path string) bool {
 	if t.quotaTouch {
-		return t.quotaNode(path, limitsName).cur != nil
+		return t.quotaNode(path, schema.LimitsName).cur != nil
 	}
 	_, ok := t.m.mu.quotas[path]
 	return ok
@@ -83,14 +77,14 @@ func (t *txn) hasQuota(path string) bool {
 // checkQuota fails with QuotaExceeded if a hard quota refuses that the tree grows at path
 // (org.apache.zookeeper.server.ZooKeeperServer.checkQuota). It counts exactly, inside a multi too.
 func (t *txn) checkQuota(path string, bytes, count int64) jute.Code {
-	if t.p.Flags&FlagEnforceQuota == 0 {
+	if t.p.Flags&entry.FlagEnforceQuota == 0 {
 		return jute.OK
 	}
 	target := t.quotaOf(path)
 	if target == "" {
 		return jute.OK
 	}
-	limits, stats := t.quotaNode(target, limitsName), t.quotaNode(target, statsName)
+	limits, stats := t.quotaNode(target, schema.LimitsName), t.quotaNode(target, schema.StatsName)
 	if limits.cur == nil || stats.cur == nil {
 		return jute.OK
 	}
@@ -105,33 +99,49 @@ func (t *txn) checkQuota(path string, bytes, count int64) jute.Code {
 
 // quotaAfterCreate keeps quotas and their counts up to date when path was made.
 func (t *txn) quotaAfterCreate(path string, bytes int64) {
-	if _, ok := quotaTarget(path, limitsName); ok {
+	if _, ok := quotaTarget(path, schema.LimitsName); ok {
 		t.quotaTouch = true
-	} else if target, ok := quotaTarget(path, statsName); ok {
+	}
+	charged := t.quotaOf(path)
+	later := t.countLater(path, charged, bytes, 1) // before another count begins, which finds path as it is
+	if target, ok := quotaTarget(path, schema.StatsName); ok {
 		t.recount(target)
 	}
-	t.charge(path, bytes, 1)
+	if !later {
+		t.addStats(charged, bytes, 1)
+	}
 }
 
 // quotaAfterDelete does the same when path was deleted and held so many bytes.
 func (t *txn) quotaAfterDelete(path string, bytes int64) {
-	if _, ok := quotaTarget(path, limitsName); ok {
+	if _, ok := quotaTarget(path, schema.LimitsName); ok {
 		t.quotaTouch = true
 	}
+	t.endCounting(path)
 	t.charge(path, -bytes, -1)
 }
 
 // quotaAfterSetData does the same when the data at path grew by bytes.
-func (t *txn) quotaAfterSetData(path string, bytes int64) { t.charge(path, bytes, 0) }
+func (t *txn) quotaAfterSetData(path string, bytes int64) {
+	t.endCounting(path)
+	t.charge(path, bytes, 0)
+}
 
-// charge adds to the counts of the quota that path belongs to. The stats znode changes its data only: no version, no
-// time, no event (DataTree.updateQuotaStat).
+// charge adds to the counts of the quota that path belongs to.
 func (t *txn) charge(path string, bytes, count int64) {
-	target := t.quotaOf(path)
+	charged := t.quotaOf(path)
+	if !t.countLater(path, charged, bytes, count) {
+		t.addStats(charged, bytes, count)
+	}
+}
+
+// addStats adds to the counts of the quota of target; "" is none. The stats znode changes its data only: no version, no
+// time, no event (DataTree.updateQuotaStat).
+func (t *txn) addStats(target string, bytes, count int64) {
 	if target == "" {
 		return
 	}
-	c := t.quotaNode(target, statsName)
+	c := t.quotaNode(target, schema.StatsName)
 	if c.cur == nil {
 		return
 	}
@@ -141,64 +151,99 @@ func (t *txn) charge(path string, bytes, count int64) {
 	t.writeStats(c, &stats)
 }
 
-// recount sets the stats of target to what its subtree holds (DataTree.updateQuotaForPath).
+// recount sets the stats of target to what its subtree holds (DataTree.updateQuotaForPath). From entry.LevelCounting
+// on, what an entry cannot count is counted by those that follow: until then the stats say what was counted so far.
 func (t *txn) recount(target string) {
-	c := t.quotaNode(target, statsName)
+	if t.level < entry.LevelCounting || t.mayCountAtOnce(target) {
+		t.recountWhole(target)
+		return
+	}
+	c := t.quotaNode(target, schema.StatsName)
 	if c.cur == nil {
 		return
 	}
-	stats := statsTrack{countHard: -1, bytesHard: -1}
-	stats.count, stats.bytes = t.subtree(target)
-	t.writeStats(c, &stats)
+	t.setCounting(target, schema.NewCount(t.pos.Zxid, target))
+	t.countStats(c, counted{}.with(t.look(target).cur, 1))
+}
+
+// recountWhole does so at once, however much there is.
+func (t *txn) recountWhole(target string) {
+	c := t.quotaNode(target, schema.StatsName)
+	if c.cur == nil {
+		return
+	}
+	t.countBelow(target, math.MaxInt64)
+	t.countStats(c, t.subtree(target))
+}
+
+// countStats gives a stats znode the text of a new count.
+func (t *txn) countStats(c *change, found counted) {
+	t.writeStats(c, &statsTrack{countHard: -1, bytesHard: -1, count: found.znodes, bytes: found.bytes})
 }
 
 // writeStats gives a stats znode its text.
 func (t *txn) writeStats(c *change, stats *statsTrack) {
 	n := t.modify(c)
 	b := t.arena.alloc(stats.textBytesMax())[:0]
-	n.setData(stats.append(b))
+	before := int64(n.DataLen)
+	n.SetData(stats.append(b))
 	c.dataChanged = true
+	t.countLater(c.path, "", int64(n.DataLen)-before, 0)
 }
 
-// counted is how many znodes were below a path before the entry, and how much data they have.
+// counted is a number of znodes, and how much data they have.
 type counted struct{ znodes, bytes int64 }
 
-// subtree counts the znodes at and below path and their data, as the entry sees them. It reads all their headers, once
-// in an entry: a multi may make the stats of a quota, and delete them, thousands of times.
-func (t *txn) subtree(path string) (count, bytes int64) {
-	before, known := t.countedBelow[path]
-	if !known {
-		before = t.countBelow(path)
-		if t.countedBelow == nil {
-			t.countedBelow = map[string]counted{}
-		}
-		t.countedBelow[path] = before
+// with is c and so many times n, which may be nil.
+func (c counted) with(n *schema.Znode, times int64) counted {
+	if n == nil {
+		return c
 	}
-	count, bytes = before.znodes, before.bytes
-	add := func(n *znode, sign int64) {
-		if n != nil {
-			count += sign
-			bytes += sign * int64(n.dataLen)
-		}
-	}
-	add(t.look(path).cur, 1)
+	return counted{znodes: c.znodes + times, bytes: c.bytes + times*int64(n.DataLen)}
+}
+
+// subtree counts the znodes at and below path and their data, as the entry sees them; those that were below it before
+// are counted already.
+func (t *txn) subtree(path string) counted {
+	found := t.countedBelow[path].with(t.look(path).cur, 1)
 	below := path + "/"
-	if path == rootPath {
+	if path == schema.RootPath {
 		below = path
 	}
 	for _, c := range t.order {
 		if len(c.path) > len(below) && strings.HasPrefix(c.path, below) {
-			add(c.base, -1)
-			add(c.cur, 1)
+			found = found.with(c.base, -1).with(c.cur, 1)
 		}
 	}
-	return count, bytes
+	return found
 }
 
-// countBelow counts the znodes below path in the state before the entry.
-func (t *txn) countBelow(path string) (found counted) {
+// countBelow counts the znodes below path in the state before the entry, and reports whether there are no more than
+// most. It reads their headers once in an entry: a multi may make the stats of a quota, and delete them, thousands of
+// times.
+func (t *txn) countBelow(path string, most int64) bool {
+	if _, known := t.countedBelow[path]; known {
+		return true
+	}
+	if t.countedBelow == nil {
+		t.countedBelow = map[string]counted{}
+	}
+	base := t.look(path).base
+	if base == nil || base.Children == 0 {
+		t.countedBelow[path] = counted{}
+		return true
+	}
+	if int64(base.Children) > most {
+		return false
+	}
+	var found counted
+	whole := true
 	err := t.m.store.descendants(path, func(key, value []byte) (bool, error) {
-		length, err := headerDataLen(key, value)
+		if found.znodes == most {
+			whole = false
+			return false, nil
+		}
+		length, err := schema.HeaderDataLen(key, value)
 		found.znodes++
 		found.bytes += length
 		return true, err
@@ -206,7 +251,11 @@ func (t *txn) countBelow(path string) (found counted) {
 	if err != nil && t.err == nil {
 		t.err = err
 	}
-	return found
+	t.countLeft -= found.znodes
+	if whole {
+		t.countedBelow[path] = found
+	}
+	return whole
 }
 
 // publishQuotasLocked makes the entry's changes of quotas visible.
@@ -215,7 +264,7 @@ func (t *txn) publishQuotasLocked() {
 		return
 	}
 	for _, c := range t.order {
-		if target, ok := quotaTarget(c.path, limitsName); !ok {
+		if target, ok := quotaTarget(c.path, schema.LimitsName); !ok {
 			continue
 		} else if c.cur != nil {
 			t.m.mu.quotas[strings.Clone(target)] = struct{}{}
@@ -255,7 +304,7 @@ const statsTextMax = 4 << 10
 // (and answers that write with an error that is none), a value counts as -1.
 func parseStatsTrack(text []byte) statsTrack {
 	s := statsTrack{count: -1, bytes: -1, countHard: -1, bytesHard: -1}
-	rest := viewString(text)
+	rest := entry.ViewString(text)
 	if len(rest) > statsTextMax {
 		rest = rest[:max(0, strings.LastIndexAny(rest[:statsTextMax], ",;"))]
 	}

@@ -7,6 +7,7 @@ import (
 
 	"zkd/jute"
 	"zkd/storage/acl"
+	"zkd/storage/entry"
 )
 
 // TestStatsAreCountedAnewWithinAnEntry: what the entry has made, changed and deleted meanwhile counts, although the
@@ -14,7 +15,7 @@ import (
 func TestStatsAreCountedAnewWithinAnEntry(t *testing.T) {
 	const quota = "/zookeeper/quota/a"
 	m := benchMachine(t, MachineOptions{})
-	var p *Proposal
+	var p *entry.Proposal
 	create := func(path, data string) {
 		p.Body = (&jute.MultiHeader{Type: jute.OpCreate, Err: -1}).Append(p.Body)
 		p.Body = (&jute.CreateRequest{Path: path, Data: []byte(data), ACL: acl.Open}).Append(p.Body)
@@ -29,11 +30,11 @@ func TestStatsAreCountedAnewWithinAnEntry(t *testing.T) {
 	}
 	apply := func(want string, change func()) {
 		t.Helper()
-		p = &Proposal{Op: jute.OpMulti, Session: 1}
+		p = &entry.Proposal{Op: jute.OpMulti, Session: 1}
 		change()
 		p.Body = jute.AppendMultiEnd(p.Body)
 		var got codes
-		err := m.Apply(m.AppliedIndex()+1, 1, entriesOf(1, []*Proposal{p})[0], &got)
+		err := m.Apply(m.AppliedIndex()+1, 1, entriesOf(1, []*entry.Proposal{p})[0], &got)
 		if err != nil || got[0] != jute.OK {
 			t.Fatalf("%v, %v", got, err)
 		}

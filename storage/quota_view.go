@@ -3,6 +3,8 @@ package storage
 import (
 	"maps"
 	"slices"
+
+	"zkd/storage/schema"
 )
 
 // Quota is what one quota allows and counts; -1 for no limit. A hard limit comes before a soft one.
@@ -14,13 +16,18 @@ type Quota struct {
 
 // Quotas calls f for the quotas, most of them at the most, in the order of their paths.
 func (v View) Quotas(most int, f func(Quota)) {
-	paths := slices.Sorted(maps.Keys(v.m.mu.quotas))
+	all, err := quotasOf(v.at)
+	if err != nil {
+		v.at.m.fail(err)
+		return
+	}
+	paths := slices.Sorted(maps.Keys(all))
 	for _, path := range paths[:min(most, len(paths))] {
 		q := Quota{Path: path}
-		if path == rootPath {
+		if path == schema.RootPath {
 			path = ""
 		}
-		if n, ok := v.Get(limitsPrefix + path + limitsName); ok {
+		if n, ok := v.Get(schema.LimitsPrefix + path + schema.LimitsName); ok {
 			limits := parseStatsTrack(n.Data())
 			q.CountLimit, q.BytesLimit = limits.count, limits.bytes
 			if limits.countHard > -1 {
@@ -30,7 +37,7 @@ func (v View) Quotas(most int, f func(Quota)) {
 				q.BytesLimit = limits.bytesHard
 			}
 		}
-		if n, ok := v.Get(limitsPrefix + path + statsName); ok {
+		if n, ok := v.Get(schema.LimitsPrefix + path + schema.StatsName); ok {
 			stats := parseStatsTrack(n.Data())
 			q.Count, q.Bytes = stats.count, stats.bytes
 		}

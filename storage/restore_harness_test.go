@@ -11,22 +11,25 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"zkd/jute"
+	"zkd/storage/datadir"
+	"zkd/storage/entry"
+	"zkd/storage/schema"
 	"zkd/storage/zkdata"
 )
 
 // restoreProposal is one of the proposals of a restore.
-func restoreProposal(op jute.Op, txn RestoreTxn) *Proposal {
-	return &Proposal{Op: op, Body: txn.Append(nil)}
+func restoreProposal(op jute.Op, txn entry.RestoreTxn) *entry.Proposal {
+	return &entry.Proposal{Op: op, Body: txn.Append(nil)}
 }
 
 // uploadOf returns the proposals that bring content in pieces of a size, and the one that makes it the state.
-func uploadOf(id uint64, content []byte, piece int) (upload []*Proposal, commit *Proposal) {
-	upload = append(upload, restoreProposal(OpRestoreBegin, RestoreTxn{Upload: id}))
+func uploadOf(id uint64, content []byte, piece int) (upload []*entry.Proposal, commit *entry.Proposal) {
+	upload = append(upload, restoreProposal(entry.OpRestoreBegin, entry.RestoreTxn{Upload: id}))
 	for at := 0; at < len(content); at += piece {
-		upload = append(upload, restoreProposal(OpRestoreChunk, RestoreTxn{Upload: id, Offset: int64(at),
+		upload = append(upload, restoreProposal(entry.OpRestoreChunk, entry.RestoreTxn{Upload: id, Offset: int64(at),
 			Data: content[at:min(at+piece, len(content))]}))
 	}
-	return upload, restoreProposal(OpRestoreCommit, RestoreTxn{Upload: id, Offset: int64(len(content)),
+	return upload, restoreProposal(entry.OpRestoreCommit, entry.RestoreTxn{Upload: id, Offset: int64(len(content)),
 		Sum: xxhash.Sum64(content)})
 }
 
@@ -74,12 +77,12 @@ func treeContent(t *testing.T, m *Machine) map[string]string {
 	t.Helper()
 	all := storeContent(t, m)
 	for key := range all { // order does not matter: a set is made smaller
-		if key[0] == kindMeta {
+		if key[0] == schema.KindMeta {
 			delete(all, key)
 		}
 	}
-	delete(all, string(appendNodeKey(nil, kindNode, ConfigPath)))
-	delete(all, string(appendNodeKey(nil, kindData, ConfigPath)))
+	delete(all, string(schema.AppendNodeKey(nil, schema.KindNode, schema.ConfigPath)))
+	delete(all, string(schema.AppendNodeKey(nil, schema.KindData, schema.ConfigPath)))
 	return all
 }
 
@@ -113,7 +116,7 @@ func (f *fences) see(what string) {
 // stateDirs returns the directories of states that there are.
 func stateDirs(fs vfs.FS) []string {
 	var found []string
-	for _, suffix := range []string{"", restoringSuffix, restoredSuffix, replacedSuffix} {
+	for _, suffix := range []string{"", datadir.RestoringSuffix, datadir.RestoredSuffix, datadir.ReplacedSuffix} {
 		if _, err := fs.Stat("state" + suffix); err == nil {
 			found = append(found, "state"+suffix)
 		}

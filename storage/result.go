@@ -1,16 +1,20 @@
 package storage
 
-import "zkd/jute"
+import (
+	"zkd/jute"
+	"zkd/storage/entry"
+	"zkd/storage/schema"
+)
 
 // Result is the outcome of one proposal: what the client is told, and what others are.
 type Result struct {
 	Op      jute.Op
 	Session jute.SessionID
 	Xid     jute.Xid
-	Zxid    jute.Zxid // of this write, failed or not; with OpReattachSession the last one
+	Zxid    jute.Zxid // of this write, failed or not; with entry.OpReattachSession the last one
 	Code    jute.Code
 	Path    string    // the name that a create has made
-	Stat    jute.Stat // of what a create, setData or setACL has made; of /zookeeper/config
+	Stat    jute.Stat // of what a create, SetData or setACL has made; of /zookeeper/config
 	Data    []byte    // what a reconfig has made of /zookeeper/config
 	Bytes   int       // of the proposal in the log
 	// Ops are the results of a multi, in order. The Code of a failed multi is the first failed operation's, although
@@ -21,13 +25,15 @@ type Result struct {
 	Events []Event
 	// Refusal says, with the ops of a restore, why Code is not OK: for who has asked, and the same on every server.
 	Refusal string
-	// NewSession is what createSession or OpReattachSession has made, nil if refused; ClosedSession what closeSession
-	// has ended, nil if there was none.
-	NewSession, ClosedSession *SessionInfo
+	// Mark is, of a mark of entry.OpCompareState, its index and the sums that this server has there.
+	Mark *entry.CompareTxn
+	// NewSession is what createSession or entry.OpReattachSession has made, nil if refused; ClosedSession what
+	// closeSession has ended, nil if there was none.
+	NewSession, ClosedSession *schema.SessionInfo
 }
 
 // OpResult is the outcome of one operation of a multi. Op is the type in the reply: create, create2 (for the three
-// others that answer with a Stat, too), delete, setData, check, or error.
+// others that answer with a Stat, too), delete, SetData, check, or error.
 type OpResult struct {
 	Op   jute.Op
 	Code jute.Code
@@ -48,14 +54,6 @@ type Event struct {
 	ACL []jute.ACL
 }
 
-// SessionInfo describes a session.
-type SessionInfo struct {
-	ID            jute.SessionID
-	TimeoutMillis int32
-	Passwd        Passwd
-	Owner         uint64 // the server through which the client came last
-}
-
 // Sink takes the results of an entry while it is published: no reader can see the entry's effects before the last
 // call for it has returned. It is called on the apply goroutine, under the machine's lock: it must not block, nor
 // open a View.
@@ -63,4 +61,14 @@ type Sink interface {
 	// Result is called once for each proposal, in order; n counts them from 0. r and all it points to are valid only
 	// during the call.
 	Result(origin, batch uint64, n int, r *Result)
+}
+
+// Decider is a Sink that has something to do between the outcome of an entry and the moment at which it may become
+// durable, as to make something of its own durable first.
+type Decider interface {
+	Sink
+	// Decided is called once for each entry, on the apply goroutine, before anything of it is written or visible, and
+	// before Result. No lock is held: it may wait, and holds up Apply alone. results are valid only during the call. An
+	// error is final.
+	Decided(results []Result) error
 }

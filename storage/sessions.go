@@ -7,10 +7,12 @@ import (
 	"strings"
 
 	"zkd/jute"
+	"zkd/storage/entry"
+	"zkd/storage/schema"
 )
 
 // session returns the session as the entry sees it, or nil.
-func (t *txn) session(id jute.SessionID) *SessionInfo {
+func (t *txn) session(id jute.SessionID) *schema.SessionInfo {
 	if len(t.sessions) > 0 {
 		if info, ok := t.sessions[id]; ok {
 			return info
@@ -20,7 +22,7 @@ func (t *txn) session(id jute.SessionID) *SessionInfo {
 }
 
 // setSession makes info, or nothing, the session id.
-func (t *txn) setSession(id jute.SessionID, info *SessionInfo) {
+func (t *txn) setSession(id jute.SessionID, info *schema.SessionInfo) {
 	if _, ok := t.sessions[id]; !ok {
 		t.newOrder = append(t.newOrder, id)
 	}
@@ -32,7 +34,7 @@ func (t *txn) setSession(id jute.SessionID, info *SessionInfo) {
 // says so, unless it has become one that the state knows (LeaderSessionTracker.checkSession).
 func (t *txn) checkSession() jute.Code {
 	info := t.session(t.p.Session)
-	if info == nil && t.p.Flags&FlagLocalSession != 0 {
+	if info == nil && t.p.Flags&entry.FlagLocalSession != 0 {
 		return jute.OK
 	}
 	if info == nil {
@@ -47,16 +49,17 @@ func (t *txn) checkSession() jute.Code {
 // createSession makes a session. An id that is taken, or that would read as another kind of owner in a znode, is
 // refused with BadArguments: the proposer chooses another.
 func (t *txn) createSession(r *Result) {
-	var body SessionTxn
+	var body entry.SessionTxn
 	if body.Decode(t.p.Body) != nil {
 		r.Code = jute.MarshallingError
 		return
 	}
-	if ownerKind(t.p.Session) != ownerSession || t.session(t.p.Session) != nil {
+	if schema.OwnerKind(t.p.Session) != schema.OwnerSession || t.session(t.p.Session) != nil {
 		r.Code = jute.BadArguments
 		return
 	}
-	info := &SessionInfo{ID: t.p.Session, TimeoutMillis: body.TimeoutMillis, Passwd: body.Passwd, Owner: body.Owner}
+	info := &schema.SessionInfo{ID: t.p.Session, TimeoutMillis: body.TimeoutMillis, Passwd: body.Passwd,
+		Owner: body.Owner}
 	t.setSession(info.ID, info)
 	r.NewSession = info
 }
@@ -64,7 +67,7 @@ func (t *txn) createSession(r *Result) {
 // reattachSession lets a client come back with the right password: the session gets the new timeout and belongs to
 // the server through which the client came. It fails with SessionExpired.
 func (t *txn) reattachSession(r *Result) {
-	var body SessionTxn
+	var body entry.SessionTxn
 	if body.Decode(t.p.Body) != nil {
 		r.Code = jute.MarshallingError
 		return
@@ -74,7 +77,7 @@ func (t *txn) reattachSession(r *Result) {
 		r.Code = jute.SessionExpired
 		return
 	}
-	info := &SessionInfo{ID: old.ID, TimeoutMillis: body.TimeoutMillis, Passwd: old.Passwd, Owner: body.Owner}
+	info := &schema.SessionInfo{ID: old.ID, TimeoutMillis: body.TimeoutMillis, Passwd: old.Passwd, Owner: body.Owner}
 	t.setSession(info.ID, info)
 	r.NewSession = info
 }
@@ -84,7 +87,7 @@ func (t *txn) reattachSession(r *Result) {
 // no such session, and with SessionMoved if the body names another term of raft than the entry's: a leader that expires
 // a session has not heard of it, but the next one, who may commit this, gives every session its full timeout.
 func (t *txn) closeSession(r *Result) {
-	if len(t.p.Body) == 8 && binary.BigEndian.Uint64(t.p.Body) != t.pos.term {
+	if len(t.p.Body) == 8 && binary.BigEndian.Uint64(t.p.Body) != t.pos.Term {
 		r.Code = jute.SessionMoved
 		return
 	}
@@ -95,7 +98,7 @@ func (t *txn) closeSession(r *Result) {
 	}
 	for _, path := range t.ephemeralsOf(info.ID) {
 		c := t.look(path)
-		parent := t.look(parentOf(path))
+		parent := t.look(schema.ParentOf(path))
 		if c.cur != nil && parent.cur != nil {
 			t.remove(parent, c)
 		}
@@ -107,10 +110,10 @@ func (t *txn) closeSession(r *Result) {
 // ephemeralsOf returns the paths of the session's ephemerals as the entry sees them, sorted.
 func (t *txn) ephemeralsOf(id jute.SessionID) []string {
 	var paths []string
-	t.keyBuf = appendEphemeralKey(t.keyBuf[:0], id, "")
+	t.keyBuf = schema.AppendEphemeralKey(t.keyBuf[:0], id, "")
 	err := t.m.store.scan(t.keyBuf, func(key, _ []byte) (bool, error) {
-		path := key[ephemeralPrefixBytes:]
-		if c, ok := t.changes[viewString(path)]; !ok || c.cur != nil && c.cur.owner == id {
+		path := key[schema.EphemeralPrefixBytes:]
+		if c, ok := t.changes[entry.ViewString(path)]; !ok || c.cur != nil && c.cur.Owner == id {
 			paths = append(paths, string(path))
 		}
 		return true, nil
@@ -119,7 +122,7 @@ func (t *txn) ephemeralsOf(id jute.SessionID) []string {
 		t.err = err
 	}
 	for _, c := range t.ephemerals {
-		if c.cur != nil && c.cur.owner == id && (c.base == nil || c.base.owner != id) {
+		if c.cur != nil && c.cur.Owner == id && (c.base == nil || c.base.Owner != id) {
 			paths = append(paths, c.path)
 		}
 	}
@@ -130,10 +133,10 @@ func (t *txn) ephemeralsOf(id jute.SessionID) []string {
 // writeSessions adds the entry's changes of sessions to the batch.
 func (t *txn) writeSessions() error {
 	for _, id := range t.newOrder {
-		t.keyBuf = appendSessionKey(t.keyBuf[:0], id)
+		t.keyBuf = schema.AppendSessionKey(t.keyBuf[:0], id)
 		var err error
 		if info := t.sessions[id]; info != nil {
-			t.scratch = appendSession(t.scratch[:0], info)
+			t.scratch = schema.AppendSession(t.scratch[:0], info)
 			err = t.batch.Set(t.keyBuf, t.scratch, nil)
 		} else {
 			err = t.batch.Delete(t.keyBuf, nil)
@@ -141,6 +144,7 @@ func (t *txn) writeSessions() error {
 		if err != nil {
 			return fmt.Errorf("write session %#x: %w", uint64(id), err)
 		}
+		t.sumSession(id, t.sessions[id])
 	}
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -15,13 +15,10 @@ import (
 
 	"zkd/jute"
 	"zkd/storage/acl"
+	"zkd/storage/disk"
+	"zkd/storage/entry"
+	"zkd/storage/schema"
 )
-
-// stateFormat is the version of the key layout and the values that this code reads and writes.
-const stateFormat = 1
-
-// stateFormatName begins the value of the format key, so that a store of something else is not taken for a state.
-const stateFormatName = "zkd state"
 
 // memTablesMax is the number of memtables that exist in general: the one written to and the one being flushed.
 const memTablesMax = 2
@@ -32,35 +29,39 @@ type stateStore struct {
 	db     *pebble.DB // nil after close
 	dir    string
 	blocks *pebble.Cache
-	fault  diskFault
+	fault  disk.Fault
+	fence  *disk.FenceFS
 	// compactions decides when the store tidies up.
-	compactions *compactions
+	compactions *disk.Compactions
+	frugal      *atomic.Bool // see Machine.Frugal
 }
 
 // openStateStore opens or creates the store.
 func openStateStore(o *MachineOptions) (*stateStore, error) {
 	// Pebble takes its memtables out of the block cache's budget.
-	s := &stateStore{dir: o.Dir, blocks: pebble.NewCache(o.BlockCacheBytes + memTablesMax*o.MemTableBytes)}
+	s := &stateStore{dir: o.Dir, blocks: pebble.NewCache(o.BlockCacheBytes + memTablesMax*o.MemTableBytes),
+		frugal: o.frugal}
 	if err := o.FS.MkdirAll(o.Dir, 0o755); err != nil {
 		s.blocks.Unref()
 		return nil, fmt.Errorf("create state store %s: %w", o.Dir, err)
 	}
-	s.fault.store, s.fault.dir, s.fault.logger, s.fault.onFatal = "state store", o.Dir, o.Logger, o.OnFatal
-	s.fault.tripped = make(chan struct{})
-	fence := newFenceFS(o.FS, &s.fault)
-	if err := fence.release(); err != nil {
+	s.fault.Store, s.fault.Dir, s.fault.Logger, s.fault.OnFatal = "state store", o.Dir, o.Logger, o.OnFatal
+	s.fault.Tripped = make(chan struct{})
+	fence := disk.NewFenceFS(o.FS, &s.fault, o.SlowAfter)
+	s.fence = fence
+	if err := fence.Release(); err != nil {
 		s.blocks.Unref()
 		return nil, err
 	}
 	options := s.pebbleOptions(o, fence)
-	s.compactions = newCompactions()
+	s.compactions = disk.NewCompactions(s.fault.Stopped)
 	options.Experimental.CompactionScheduler = s.compactions
 	db, err := s.openPebble(options)
 	if err != nil {
 		s.blocks.Unref()
 		return nil, fmt.Errorf("open state store %s: %w", o.Dir, err)
 	}
-	s.compactions.release()
+	s.compactions.Release()
 	s.db = db
 	return s, nil
 }
@@ -89,15 +90,17 @@ func (s *stateStore) openPebble(options *pebble.Options) (db *pebble.DB, err err
 func (s *stateStore) pebbleOptions(o *MachineOptions, fs vfs.FS) *pebble.Options {
 	p := &pebble.Options{
 		FS: fs, Cache: s.blocks, DisableWAL: true, MemTableSize: uint64(o.MemTableBytes),
-		FormatMajorVersion: pebbleFormat,
-		Logger:             pebbleLogger{fault: &s.fault}, EventListener: pebbleEvents(&s.fault),
+		FormatMajorVersion: disk.Format,
+		Logger:             disk.Logger{Fault: &s.fault}, EventListener: disk.Events(&s.fault),
 		// The machine bounds what is not flushed itself; Pebble must never stall a commit, which holds the machine's
 		// lock.
 		MemTableStopWritesThreshold: 1000, L0StopWritesThreshold: 1000,
-		L0CompactionThreshold: 4, L0CompactionFileThreshold: 16, LBaseMaxBytes: 64 << 20,
-		MaxOpenFiles: 256, MaxManifestFileSize: 1 << 20,
+		L0CompactionThreshold: 4, L0CompactionFileThreshold: 16,
+		LBaseMaxBytes: disk.VolumeShare(fs, o.Dir, volumeShareBaseLevel, baseLevelBytesLeast, baseLevelBytesMost),
+		MaxOpenFiles:  256, MaxManifestFileSize: 1 << 20,
 		CompactionConcurrencyRange: func() (int, int) { return 1, 1 },
 	}
+	p.TargetFileSizes[0] = disk.VolumeShare(fs, o.Dir, volumeShareTable, tableBytesLeast, tableBytesMost)
 	for i := range p.Levels {
 		p.Levels[i] = pebble.LevelOptions{
 			BlockSize: 4 << 10, IndexBlockSize: 16 << 10, FilterPolicy: bloom.FilterPolicy(10),
@@ -105,14 +108,7 @@ func (s *stateStore) pebbleOptions(o *MachineOptions, fs vfs.FS) *pebble.Options
 			Compression: func() *sstable.CompressionProfile { return sstable.NoCompression },
 		}
 	}
-	// Data that has a key of its own is written once and not again at each compaction (a third of the bytes written
-	// when znodes of 1 KiB are made, measured 2026-11).
-	p.Experimental.ValueSeparationPolicy = func() pebble.ValueSeparationPolicy {
-		return pebble.ValueSeparationPolicy{
-			Enabled: true, MinimumSize: 2 * inlineDataBytesMax, MaxBlobReferenceDepth: 8,
-			RewriteMinimumAge: 5 * time.Minute, TargetGarbageRatio: 0.3,
-		}
-	}
+	p.Experimental.ValueSeparationPolicy = s.valueSeparation(fs)
 	p.EnsureDefaults()
 	return p
 }
@@ -123,6 +119,9 @@ func (s *stateStore) close() error {
 		return nil
 	}
 	err := s.db.Close()
+	if s.fence != nil { // a store that is only read has none
+		err = errors.Join(err, s.fence.Health.Close())
+	}
 	s.db = nil
 	s.blocks.Unref()
 	if err != nil {
@@ -134,12 +133,12 @@ func (s *stateStore) close() error {
 // retire closes the store, which will never be opened again, without waiting for the end of the compaction that runs:
 // its next write fails. How the store takes that does not matter any more.
 func (s *stateStore) retire() {
-	s.fault.retired.Store(true)
-	s.compactions.pause()
+	s.fault.Retired.Store(true)
+	s.compactions.Pause()
 	err := s.close()
-	s.fault.retired.Store(false)
+	s.fault.Retired.Store(false)
 	if err != nil {
-		s.fault.logger.Debug("replaced store closed", "dir", s.dir, "err", err)
+		s.fault.Logger.Debug("replaced store closed", "dir", s.dir, "err", err)
 	}
 }
 
@@ -165,75 +164,73 @@ func (s *stateStore) asyncFlush() (<-chan struct{}, error) {
 }
 
 // load checks the store's format and reads its position. An empty store gets the default tree, durably.
-func (s *stateStore) load() (position, error) {
-	value, closer, err := s.db.Get(keyFormat)
+func (s *stateStore) load() (schema.Position, error) {
+	value, closer, err := s.db.Get(schema.KeyFormat)
 	switch {
 	case errors.Is(err, pebble.ErrNotFound):
 		return s.create()
 	case err != nil:
-		return position{}, fmt.Errorf("read the format of state store %s: %w", s.dir, err)
+		return schema.Position{}, fmt.Errorf("read the format of state store %s: %w", s.dir, err)
 	}
 	err = s.checkFormat(value)
 	_ = closer.Close() // it only gives back a block
 	if err != nil {
-		return position{}, err
+		return schema.Position{}, err
 	}
 	return s.position()
 }
 
 // position reads how far the state has come.
-func (s *stateStore) position() (position, error) {
-	value, closer, err := s.db.Get(keyApplied)
+func (s *stateStore) position() (schema.Position, error) { return s.positionIn(s.db) }
+
+// positionIn reads how far the state has come as r shows it.
+func (s *stateStore) positionIn(r pebble.Reader) (schema.Position, error) {
+	value, closer, err := r.Get(schema.KeyApplied)
 	if err != nil {
-		return position{}, fmt.Errorf("read the applied index of state store %s: %w", s.dir, err)
+		return schema.Position{}, fmt.Errorf("read the applied index of state store %s: %w", s.dir, err)
 	}
 	defer closer.Close()
-	return decodePosition(value)
+	return schema.DecodePosition(value)
 }
 
 // checkFormat refuses what this code cannot read.
 func (s *stateStore) checkFormat(value []byte) error {
-	version, found := bytes.CutPrefix(value, []byte(stateFormatName))
+	version, found := bytes.CutPrefix(value, []byte(schema.StateFormatName))
 	if !found || len(version) != 2 {
 		return fmt.Errorf("state store %s is not a zkd state: point dataDir at an empty directory or the right one",
 			s.dir)
 	}
-	if v := binary.BigEndian.Uint16(version); v != stateFormat {
-		return fmt.Errorf(
-			"state store %s has format %d, this version reads %d: run the zkd that wrote it, or a newer one",
-			s.dir, v, stateFormat)
-	}
-	return nil
+	return schema.CheckStateFormat(binary.BigEndian.Uint16(version), "state store "+s.dir)
 }
 
 // create writes the default tree (org.apache.zookeeper.server.DataTree's constructor and addConfigNode) to an empty
 // store and makes it durable.
-func (s *stateStore) create() (position, error) {
+func (s *stateStore) create() (schema.Position, error) {
 	if err := s.refuseForeign(); err != nil {
-		return position{}, err
+		return schema.Position{}, err
 	}
 	batch := s.db.NewBatch()
 	defer batch.Close()
-	pos := position{}
+	pos := schema.Position{}
 	for _, n := range defaultTree() {
-		n.setData([]byte{})
-		pos.nodes++
-		pos.dataBytes += int64(len(n.path))
-		pos.digest += n.digest(new([digestStatBytes]byte))
-		if err := batch.Set(appendNodeKey(nil, kindNode, n.path), n.appendHeader(nil), nil); err != nil {
-			return position{}, fmt.Errorf("create state store %s: %w", s.dir, err)
+		n.SetData([]byte{})
+		pos.Nodes++
+		pos.DataBytes += int64(len(n.Path))
+		pos.Digest += n.Digest(new([schema.DigestStatBytes]byte))
+		if err := batch.Set(schema.AppendNodeKey(nil, schema.KindNode, n.Path), n.AppendHeader(nil), nil); err != nil {
+			return schema.Position{}, fmt.Errorf("create state store %s: %w", s.dir, err)
 		}
 	}
-	format := binary.BigEndian.AppendUint16([]byte(stateFormatName), stateFormat)
 	err := errors.Join(
-		batch.Set(keyFormat, format, nil), batch.Set(keyApplied, pos.append(nil), nil),
+		batch.Set(schema.KeyFormat, schema.FormatValue(entry.LevelOldest), nil),
+		batch.Set(schema.KeyApplied, pos.Append(nil), nil),
 		batch.Commit(pebble.NoSync),
 	)
 	if err == nil {
 		err = s.flushed()
 	}
 	if err != nil {
-		return position{}, fmt.Errorf("create state store %s: %w", s.dir, err)
+		return schema.Position{}, fmt.Errorf("create state store %s: %w", s.dir, err)
 	}
 	return pos, nil
 }
@@ -246,7 +243,7 @@ func (s *stateStore) flushed() error {
 	}
 	select {
 	case <-done:
-	case <-s.fault.tripped:
+	case <-s.fault.Tripped:
 	}
 	return s.fault.Err()
 }
@@ -269,30 +266,30 @@ func (s *stateStore) refuseForeign() error {
 
 // defaultTree returns the znodes of an empty server, without their data. The children that come with their parents
 // were never created: no cversion counts them.
-func defaultTree() []*znode {
-	return []*znode{
-		{path: rootPath, children: 1, acl: acl.Open},
-		{path: zookeeperPath, children: 2, acl: acl.Open},
-		{path: quotaPath, acl: acl.Open},
-		{path: ConfigPath, acl: acl.ReadOnly, aversion: -1},
+func defaultTree() []*schema.Znode {
+	return []*schema.Znode{
+		{Path: schema.RootPath, Children: 1, ACL: acl.Open},
+		{Path: schema.ZookeeperPath, Children: 2, ACL: acl.Open},
+		{Path: schema.QuotaPath, ACL: acl.Open},
+		{Path: schema.ConfigPath, ACL: acl.ReadOnly, Aversion: -1},
 	}
 }
 
 // node returns the znode at path, or nil. Its data is loaded if it is in the header. It costs a point read and three
 // allocations.
-func (s *stateStore) node(path string) (*znode, error) {
+func (s *stateStore) node(path string) (*schema.Znode, error) {
 	if err := s.usable(); err != nil {
 		return nil, err
 	}
 	var buf [256]byte
-	value, closer, err := s.db.Get(appendNodeKey(buf[:0], kindNode, path))
+	value, closer, err := s.db.Get(schema.AppendNodeKey(buf[:0], schema.KindNode, path))
 	if err != nil {
 		if errors.Is(err, pebble.ErrNotFound) {
 			return nil, nil
 		}
 		return nil, fmt.Errorf("read %q from state store %s: %w", path, s.dir, err)
 	}
-	n, err := decodeHeader(strings.Clone(path), value)
+	n, err := schema.DecodeHeader(strings.Clone(path), value)
 	_ = closer.Close() // it only gives back a block
 	return n, err
 }
@@ -305,7 +302,7 @@ type pointReader struct {
 }
 
 // node returns the znode at path, or nil, as stateStore.node does.
-func (r *pointReader) node(s *stateStore, path string) (*znode, error) {
+func (r *pointReader) node(s *stateStore, path string) (*schema.Znode, error) {
 	if r.it == nil {
 		it, err := s.db.NewIter(&pebble.IterOptions{UseL6Filters: true, KeyTypes: pebble.IterKeyTypePointsOnly})
 		if err != nil {
@@ -313,7 +310,7 @@ func (r *pointReader) node(s *stateStore, path string) (*znode, error) {
 		}
 		r.it = it
 	}
-	r.key = appendNodeKey(r.key[:0], kindNode, path)
+	r.key = schema.AppendNodeKey(r.key[:0], schema.KindNode, path)
 	if !r.it.SeekPrefixGE(r.key) || !bytes.Equal(r.it.Key(), r.key) {
 		if err := r.it.Error(); err != nil {
 			return nil, fmt.Errorf("read %q from state store %s: %w", path, s.dir, err)
@@ -324,7 +321,7 @@ func (r *pointReader) node(s *stateStore, path string) (*znode, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %q from state store %s: %w", path, s.dir, err)
 	}
-	return decodeHeader(strings.Clone(path), value)
+	return schema.DecodeHeader(strings.Clone(path), value)
 }
 
 // close lets go of what the reader shows.
@@ -338,32 +335,38 @@ func (r *pointReader) close() error {
 }
 
 // withData returns n with its data, which may be a new znode.
-func (s *stateStore) withData(n *znode) (*znode, error) {
-	if n.dataLoaded {
+func (s *stateStore) withData(n *schema.Znode) (*schema.Znode, error) {
+	if n.DataLoaded {
 		return n, nil
 	}
 	if err := s.usable(); err != nil {
 		return nil, err
 	}
 	var buf [256]byte
-	value, closer, err := s.db.Get(appendNodeKey(buf[:0], kindData, n.path))
+	value, closer, err := s.db.Get(schema.AppendNodeKey(buf[:0], schema.KindData, n.Path))
 	if err != nil {
-		return nil, fmt.Errorf("read the data of %q from state store %s: %w", n.path, s.dir, err)
+		return nil, fmt.Errorf("read the data of %q from state store %s: %w", n.Path, s.dir, err)
 	}
 	defer closer.Close()
-	if len(value) != int(n.dataLen) {
-		return nil, fmt.Errorf("%w %s: data of %q has %d bytes, its header says %d", errDamaged, s.dir, n.path,
-			len(value), n.dataLen)
+	return s.joined(n, value)
+}
+
+// joined returns n with a copy of value as its data.
+func (s *stateStore) joined(n *schema.Znode, value []byte) (*schema.Znode, error) {
+	if len(value) != int(n.DataLen) {
+		return nil, fmt.Errorf("%w %s: data of %q has %d bytes, its header says %d", schema.ErrDamagedValue, s.dir,
+			n.Path,
+			len(value), n.DataLen)
 	}
 	full := *n
-	full.data, full.dataLoaded = append([]byte(nil), value...), true
+	full.Data, full.DataLoaded = append([]byte(nil), value...), true
 	return &full, nil
 }
 
 // scan calls f with each key and value that begins with prefix, in order, until f returns false. Both are valid only
 // during the call.
 func (s *stateStore) scan(prefix []byte, f func(key, value []byte) (bool, error)) error {
-	return s.scanRange(prefix, prefixEnd(prefix), f)
+	return s.scanRange(prefix, schema.PrefixEnd(prefix), f)
 }
 
 // scanRange calls f with each key and value from lower to before upper, in order, until f returns false.
@@ -391,11 +394,11 @@ func (s *stateStore) scanRange(lower, upper []byte, f func(key, value []byte) (b
 // descendants calls f with the header key and value of each znode below path, first those deeper down, or the whole
 // tree for the root, until f returns false.
 func (s *stateStore) descendants(path string, f func(key, value []byte) (bool, error)) error {
-	if path != rootPath {
+	if path != schema.RootPath {
 		return s.descendantsFrom(path, nil, f)
 	}
-	root := appendNodeKey(nil, kindNode, rootPath)
-	return s.scan([]byte{kindNode}, func(key, value []byte) (bool, error) {
+	root := schema.AppendNodeKey(nil, schema.KindNode, schema.RootPath)
+	return s.scan([]byte{schema.KindNode}, func(key, value []byte) (bool, error) {
 		if bytes.Equal(key, root) {
 			return true, nil
 		}
@@ -405,8 +408,20 @@ func (s *stateStore) descendants(path string, f func(key, value []byte) (bool, e
 
 // descendantsFrom is descendants for a path that is not the root, beginning at the key from unless that is nil.
 func (s *stateStore) descendantsFrom(path string, from []byte, f func(key, value []byte) (bool, error)) error {
+	return belowFrom(s, path, from, f)
+}
+
+// scanner is a store, or a moment of it.
+type scanner interface {
+	scanRange(lower, upper []byte, f func(key, value []byte) (bool, error)) error
+}
+
+// belowFrom calls f with the header key and value of each znode below path, which is not the root, first those deeper
+// down, until f returns false. It begins at the key from unless that is nil.
+func belowFrom(s scanner, path string, from []byte, f func(key, value []byte) (bool, error)) error {
 	goOn := true
-	for _, prefix := range [...][]byte{appendDescendantsPrefix(nil, path), appendChildrenPrefix(nil, path)} {
+	for _, prefix := range [...][]byte{schema.AppendDescendantsPrefix(nil, path),
+		schema.AppendChildrenPrefix(nil, path)} {
 		lower := prefix
 		if from != nil {
 			if !bytes.HasPrefix(from, prefix) {
@@ -414,7 +429,7 @@ func (s *stateStore) descendantsFrom(path string, from []byte, f func(key, value
 			}
 			lower, from = from, nil
 		}
-		err := s.scanRange(lower, prefixEnd(prefix), func(key, value []byte) (_ bool, err error) {
+		err := s.scanRange(lower, schema.PrefixEnd(prefix), func(key, value []byte) (_ bool, err error) {
 			goOn, err = f(key, value)
 			return goOn, err
 		})
@@ -426,10 +441,10 @@ func (s *stateStore) descendantsFrom(path string, from []byte, f func(key, value
 }
 
 // sessions returns all sessions.
-func (s *stateStore) sessions() (map[jute.SessionID]*SessionInfo, error) {
-	all := make(map[jute.SessionID]*SessionInfo)
-	err := s.scan([]byte{kindSession}, func(key, value []byte) (bool, error) {
-		info, err := decodeSession(key, value)
+func (s *stateStore) sessions() (map[jute.SessionID]*schema.SessionInfo, error) {
+	all := make(map[jute.SessionID]*schema.SessionInfo)
+	err := s.scan([]byte{schema.KindSession}, func(key, value []byte) (bool, error) {
+		info, err := schema.DecodeSession(key, value)
 		if err == nil {
 			all[info.ID] = info
 		}
@@ -439,8 +454,8 @@ func (s *stateStore) sessions() (map[jute.SessionID]*SessionInfo, error) {
 }
 
 // ensemble returns what the state knows of its ensemble; nil if it belongs to none.
-func (s *stateStore) ensemble() (*ensembleRecord, error) {
-	return optional(s, keyEnsemble, "ensemble", decodeEnsemble)
+func (s *stateStore) ensemble() (*schema.EnsembleRecord, error) {
+	return optional(s, schema.KeyEnsemble, "ensemble", schema.DecodeEnsemble)
 }
 
 // optional reads a record that the state need not have; the zero value then. what names it in errors; decode keeps
@@ -463,7 +478,7 @@ func (s *stateStore) checkpoint(dir string) error {
 	if err := s.usable(); err != nil {
 		return err
 	}
-	if err := errors.Join(s.db.Checkpoint(dir), s.fault.stopped()); err != nil {
+	if err := errors.Join(s.db.Checkpoint(dir), s.fault.Stopped()); err != nil {
 		return fmt.Errorf("checkpoint of state store %s at %s: %w", s.dir, dir, err)
 	}
 	return nil

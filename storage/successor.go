@@ -5,17 +5,11 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"zkd/jute"
+	"zkd/storage/datadir"
+	"zkd/storage/disk"
+	"zkd/storage/schema"
 	"zkd/storage/zkdata"
-)
-
-// What stands beside the directory of the state store while a restore puts another state into its place
-// (docs/formats/state.md).
-const (
-	restoringSuffix = ".restoring" // a state that is being built: nothing counts on it
-	restoredSuffix  = ".restored"  // a state that is whole, durable, and the next one whatever happens
 )
 
 // Fence is a Sink that must know when a restore replaces the whole state, as if another server's had been installed.
@@ -41,12 +35,12 @@ type successor struct {
 // buildSuccessor builds the state of the upload beside the present one and makes it durable; zxid is the one that it
 // has. What is wrong with the upload is in refused, the same on every server; err is the store's.
 func (t *txn) buildSuccessor(sum uint64) (zxid jute.Zxid, refused, err error) {
-	in := &uploadReader{store: t.m.store, bytes: t.upload.bytes}
+	in := &uploadReader{store: t.m.store, bytes: t.upload.Bytes}
 	defer in.close()
 	if refused, err := in.verify(sum); refused != nil || err != nil {
 		return 0, refused, err
 	}
-	fs, dir := t.m.opts.FS, t.m.opts.Dir+restoringSuffix
+	fs, dir := t.m.opts.FS, t.m.opts.Dir+datadir.RestoringSuffix
 	if err := fs.RemoveAll(dir); err != nil {
 		return 0, nil, fmt.Errorf("remove what is left of an earlier restore: %w", err)
 	}
@@ -55,7 +49,7 @@ func (t *txn) buildSuccessor(sum uint64) (zxid jute.Zxid, refused, err error) {
 	if err != nil {
 		return 0, nil, fmt.Errorf("build a state for a restore: %w", err)
 	}
-	b := &successor{t: t, in: in, im: newImporterAt(m, t.pos.index, t.pos.term)}
+	b := &successor{t: t, in: in, im: newImporterAt(m, t.pos.Index, t.pos.Term)}
 	zxid, refused, err = b.build()
 	if err = errors.Join(err, m.txn.reader.close(), m.Close()); err != nil {
 		return 0, nil, fmt.Errorf("build a state for a restore: %w", err)
@@ -63,13 +57,13 @@ func (t *txn) buildSuccessor(sum uint64) (zxid jute.Zxid, refused, err error) {
 	if refused != nil {
 		return 0, refused, fs.RemoveAll(dir)
 	}
-	return zxid, nil, syncDir(fs, dir)
+	return zxid, nil, disk.SyncDir(fs, dir)
 }
 
 // build fills the new state and makes it durable.
 func (b *successor) build() (zxid jute.Zxid, refused, err error) {
-	b.im.failed = b.im.m.store.fault.tripped
-	b.im.t.ensemble = b.t.ensemble
+	b.im.failed = b.im.m.store.fault.Tripped
+	b.im.t.ensemble, b.im.t.level = b.t.ensemble, b.t.level
 	snapshot, refused, err := b.read()
 	if err != nil || refused != nil {
 		return 0, refused, err
@@ -78,17 +72,17 @@ func (b *successor) build() (zxid jute.Zxid, refused, err error) {
 		return 0, refused, nil
 	}
 	// One more than the present one at least: two states of one zxid could not be told apart.
-	zxid = max(b.t.pos.zxid+1, b.newest)
-	b.im.t.pos.zxid, b.im.t.restored = zxid, zxid
+	zxid = max(b.t.pos.Zxid+1, b.newest)
+	b.im.t.pos.Zxid, b.im.t.restored = zxid, zxid
 	b.keepConfig()
 	if _, err := b.im.finish(); errors.Is(err, errTree) {
 		return 0, err, nil
 	} else if err != nil {
 		return 0, nil, err
 	}
-	if pos := b.im.m.mu.pos; pos.digest != b.im.digest {
+	if pos := b.im.m.mu.pos; pos.Digest != b.im.digest {
 		return 0, nil, fmt.Errorf("%w: %#x was counted on the way and %#x at the end: report this", ErrDigest,
-			b.im.digest, pos.digest)
+			b.im.digest, pos.Digest)
 	}
 	return zxid, nil, b.t.err
 }
@@ -152,26 +146,26 @@ func (b *successor) verify(s *zkdata.Snapshot) error {
 // keepConfig lets /zookeeper/config say what the members have agreed on, to those who have the right to see it now:
 // the snapshot may be of another ensemble. Its children, if it has any, are the snapshot's.
 func (b *successor) keepConfig() {
-	present := b.t.look(ConfigPath)
+	present := b.t.look(schema.ConfigPath)
 	data := b.t.data(present)
-	c := b.im.look(ConfigPath)
+	c := b.im.look(schema.ConfigPath)
 	if b.t.err != nil || present.cur == nil || c.cur == nil {
 		return
 	}
-	b.im.setACL(c, present.cur.acl)
-	b.im.modify(c, func(n *znode) {
-		n.version, n.mzxid, n.mtime, n.aversion = present.cur.version, present.cur.mzxid, present.cur.mtime,
-			present.cur.aversion
-		n.setData(b.im.keep(data))
+	b.im.setACL(c, present.cur.ACL)
+	b.im.modify(c, func(n *schema.Znode) {
+		n.Version, n.Mzxid, n.Mtime, n.Aversion = present.cur.Version, present.cur.Mzxid, present.cur.Mtime,
+			present.cur.Aversion
+		n.SetData(b.im.keep(data))
 	})
 	c.dataChanged = true
 }
 
 // restored returns the zxid with which a restore has replaced the state last, 0 if none has.
 func (s *stateStore) restored() (jute.Zxid, error) {
-	return optional(s, keyRestored, "last restore", func(value []byte) (jute.Zxid, error) {
+	return optional(s, schema.KeyRestored, "last restore", func(value []byte) (jute.Zxid, error) {
 		if len(value) != 8 {
-			return 0, fmt.Errorf("%w %s: zxid of a restore %x", errDamaged, s.dir, value)
+			return 0, fmt.Errorf("%w %s: zxid of a restore %x", schema.ErrDamagedValue, s.dir, value)
 		}
 		return jute.Zxid(binary.BigEndian.Uint64(value)), nil
 	})
@@ -187,11 +181,11 @@ func (m *Machine) succeed(sink Sink) error {
 		fence.Replacing()
 	}
 	fs, dir := m.opts.FS, m.opts.Dir
-	if err := moveDir(fs, dir+restoringSuffix, dir+restoredSuffix); err != nil {
-		return m.store.fault.trip(fmt.Errorf("restore a snapshot: %w", err))
+	if err := disk.MoveDir(fs, dir+datadir.RestoringSuffix, dir+datadir.RestoredSuffix); err != nil {
+		return m.store.fault.Trip(fmt.Errorf("restore a snapshot: %w", err))
 	}
 	t := &m.txn
-	err := m.replaceStore(dir+restoredSuffix, func() {
+	err := m.replaceStore(dir+datadir.RestoredSuffix, func() {
 		for i := range t.results {
 			sink.Result(t.origin, t.batchNo, i, &t.results[i])
 		}
@@ -202,32 +196,8 @@ func (m *Machine) succeed(sink Sink) error {
 	if fenced {
 		fence.Replaced()
 	}
-	if err := removeReplaced(fs, dir); err != nil {
-		return m.store.fault.trip(fmt.Errorf("restore a snapshot: %w", err))
+	if err := datadir.RemoveReplaced(fs, dir); err != nil {
+		return m.store.fault.Trip(fmt.Errorf("restore a snapshot: %w", err))
 	}
 	return nil
-}
-
-// settleRestore finishes a restore whose state was whole when the process ended, and removes what there is of one that
-// was not: its entry is applied again.
-func settleRestore(fs vfs.FS, dir string) error {
-	whole, err := hasFiles(fs, dir+restoredSuffix)
-	if err == nil && whole {
-		err = swapState(fs, dir+restoredSuffix, dir)
-	}
-	if err == nil && whole {
-		err = removeReplaced(fs, dir)
-	}
-	if err == nil {
-		err = fs.RemoveAll(dir + restoringSuffix)
-	}
-	if err != nil {
-		return fmt.Errorf("finish the restore of a snapshot into %s: %w", dir, err)
-	}
-	return nil
-}
-
-// discardRestore removes what there is of restores: a newer state takes the place of what they led to.
-func discardRestore(fs vfs.FS, dir string) error {
-	return errors.Join(fs.RemoveAll(dir+restoredSuffix), fs.RemoveAll(dir+restoringSuffix))
 }

@@ -15,7 +15,10 @@ import (
 
 	"zkd/jute"
 	"zkd/storage/crashfs"
+	"zkd/storage/datadir"
 	"zkd/storage/ensemble"
+	"zkd/storage/entry"
+	"zkd/storage/schema"
 	"zkd/storage/zkdata"
 )
 
@@ -53,7 +56,7 @@ func TestRestoreIsAnImport(t *testing.T) {
 		}
 		checkStore(t, h.m)
 		checkCounters(t, h.m)
-		if pos := h.m.mu.pos; pos.digest != s.digest || pos.zxid != max(s.zxid, 4) || pos.index != 3 {
+		if pos := h.m.mu.pos; pos.Digest != s.digest || pos.Zxid != max(s.zxid, 4) || pos.Index != 3 {
 			t.Errorf("seed %d: %+v, want zxid %d and digest %#x", seed, pos, s.zxid, s.digest)
 		}
 	}
@@ -89,13 +92,13 @@ func TestRestoreGolden(t *testing.T) {
 // sessions of one side end or come back.
 func TestRestoreKeepsWhatIsAgreed(t *testing.T) {
 	h := newHarness(t, MachineOptions{})
-	id := ClusterID{9}
+	id := entry.ClusterID{9}
 	config := "server.1=a:1:2:participant;3\nversion=0"
 	if _, err := ensemble.Parse(config); err != nil {
 		t.Fatal(err)
 	}
-	stays := &SessionTxn{Owner: 1, TimeoutMillis: 4000, Passwd: Passwd{1, 2, 3}}
-	h.apply(&Proposal{Op: jute.OpCreateSession, Session: 1, Body: stays.Append(nil)}, sessionProposal(2),
+	stays := &entry.SessionTxn{Owner: 1, TimeoutMillis: 4000, Passwd: entry.Passwd{1, 2, 3}}
+	h.apply(&entry.Proposal{Op: jute.OpCreateSession, Session: 1, Body: stays.Append(nil)}, sessionProposal(2),
 		createProposal("/kept", []byte("then"), 0), createProposal("/container", nil, 0))
 	ephemeral := createProposal("/kept/of-2", nil, 1)
 	ephemeral.Session = 2
@@ -103,21 +106,27 @@ func TestRestoreKeepsWhatIsAgreed(t *testing.T) {
 	content := h.snapshotOf(zkdata.WriteOptions{})
 	lines := dumpState(h.m, true)
 
-	h.apply(&Proposal{Op: OpFoundEnsemble, Body: (&FoundTxn{ClusterID: id, Config: []byte(config)}).Append(nil)})
-	h.apply(&Proposal{Op: jute.OpCloseSession, Session: 2}, sessionProposal(3), setDataProposal("/kept", []byte("now")),
+	h.apply(&entry.Proposal{Op: entry.OpFoundEnsemble,
+		Body: (&entry.FoundTxn{ClusterID: id, Config: []byte(config)}).Append(nil)})
+	h.apply(&entry.Proposal{Op: jute.OpCloseSession, Session: 2}, sessionProposal(3),
+		setDataProposal("/kept", []byte("now")),
 		deleteProposal("/container"), createProposal("/new", nil, 0))
 	ephemeral = createProposal("/new/of-3", nil, 1)
 	ephemeral.Session = 3
 	h.apply(ephemeral)
+	h.apply(&entry.Proposal{Op: entry.OpRaiseLevel, Body: (&entry.RaiseTxn{Level: entry.LevelNewest}).Append(nil)})
 	zxid := h.m.LastZxid()
 	if out := h.upload(content); !strings.Contains(out, "ok") {
 		t.Fatal(out)
+	}
+	if h.m.Level() != entry.LevelNewest {
+		t.Errorf("level %d: a restore has lowered it", h.m.Level())
 	}
 	v := h.m.View()
 	one, _ := v.Session(1)
 	two, back := v.Session(2)
 	_, gone := v.Session(3)
-	node, _ := v.Get(ConfigPath)
+	node, _ := v.Get(schema.ConfigPath)
 	if one.Passwd != stays.Passwd || one.TimeoutMillis != 4000 || !back || two.Passwd != zkdata.Passwd(2) || gone {
 		t.Errorf("sessions %+v, %+v, %t", one, two, gone)
 	}
@@ -160,9 +169,9 @@ func TestRestoreIsFenced(t *testing.T) {
 		{content[:len(content)-1], []string{fmt.Sprintf("result %v", jute.DataInconsistency)}},
 		{content, []string{"replacing /before", fmt.Sprintf("result %v", jute.OK), "replaced /after"}},
 	} {
-		upload, commit := uploadOf(1, c.content, RestoreChunkBytesMax)
+		upload, commit := uploadOf(1, c.content, entry.RestoreChunkBytesMax)
 		h.apply(upload...)
-		entry := AppendProposal(AppendEntryHeader(nil, 7, uint64(len(h.log))), commit)
+		entry := entry.AppendProposal(entry.AppendEntryHeader(nil, 7, uint64(len(h.log))), commit)
 		h.log = append(h.log, entry)
 		sink := &fences{m: h.m}
 		if err := h.m.Apply(uint64(len(h.log)), 1, entry, sink); err != nil {
@@ -258,8 +267,8 @@ func TestRestoreSurvivesACrash(t *testing.T) {
 		if diff := cmp.Diff(want, storeContent(t, m)); diff != "" {
 			t.Fatalf("%v: want -, after a crash +\n%s", stateDirs(fs), diff)
 		}
-		// What was replaced is for DataDir.DiscardInstall.
-		if err := errors.Join(m.Close(), fs.RemoveAll("state"+replacedSuffix)); err != nil {
+		// What was replaced is for datadir.Dir.DiscardInstall.
+		if err := errors.Join(m.Close(), fs.RemoveAll("state"+datadir.ReplacedSuffix)); err != nil {
 			t.Fatal(err)
 		}
 		if dirs := stateDirs(fs); len(dirs) != 1 {
@@ -288,11 +297,11 @@ func TestRestoreIsDeterministic(t *testing.T) {
 	h := newHarness(t, MachineOptions{FlushBytes: 1, MemTableBytes: 256 << 10, CacheBytes: 1})
 	other := newHarness(t, MachineOptions{})
 	late := newHarness(t, MachineOptions{})
-	entries := [][]*Proposal{{sessionProposal(1), createProposal("/before", nil, 0)}}
+	entries := [][]*entry.Proposal{{sessionProposal(1), createProposal("/before", nil, 0)}}
 	for i, p := range upload {
-		entries = append(entries, []*Proposal{p, createProposal(fmt.Sprint("/", i), nil, 0)})
+		entries = append(entries, []*entry.Proposal{p, createProposal(fmt.Sprint("/", i), nil, 0)})
 	}
-	entries = append(entries, []*Proposal{commit}, []*Proposal{createProposal("/behind", nil, 0)})
+	entries = append(entries, []*entry.Proposal{commit}, []*entry.Proposal{createProposal("/behind", nil, 0)})
 	for i, e := range entries {
 		h.apply(e...)
 		other.apply(e...)
@@ -318,10 +327,10 @@ func (h *harness) copyOf(other *harness) {
 	if _, _, err := other.m.Checkpoint(context.Background(), "copy"); err != nil {
 		h.t.Fatal(err)
 	}
-	if _, err := vfs.Clone(other.fs, h.fs, "copy", "state"+stagedSuffix); err != nil {
+	if _, err := vfs.Clone(other.fs, h.fs, "copy", "state"+datadir.StagedSuffix); err != nil {
 		h.t.Fatal(err)
 	}
-	if err := errors.Join(other.fs.RemoveAll("copy"), h.m.Restore("state"+stagedSuffix)); err != nil {
+	if err := errors.Join(other.fs.RemoveAll("copy"), h.m.Restore("state"+datadir.StagedSuffix)); err != nil {
 		h.t.Fatal(err)
 	}
 	h.log = slices.Clone(other.log)

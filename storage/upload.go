@@ -1,40 +1,24 @@
 package storage
 
 import (
-	"encoding/binary"
 	"fmt"
 	"io"
 
 	"github.com/cespare/xxhash/v2"
 
+	"zkd/storage/disk"
+	"zkd/storage/schema"
 	"zkd/storage/zkdata"
 )
 
-// upload is what the state knows of a snapshot that comes in pieces. It is immutable.
-type upload struct {
-	id    uint64
-	bytes int64 // that have come
-}
-
-// uploadVersion begins the record of an upload.
-const uploadVersion = 1
-
-// append adds the record of u to b (docs/formats/state.md).
-func (u *upload) append(b []byte) []byte {
-	b = append(b, uploadVersion)
-	b = binary.BigEndian.AppendUint64(b, u.id)
-	return binary.BigEndian.AppendUint64(b, uint64(u.bytes))
-}
-
 // upload returns the upload that is under way; nil if none is.
-func (s *stateStore) upload() (*upload, error) {
-	return optional(s, keyUpload, "upload", func(value []byte) (*upload, error) {
-		if len(value) != 1+8+8 || value[0] != uploadVersion {
-			return nil, fmt.Errorf("%w %s: record of an upload %x", errDamaged, s.dir, value)
+func (s *stateStore) upload() (*schema.Upload, error) {
+	return optional(s, schema.KeyUpload, "upload", func(value []byte) (*schema.Upload, error) {
+		u, ok := schema.DecodeUpload(value)
+		if !ok {
+			return nil, fmt.Errorf("%w %s: record of an upload %x", schema.ErrDamagedValue, s.dir, value)
 		}
-		return &upload{
-			id: binary.BigEndian.Uint64(value[1:]), bytes: int64(binary.BigEndian.Uint64(value[9:])),
-		}, nil
+		return u, nil
 	})
 }
 
@@ -45,7 +29,7 @@ type uploadWrite struct {
 }
 
 // setUpload makes u, or nothing, the upload.
-func (t *txn) setUpload(u *upload) { t.upload = u }
+func (t *txn) setUpload(u *schema.Upload) { t.upload = u }
 
 // dropUpload removes the upload and all its pieces.
 func (t *txn) dropUpload() {
@@ -55,8 +39,8 @@ func (t *txn) dropUpload() {
 
 // addToUpload adds a piece.
 func (t *txn) addToUpload(data []byte) {
-	t.uploadWrites = append(t.uploadWrites, uploadWrite{offset: t.upload.bytes, data: data})
-	t.setUpload(&upload{id: t.upload.id, bytes: t.upload.bytes + int64(len(data))})
+	t.uploadWrites = append(t.uploadWrites, uploadWrite{offset: t.upload.Bytes, data: data})
+	t.setUpload(&schema.Upload{ID: t.upload.ID, Bytes: t.upload.Bytes + int64(len(data))})
 }
 
 // writeUpload adds the entry's changes of the upload to the batch, in their order.
@@ -64,9 +48,9 @@ func (t *txn) writeUpload() error {
 	for _, w := range t.uploadWrites {
 		var err error
 		if w.data == nil {
-			err = t.batch.DeleteRange(uploadPrefix, prefixEnd(uploadPrefix), nil)
+			err = t.batch.DeleteRange(schema.UploadPrefix, schema.PrefixEnd(schema.UploadPrefix), nil)
 		} else {
-			t.keyBuf = appendUploadKey(t.keyBuf[:0], w.offset)
+			t.keyBuf = schema.AppendUploadKey(t.keyBuf[:0], w.offset)
 			err = t.batch.Set(t.keyBuf, w.data, nil)
 		}
 		if err != nil {
@@ -77,13 +61,13 @@ func (t *txn) writeUpload() error {
 		return nil
 	}
 	if t.upload == nil {
-		if err := t.batch.Delete(keyUpload, nil); err != nil {
+		if err := t.batch.Delete(schema.KeyUpload, nil); err != nil {
 			return fmt.Errorf("write an upload: %w", err)
 		}
 		return nil
 	}
-	t.scratch = t.upload.append(t.scratch[:0])
-	if err := t.batch.Set(keyUpload, t.scratch, nil); err != nil {
+	t.scratch = t.upload.Append(t.scratch[:0])
+	if err := t.batch.Set(schema.KeyUpload, t.scratch, nil); err != nil {
 		return fmt.Errorf("write an upload: %w", err)
 	}
 	return nil
@@ -110,7 +94,7 @@ func (r *uploadReader) Read(p []byte) (int, error) {
 		if r.next >= r.bytes {
 			return 0, io.EOF
 		}
-		r.key = appendUploadKey(r.key[:0], r.next)
+		r.key = schema.AppendUploadKey(r.key[:0], r.next)
 		if r.piece, r.held, r.err = r.store.db.Get(r.key); r.err != nil {
 			r.err = fmt.Errorf("read the upload at %d from state store %s: %w", r.next, r.store.dir, r.err)
 			return 0, r.err
@@ -146,7 +130,7 @@ func (r *uploadReader) verify(sum uint64) (refused, err error) {
 	}
 	r.rewind()
 	if h.Sum64() != sum {
-		return fmt.Errorf("%w: the checksum of the upload is %#x, and its sender's %#x", ErrDamaged, h.Sum64(),
+		return fmt.Errorf("%w: the checksum of the upload is %#x, and its sender's %#x", disk.ErrDamaged, h.Sum64(),
 			sum), nil
 	}
 	s, err := zkdata.ReadUpload(r)

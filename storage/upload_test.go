@@ -11,6 +11,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"zkd/jute"
+	"zkd/storage/datadir"
+	"zkd/storage/entry"
+	"zkd/storage/raftlog"
+	"zkd/storage/schema"
 	"zkd/storage/zkdata"
 )
 
@@ -66,7 +70,7 @@ func TestUploadThatHoldsNoTree(t *testing.T) {
 		}},
 		{"a znode twice", "comes twice", func(s *snapshot) { s.nodes = append(s.nodes, s.nodes[len(s.nodes)-1]) }},
 		{"a session that is a container", "has an id that reads as", func(s *snapshot) {
-			s.sessions = append(s.sessions, zkdata.Session{ID: containerOwner})
+			s.sessions = append(s.sessions, zkdata.Session{ID: schema.ContainerOwner})
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -95,43 +99,48 @@ func TestUploadsOutOfOrderAreRefused(t *testing.T) {
 	content := h.snapshotOf(zkdata.WriteOptions{})
 	empty := storeContent(t, h.m)
 	upload, commit := uploadOf(1, content, 200)
-	piece := func(id uint64, offset int64, n int) *Proposal {
-		return restoreProposal(OpRestoreChunk, RestoreTxn{Upload: id, Offset: offset, Data: make([]byte, n)})
+	piece := func(id uint64, offset int64, n int) *entry.Proposal {
+		return restoreProposal(entry.OpRestoreChunk,
+			entry.RestoreTxn{Upload: id, Offset: offset, Data: make([]byte, n)})
 	}
-	end := func(id uint64, offset int64, sum uint64) *Proposal {
-		return restoreProposal(OpRestoreCommit, RestoreTxn{Upload: id, Offset: offset, Sum: sum})
+	end := func(id uint64, offset int64, sum uint64) *entry.Proposal {
+		return restoreProposal(entry.OpRestoreCommit, entry.RestoreTxn{Upload: id, Offset: offset, Sum: sum})
 	}
 	for _, c := range []struct {
 		name string
-		p    []*Proposal
+		p    []*entry.Proposal
 		want string
 	}{
-		{"a piece of none", []*Proposal{piece(1, 0, 1)}, "the upload is gone"},
-		{"the end of none", []*Proposal{end(1, 0, 0)}, "the upload is gone"},
-		{"no upload to give up", []*Proposal{restoreProposal(OpRestoreAbort, RestoreTxn{Upload: 1})}, "gone"},
-		{"no record", []*Proposal{{Op: OpRestoreBegin, Body: []byte{1}}}, "restore transaction of 1 bytes"},
+		{"a piece of none", []*entry.Proposal{piece(1, 0, 1)}, "the upload is gone"},
+		{"the end of none", []*entry.Proposal{end(1, 0, 0)}, "the upload is gone"},
+		{"no upload to give up", []*entry.Proposal{restoreProposal(entry.OpRestoreAbort, entry.RestoreTxn{Upload: 1})},
+			"gone"},
+		{"no record", []*entry.Proposal{{Op: entry.OpRestoreBegin, Body: []byte{1}}}, "restore transaction of 1 bytes"},
 		{"", upload, "ok"},
-		{"another upload's piece", []*Proposal{piece(2, int64(len(content)), 1)}, "the upload is gone"},
-		{"a piece again", []*Proposal{upload[1]}, "a piece for offset 0"},
-		{"an empty piece", []*Proposal{piece(1, int64(len(content)), 0)}, "a piece of 0 bytes"},
-		{"a large piece", []*Proposal{piece(1, int64(len(content)), RestoreChunkBytesMax+1)}, "are taken"},
-		{"the end too early", []*Proposal{end(1, 5, 0)}, "ends at 5"},
-		{"with others before it", []*Proposal{createProposal("/x", nil, 0), commit}, "not alone"},
-		{"with others behind it", []*Proposal{commit, createProposal("/y", nil, 0)}, "not alone"},
-		{"another upload", []*Proposal{restoreProposal(OpRestoreBegin, RestoreTxn{Upload: 2})}, "ok"},
-		{"the one before", []*Proposal{commit}, "the upload is gone"},
-		{"given up", []*Proposal{piece(2, 0, 10), restoreProposal(OpRestoreAbort, RestoreTxn{Upload: 2})}, "ok"},
-		{"after that", []*Proposal{piece(2, 10, 1)}, "the upload is gone"},
-		{"clear", []*Proposal{deleteProposal("/x"), deleteProposal("/y")}, "ok"},
-		{"the sum", []*Proposal{restoreProposal(OpRestoreBegin, RestoreTxn{Upload: 3}), piece(3, 0, 9)}, "ok"},
-		{"another sum", []*Proposal{end(3, 9, 5)}, "the checksum of the upload"},
+		{"another upload's piece", []*entry.Proposal{piece(2, int64(len(content)), 1)}, "the upload is gone"},
+		{"a piece again", []*entry.Proposal{upload[1]}, "a piece for offset 0"},
+		{"an empty piece", []*entry.Proposal{piece(1, int64(len(content)), 0)}, "a piece of 0 bytes"},
+		{"a large piece", []*entry.Proposal{piece(1, int64(len(content)), entry.RestoreChunkBytesMax+1)}, "are taken"},
+		{"the end too early", []*entry.Proposal{end(1, 5, 0)}, "ends at 5"},
+		{"with others before it", []*entry.Proposal{createProposal("/x", nil, 0), commit}, "not alone"},
+		{"with others behind it", []*entry.Proposal{commit, createProposal("/y", nil, 0)}, "not alone"},
+		{"another upload", []*entry.Proposal{restoreProposal(entry.OpRestoreBegin, entry.RestoreTxn{Upload: 2})}, "ok"},
+		{"the one before", []*entry.Proposal{commit}, "the upload is gone"},
+		{"given up", []*entry.Proposal{piece(2, 0, 10),
+			restoreProposal(entry.OpRestoreAbort, entry.RestoreTxn{Upload: 2})}, "ok"},
+		{"after that", []*entry.Proposal{piece(2, 10, 1)}, "the upload is gone"},
+		{"clear", []*entry.Proposal{deleteProposal("/x"), deleteProposal("/y")}, "ok"},
+		{"the sum", []*entry.Proposal{restoreProposal(entry.OpRestoreBegin, entry.RestoreTxn{Upload: 3}),
+			piece(3, 0, 9)}, "ok"},
+		{"another sum", []*entry.Proposal{end(3, 9, 5)}, "the checksum of the upload"},
 	} {
 		if out := h.apply(c.p...); !strings.Contains(out, c.want) {
 			t.Errorf("%s: %s", c.name, out)
 		}
 	}
 	got := storeContent(t, h.m)
-	for _, key := range []string{string(keyApplied), string(appendNodeKey(nil, kindNode, rootPath))} {
+	for _, key := range []string{string(schema.KeyApplied), string(schema.KeySums),
+		string(schema.AppendNodeKey(nil, schema.KindNode, schema.RootPath))} {
 		delete(empty, key)
 		delete(got, key)
 	}
@@ -147,11 +156,11 @@ func TestUploadsOutOfOrderAreRefused(t *testing.T) {
 // nobody who only looks; an install that was begun later makes it void.
 func TestInspectionFindsARestoredState(t *testing.T) {
 	fs := vfs.NewMem()
-	dir, err := OpenDataDir(DataDirOptions{Dir: "data", FS: fs, Logger: discardLogger()})
+	dir, err := datadir.Open(datadir.Options{Dir: "data", FS: fs, Logger: discardLogger()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	log, err := OpenRaftLog(RaftLogOptions{Dir: dir.RaftLogDir(), FS: fs, Logger: discardLogger()})
+	log, err := raftlog.Open(raftlog.Options{Dir: dir.RaftLogDir(), FS: fs, Logger: discardLogger()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,11 +168,11 @@ func TestInspectionFindsARestoredState(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	entry := AppendProposal(AppendEntryHeader(nil, 1, 1), &Proposal{Op: jute.OpError})
+	entry := entry.AppendProposal(entry.AppendEntryHeader(nil, 1, 1), &entry.Proposal{Op: jute.OpError})
 	if err := m.Apply(1, 1, entry, discard{}); err != nil {
 		t.Fatal(err)
 	}
-	for _, to := range []string{restoredSuffix, stagedSuffix} {
+	for _, to := range []string{datadir.RestoredSuffix, datadir.StagedSuffix} {
 		if _, _, err := m.Checkpoint(context.Background(), dir.StateDir()+to); err != nil {
 			t.Fatal(err)
 		}
@@ -176,7 +185,7 @@ func TestInspectionFindsARestoredState(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	i, err := Inspect(DataDirOptions{Dir: "data", FS: fs, Logger: discardLogger()})
+	i, err := Inspect(datadir.Options{Dir: "data", FS: fs, Logger: discardLogger()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +193,7 @@ func TestInspectionFindsARestoredState(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if state.Info().Zxid != 1 || !strings.HasSuffix(i.StateDir(), restoredSuffix) {
+	if state.Info().Zxid != 1 || !strings.HasSuffix(i.StateDir(), datadir.RestoredSuffix) {
 		t.Errorf("%+v in %s", state.Info(), i.StateDir())
 	}
 	if err := state.Close(); err != nil {
@@ -193,7 +202,7 @@ func TestInspectionFindsARestoredState(t *testing.T) {
 	if err := i.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if dir, err = OpenDataDir(DataDirOptions{Dir: "data", FS: fs, Logger: discardLogger()}); err != nil {
+	if dir, err = datadir.Open(datadir.Options{Dir: "data", FS: fs, Logger: discardLogger()}); err != nil {
 		t.Fatal(err)
 	}
 	if err := dir.FinishInstall(); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"zkd/jute"
 	"zkd/storage/acl"
+	"zkd/storage/entry"
 )
 
 // lastZxid is a Sink that keeps the zxid of the last result it was told.
@@ -26,7 +27,7 @@ func TestViewsAreConsistent(t *testing.T) {
 func testConsistency(t *testing.T, cacheBytes int64) {
 	m := benchMachine(t, MachineOptions{CacheBytes: cacheBytes, FlushRequests: 50})
 	told := &lastZxid{}
-	apply := func(proposals ...*Proposal) {
+	apply := func(proposals ...*entry.Proposal) {
 		if err := m.Apply(m.AppliedIndex()+1, 1, entriesOf(len(proposals), proposals)[0], told); err != nil {
 			t.Error(err)
 		}
@@ -51,7 +52,7 @@ func testConsistency(t *testing.T, cacheBytes int64) {
 		// Data of a key of its own, so that header and data must fit.
 		data := fmt.Appendf(nil, "%0300d", i)
 		child := fmt.Sprintf("/x/c%d", i%7)
-		p := &Proposal{Op: jute.OpMulti, Session: 1}
+		p := &entry.Proposal{Op: jute.OpMulti, Session: 1}
 		p.Body = (&jute.MultiHeader{Type: jute.OpSetData, Err: -1}).Append(p.Body)
 		p.Body = (&jute.SetDataRequest{Path: "/x", Data: data, Version: -1}).Append(p.Body)
 		if i%14 < 7 {
@@ -100,7 +101,7 @@ func readConsistently(t *testing.T, m *Machine, told *lastZxid, last jute.Zxid) 
 // TestChildrenAreOnlyChildren lists among paths that sort close to one another.
 func TestChildrenAreOnlyChildren(t *testing.T) {
 	h := newHarness(t, MachineOptions{CacheBytes: 1})
-	h.apply(&Proposal{Op: jute.OpCreateSession, Session: 1, Body: (&SessionTxn{}).Append(nil)})
+	h.apply(&entry.Proposal{Op: jute.OpCreateSession, Session: 1, Body: (&entry.SessionTxn{}).Append(nil)})
 	paths := []string{"/a", "/a/b", "/a/b/c", "/a-", "/a-/b", "/a/b-", "/a0", "/a0/x", "/ab", "/a/é", "/é", "/é/a",
 		"/a/b/c/d"}
 	for _, path := range paths {
@@ -126,18 +127,8 @@ func TestChildrenAreOnlyChildren(t *testing.T) {
 		if !ok || len(names) != want+1 || names[0] != "kept" {
 			t.Errorf("children of %s: %q, want %d", parent, names, want)
 		}
-		for most := 1; most <= len(paths)+1; most++ {
-			if n := countBelow(v, parent, most); n != below {
-				t.Errorf("%d below %s in pieces of %d, want %d", n, parent, most, below)
-			}
+		if n := v.CountBelow(parent); n != below {
+			t.Errorf("%d below %s, want %d", n, parent, below)
 		}
 	}
-}
-
-// countBelow counts the znodes below path, so many at a time.
-func countBelow(v View, path string, most int) int {
-	d := Descendants{Path: path}
-	for !v.Count(&d, most) {
-	}
-	return d.N
 }

@@ -1,6 +1,7 @@
-// Package process starts servers on temporary directories and reads from /proc what they and their children use.
+// Package process starts servers on temporary directories, pauses and ends them, asks what they are, and reads from
+// /proc what they and their children use. The load generator and the compatibility tests stand on it.
 //
 // It knows how to run a command line with the path of a zoo.cfg in it, how to fetch and run Apache ZooKeeper, and
-// when a server serves. It knows nothing of loads. Its invariants: every process that it starts is in a group of its
-// own and is killed with the group, at the latest by Stop; every wait has a deadline.
+// when a server serves. It knows nothing of loads and tests. Its invariants: every process that it starts is in a group
+// of its own and is killed with the group, at the latest by Stop; every wait has a deadline.
 package process

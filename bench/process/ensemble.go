@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,6 +20,7 @@ const wordWithin = time.Second
 // Ensemble is several servers that know of each other, on one machine. Its methods are for one goroutine.
 type Ensemble struct {
 	servers []*Server
+	release func() // gives the ports back
 }
 
 // StartEnsemble starts n servers, each as Start does but with the others in its zoo.cfg, and returns once each has
@@ -30,7 +29,7 @@ func StartEnsemble(ctx context.Context, command Command, parent string, n int) (
 	if n < 2 || n > ServersMax {
 		return nil, fmt.Errorf("an ensemble of %d servers: it must be 2 to %d", n, ServersMax)
 	}
-	ports, err := freePorts(3 * n)
+	ports, release, err := FreePorts(3 * n)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +38,7 @@ func StartEnsemble(ctx context.Context, command Command, parent string, n int) (
 	for i := range n {
 		fmt.Fprintf(&members, "server.%d=127.0.0.1:%d:%d\n", i+1, ports[n+i], ports[2*n+i])
 	}
-	e := new(Ensemble)
+	e := &Ensemble{release: release}
 	for i := range n {
 		if err := e.add(command, parent, ports[i], members.String()); err != nil {
 			e.Stop()
@@ -47,7 +46,7 @@ func StartEnsemble(ctx context.Context, command Command, parent string, n int) (
 		}
 	}
 	for _, s := range e.servers {
-		if err := s.launch(); err != nil {
+		if err := s.Launch(); err != nil {
 			e.Stop()
 			return nil, err
 		}
@@ -67,16 +66,16 @@ func (e *Ensemble) add(command Command, parent string, port int, members string)
 	if err != nil {
 		return fmt.Errorf("make a directory for %s: %w", command.Name, err)
 	}
-	s := &Server{command: command, dir: dir}
+	s := &Server{Process: Process{Command: command, Dir: dir}}
 	e.servers = append(e.servers, s)
 	if err := s.configure(port, members); err != nil {
 		return err
 	}
-	if err := os.Mkdir(s.dataDir(), 0o750); err != nil {
+	if err := os.Mkdir(s.DataDir(), 0o750); err != nil {
 		return fmt.Errorf("make the data directory of %s: %w", command.Name, err)
 	}
 	id := fmt.Sprintf("%d\n", len(e.servers))
-	if err := os.WriteFile(filepath.Join(s.dataDir(), "myid"), []byte(id), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(s.DataDir(), "myid"), []byte(id), 0o600); err != nil {
 		return fmt.Errorf("write the id of %s: %w", command.Name, err)
 	}
 	return nil
@@ -113,7 +112,7 @@ func (e *Ensemble) Leader(ctx context.Context) (int, error) {
 	defer poll.Stop()
 	for {
 		for i, s := range e.servers {
-			if mode, err := s.mode(ctx); err == nil && mode == "leader" {
+			if Mode(ctx, s.Addr, wordWithin) == "leader" {
 				return i, nil
 			}
 		}
@@ -131,14 +130,14 @@ func (e *Ensemble) End(server int, clean bool) {
 	if clean {
 		signal = syscall.SIGTERM
 	}
-	e.servers[server].signal(signal)
+	e.servers[server].Signal(signal)
 }
 
 // Revive waits until a server has ended, with SIGKILL if it does not go by itself, starts it again, and returns once
 // it has answered a read.
 func (e *Ensemble) Revive(ctx context.Context, server int) error {
 	s := e.servers[server]
-	s.awaitEnd()
+	_ = s.AwaitEnd(stopWithin) // it has ended, in time or not
 	_, err := s.run(ctx, "/")
 	return err
 }
@@ -146,34 +145,12 @@ func (e *Ensemble) Revive(ctx context.Context, server int) error {
 // Stop ends all servers and removes their directories.
 func (e *Ensemble) Stop() {
 	for _, s := range e.servers { // those that would wait for a quorum first need not
-		if s.cmd != nil {
-			s.signal(syscall.SIGTERM)
+		if s.Running() {
+			s.Signal(syscall.SIGTERM)
 		}
 	}
 	for _, s := range e.servers {
 		s.Stop()
 	}
-}
-
-// mode is what the server says after "Mode: ".
-func (s *Server) mode(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, wordWithin)
-	defer cancel()
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", s.Addr)
-	if err != nil {
-		return "", err
-	}
-	defer conn.Close() //nolint:errcheck // read only
-	deadline, _ := ctx.Deadline()
-	if err := conn.SetDeadline(deadline); err != nil {
-		return "", err
-	}
-	if _, err := io.WriteString(conn, "srvr"); err != nil {
-		return "", err
-	}
-	answer, err := io.ReadAll(conn)
-	_, rest, _ := strings.Cut(string(answer), "Mode: ")
-	mode, _, _ := strings.Cut(rest, "\n")
-	return mode, err
+	e.release()
 }

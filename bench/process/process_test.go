@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -185,4 +186,51 @@ func TestEnsembleFails(t *testing.T) {
 	if _, err := StartEnsemble(t.Context(), command, parent, ServersMax+1); err == nil {
 		t.Error("too many servers are taken")
 	}
+}
+
+// TestEnd ends a process that is paused, and one that takes no SIGTERM, which is an error.
+func TestEnd(t *testing.T) {
+	for name, test := range map[string]struct {
+		script string
+		within time.Duration
+		fails  bool
+	}{
+		"paused": {"touch begun; exec sleep 600", time.Minute, false},
+		"deaf":   {"trap '' TERM; touch begun; while :; do sleep 600; done", time.Millisecond, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := Process{Dir: t.TempDir(), Command: Command{Name: name, Argv: []string{"sh", "-c", test.script}}}
+			if err := errors.Join(p.End(syscall.SIGTERM, time.Minute), p.Launch()); err != nil || !p.Running() {
+				t.Fatalf("not launched: %v", err)
+			}
+			for begun := false; !begun; {
+				_, err := os.Stat(filepath.Join(p.Dir, "begun"))
+				begun = err == nil
+			}
+			p.Pause()
+			if err := p.End(syscall.SIGTERM, test.within); (err != nil) != test.fails || p.Running() {
+				t.Errorf("error %v, running: %v", err, p.Running())
+			}
+			if p.State() == nil {
+				t.Error("nothing is known of its end")
+			}
+		})
+	}
+}
+
+// TestFreePortsAreKept: nobody else gets a port before it is given back.
+func TestFreePortsAreKept(t *testing.T) {
+	ports, release, err := FreePorts(3)
+	if err != nil || len(ports) != 3 || ports[2] != ports[0]+2 {
+		t.Fatalf("ports %v and %v", ports, err)
+	}
+	if others, _, err := freeFrom(ports[1], 1); err == nil {
+		t.Errorf("port %v is given twice", others)
+	}
+	release()
+	_, again, err := freeFrom(ports[1], 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again()
 }

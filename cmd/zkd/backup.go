@@ -23,6 +23,8 @@ import (
 	"zkd/quorum/clock"
 	"zkd/server/backup"
 	"zkd/storage"
+	"zkd/storage/datadir"
+	"zkd/storage/schema"
 )
 
 // backupStall is how long nothing may come from a server that makes a backup; a guess: before the first byte it flushes
@@ -96,7 +98,7 @@ func (f *backupFlags) run(cmd *cobra.Command, file string) error {
 	if _, err := os.Lstat(file); err == nil && !f.force {
 		return fmt.Errorf("%s is there already: name another file, or give --force", file)
 	}
-	var info storage.BackupInfo
+	var info schema.Summary
 	err := writeWhole(file, func(w io.Writer) (err error) {
 		info, err = source(cmd, w)
 		return err
@@ -131,7 +133,7 @@ func writeWhole(name string, write func(io.Writer) error) error {
 }
 
 // fromServer has a running server make the backup, and verifies what comes.
-func (f *backupFlags) fromServer(cmd *cobra.Command, w io.Writer) (info storage.BackupInfo, err error) {
+func (f *backupFlags) fromServer(cmd *cobra.Command, w io.Writer) (info schema.Summary, err error) {
 	ctx, cancel := context.WithCancelCause(cmd.Context())
 	defer cancel(nil)
 	request, err := f.request(ctx)
@@ -228,10 +230,10 @@ func (f *backupFlags) client() (*http.Client, error) {
 }
 
 // verifyBackup reads a backup to its end.
-func verifyBackup(r io.Reader, stderr io.Writer) (storage.BackupInfo, error) {
+func verifyBackup(r io.Reader, stderr io.Writer) (schema.Summary, error) {
 	b, err := storage.OpenBackup(r)
 	if err != nil {
-		return storage.BackupInfo{}, err
+		return schema.Summary{}, err
 	}
 	p := newProgress(stderr, b.Info().Znodes)
 	defer p.end()
@@ -239,9 +241,9 @@ func verifyBackup(r io.Reader, stderr io.Writer) (storage.BackupInfo, error) {
 }
 
 // fromDirectory reads the backup from a data directory.
-func (f *backupFlags) fromDirectory(cmd *cobra.Command, w io.Writer) (info storage.BackupInfo, err error) {
+func (f *backupFlags) fromDirectory(cmd *cobra.Command, w io.Writer) (info schema.Summary, err error) {
 	logger := slog.New(slog.DiscardHandler)
-	i, err := storage.Inspect(storage.DataDirOptions{Dir: f.dataDir, LogDir: f.dataLogDir, FS: vfs.Default,
+	i, err := storage.Inspect(datadir.Options{Dir: f.dataDir, LogDir: f.dataLogDir, FS: vfs.Default,
 		Logger: logger})
 	if errors.Is(err, storage.ErrRunning) {
 		return info, fmt.Errorf("%w; a running server makes the backup itself: zkd backup --from", err)
@@ -316,7 +318,7 @@ type backupJSON struct {
 }
 
 // backupShown is what is said of a backup.
-func backupShown(i *storage.BackupInfo, file string) *backupJSON {
+func backupShown(i *schema.Summary, file string) *backupJSON {
 	return &backupJSON{File: file, Zxid: hexText(i.Zxid), Digest: fmt.Sprintf("%#x", i.Digest),
 		Znodes: i.Znodes, Ephemerals: i.Ephemerals, Sessions: i.Sessions, DataBytes: i.DataBytes, Index: i.Index,
 		Term: i.Term, ClusterID: hex.EncodeToString(i.ClusterID[:]), Made: time.UnixMilli(int64(i.Made)).UTC(),
@@ -324,7 +326,7 @@ func backupShown(i *storage.BackupInfo, file string) *backupJSON {
 }
 
 // backupText writes it for people.
-func backupText(i *storage.BackupInfo, file string) func(io.Writer) error {
+func backupText(i *schema.Summary, file string) func(io.Writer) error {
 	s := backupShown(i, file)
 	return func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "%s: the state at zxid %s, digest %s: %d znodes (%d ephemeral), %d sessions, "+

@@ -17,11 +17,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/go-zookeeper/zk"
 
 	"zkd/compat-tests/target"
 	"zkd/conf"
+	"zkd/quorum/clock"
 	"zkd/server/auth"
+	"zkd/server/backup"
+	"zkd/server/instance"
 )
 
 // superDigest is super:secret.
@@ -35,29 +39,30 @@ const (
 )
 
 // startInstance starts a server in this process, until the test ends.
-func startInstance(t *testing.T, cfg string) *instance {
+func startInstance(t *testing.T, cfg string) *instance.Instance {
 	t.Helper()
 	i, _ := runInstance(t, cfg)
 	return i
 }
 
 // runInstance starts a server in this process; stop ends it before the test does.
-func runInstance(t *testing.T, cfg string) (i *instance, stop func()) {
+func runInstance(t *testing.T, cfg string) (i *instance.Instance, stop func()) {
 	t.Helper()
 	config, err := conf.Load(conf.Sources{Text: []byte(cfg), Environ: []string{noAdmin}, ReadFile: os.ReadFile})
 	if err != nil {
 		t.Fatal(err)
 	}
-	i = newInstance(config, slog.New(slog.DiscardHandler))
-	if err := i.open(t.Context()); err != nil {
-		t.Fatal(errors.Join(err, i.close(stopTimeout)))
+	logger := slog.New(slog.DiscardHandler)
+	i, err = instance.Open(t.Context(), config, realWorld(logger), instance.Options{Logger: logger})
+	if err != nil {
+		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- i.run(ctx) }()
+	go func() { ended <- i.Run(ctx) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
-		if err := errors.Join(<-ended, i.close(stopTimeout)); err != nil {
+		if err := errors.Join(<-ended, i.Close()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -66,13 +71,14 @@ func runInstance(t *testing.T, cfg string) (i *instance, stop func()) {
 }
 
 // serveBackups serves the backups of an instance over HTTP.
-func serveBackups(t *testing.T, i *instance) string {
+func serveBackups(t *testing.T, i *instance.Instance) string {
 	t.Helper()
 	registry, err := auth.New(auth.Options{SuperDigest: superDigest})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := i.backupHandler(registry)
+	h, err := backup.New(backup.Options{Source: i.Machine(), Registry: registry, FS: vfs.Default, Clock: clock.Real(),
+		ScratchDir: filepath.Join(t.TempDir(), "scratch"), Logger: slog.New(slog.DiscardHandler), Writer: "zkd test"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,19 +301,19 @@ func restoreAndCheck(t *testing.T, b *backupJSON, dir string) {
 		t.Errorf("backup %+v, restored %+v", b, got)
 	}
 	i := startInstance(t, fmt.Sprintf("dataDir=%s\nclientPort=0\nclientPortAddress=127.0.0.1\n", dir))
-	if zxid := fmt.Sprintf("%#x", int64(i.machine.LastZxid())); zxid != b.Zxid {
+	if zxid := fmt.Sprintf("%#x", int64(i.Machine().LastZxid())); zxid != b.Zxid {
 		t.Errorf("the restored server begins at zxid %s, the backup is of %s", zxid, b.Zxid)
 	}
-	if total := sum(t, connect(t, i.client.Addr().String())); total != accounts*deposit {
+	if total := sum(t, connect(t, i.ClientAddr().String())); total != accounts*deposit {
 		t.Errorf("the accounts hold %d in all at zxid %s, want %d", total, b.Zxid, accounts*deposit)
 	}
 }
 
 // backedUp starts a server that has the znode /kept, and backs it up to a file.
-func backedUp(t *testing.T) (old *instance, file string) {
+func backedUp(t *testing.T) (old *instance.Instance, file string) {
 	t.Helper()
 	old = startInstance(t, fmt.Sprintf("dataDir=%s\nclientPort=0\nclientPortAddress=127.0.0.1\n", t.TempDir()))
-	c := connect(t, old.client.Addr().String())
+	c := connect(t, old.ClientAddr().String())
 	mustCreate(t, c, "/kept", []byte("value"))
 	t.Setenv(credentialsVariable, "super:secret")
 	file = filepath.Join(t.TempDir(), "backup")
@@ -327,7 +333,7 @@ func TestRestoredServerBecomesAnEnsemble(t *testing.T) {
 			ports[3*n+2]))
 		addresses = append(addresses, fmt.Sprintf("127.0.0.1:%d", ports[3*n+2]))
 	}
-	start := func(n int, more string) *instance {
+	start := func(n int, more string) *instance.Instance {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "myid"), []byte(strconv.Itoa(n)), 0o600); err != nil {
 			t.Fatal(err)
@@ -351,7 +357,7 @@ func TestRestoredServerBecomesAnEnsemble(t *testing.T) {
 		if data := mustGet(t, got, "/kept"); data != "value" {
 			t.Errorf("server %d has %q", n, data)
 		}
-		if joined.machine.ClusterID() == old.machine.ClusterID() {
+		if joined.Machine().ClusterID() == old.Machine().ClusterID() {
 			t.Errorf("server %d is of the cluster that was backed up", n)
 		}
 	}
@@ -370,7 +376,7 @@ func TestRestoredServerFoundsAlone(t *testing.T) {
 	for n := range 3 {
 		fmt.Fprintf(&lines, "server.%d=127.0.0.1:%d:%d;127.0.0.1:%d\n", n+1, ports[3*n], ports[3*n+1], ports[3*n+2])
 	}
-	var servers [3]*instance
+	var servers [3]*instance.Instance
 	for n := range servers {
 		dir := t.TempDir()
 		if n == 1 {
@@ -387,8 +393,8 @@ func TestRestoredServerFoundsAlone(t *testing.T) {
 		if data := mustGet(t, got, "/kept"); data != "value" {
 			t.Errorf("server %d has %q", n+1, data)
 		}
-		id := s.machine.ClusterID()
-		if id != servers[1].machine.ClusterID() || id == old.machine.ClusterID() || id == [16]byte{} {
+		id := s.Machine().ClusterID()
+		if id != servers[1].Machine().ClusterID() || id == old.Machine().ClusterID() || id == [16]byte{} {
 			t.Errorf("server %d is of cluster %x", n+1, id)
 		}
 	}

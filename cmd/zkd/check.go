@@ -19,7 +19,12 @@ import (
 	"zkd/conf"
 	"zkd/quorum"
 	"zkd/quorum/clock"
+	"zkd/server/instance"
+	"zkd/server/instance/peers"
 	"zkd/storage"
+	"zkd/storage/datadir"
+	"zkd/storage/raftlog"
+	"zkd/storage/schema"
 )
 
 // The levels of findings.
@@ -201,7 +206,7 @@ func (r *checkReport) configuration(sources conf.Sources) *conf.Config {
 // data looks at the data directory.
 func (r *checkReport) data(c *conf.Config) {
 	dir := c.Storage.DataDir
-	i, err := storage.Inspect(storage.DataDirOptions{Dir: dir, LogDir: c.Storage.DataLogDir, FS: vfs.Default,
+	i, err := storage.Inspect(datadir.Options{Dir: dir, LogDir: c.Storage.DataLogDir, FS: vfs.Default,
 		Logger: slog.New(slog.DiscardHandler)})
 	switch {
 	case errors.Is(err, storage.ErrNoData):
@@ -253,7 +258,7 @@ func (r *checkReport) noData(c *conf.Config, found error) {
 
 // mayBegin reports whether the server would begin with an empty tree, and says why it would not.
 func (r *checkReport) mayBegin(c *conf.Config, found string) bool {
-	begins, err := mayBeginEmpty(c)
+	begins, err := peers.MayBeginEmpty(c, osFiles{})
 	switch {
 	case err != nil:
 		r.add(levelError, "dataDir", "%v", err)
@@ -274,7 +279,7 @@ func (r *checkReport) log(i *storage.Inspection, c *conf.Config) (d quorum.LogIn
 		r.add(levelError, "raftlog", "%v", err)
 		return d, indexes, false
 	}
-	empty := isEmpty(log)
+	empty := peers.IsEmpty(log)
 	d, err = quorum.DescribeLog(log)
 	indexes = [2]uint64{log.FirstIndex(), log.LastIndex()}
 	if err = errors.Join(err, log.Close()); err != nil {
@@ -286,11 +291,11 @@ func (r *checkReport) log(i *storage.Inspection, c *conf.Config) (d quorum.LogIn
 		entries = "no entries yet"
 	}
 	r.add(levelOK, "raftlog", "%s, all whole, nothing acknowledged is missing; %d MiB", entries,
-		dirBytes(i.RaftLogDir())>>20)
+		instance.DirBytes(vfs.Default, i.RaftLogDir())>>20)
 	if empty {
 		r.mayBegin(c, "the raft log has no entries")
 	}
-	id := (&instance{config: c}).serverID()
+	id := instance.ServerID(c)
 	if d.Member != 0 && d.Member != id {
 		r.add(levelError, "myid", "the data is of server %d, and this is server %d: correct myid or dataDir", d.Member,
 			id)
@@ -302,12 +307,13 @@ func (r *checkReport) log(i *storage.Inspection, c *conf.Config) (d quorum.LogIn
 }
 
 // fit tells whether state and log belong together.
-func (r *checkReport) fit(info *storage.BackupInfo, d quorum.LogInfo, log [2]uint64, i *storage.Inspection) {
+func (r *checkReport) fit(info *schema.Summary, d quorum.LogInfo, log [2]uint64, i *storage.Inspection) {
 	const remedy = "put back the one that belongs to the other, or restore a backup"
 	applied := info.Index
 	switch {
 	case d.Installing:
 		return
+	case d.Imported && log[1] == 0 && applied == raftlog.ImportedIndex: // not started since
 	case applied > log[1]:
 		r.add(levelError, "state", "it has entry %d and the raft log ends at %d: %s", applied, log[1], remedy)
 		return
@@ -316,11 +322,12 @@ func (r *checkReport) fit(info *storage.BackupInfo, d quorum.LogInfo, log [2]uin
 		return
 	}
 	r.add(levelOK, "state", "zxid %#x, %d znodes, %d sessions, digest %#x; %d MiB; the start applies %d entries again",
-		int64(info.Zxid), info.Znodes, info.Sessions, info.Digest, dirBytes(i.StateDir())>>20, log[1]-applied)
+		int64(info.Zxid), info.Znodes, info.Sessions, info.Digest, instance.DirBytes(vfs.Default, i.StateDir())>>20,
+		log[1]-min(applied, log[1]))
 }
 
 // compareMembers tells when the server lines are not the members.
-func (r *checkReport) compareMembers(info *storage.BackupInfo, c *conf.Config) {
+func (r *checkReport) compareMembers(info *schema.Summary, c *conf.Config) {
 	if info.Config == "" || !c.Ensemble.Distributed {
 		return
 	}
@@ -435,7 +442,7 @@ func (r *checkReport) certificates(c *conf.Config) {
 // certificate opens the stores of one kind of connections.
 func (r *checkReport) certificate(prefix string, end conf.TLSEnd) {
 	key := prefix + "keyStore.location"
-	set, err := openStores(end, prefix, false)
+	set, err := realStores().Open(end, prefix, false)
 	if err != nil {
 		r.add(levelError, key, "%v", err)
 		return

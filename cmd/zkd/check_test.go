@@ -1,10 +1,30 @@
 package main
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"os"
 	"strings"
 	"testing"
+
+	"zkd/compat-tests/target"
+	"zkd/conf"
 )
+
+// pemStores writes a key store and a trust store in PEM, and returns what a client needs to know of them.
+func pemStores(t *testing.T) (end conf.TLSEnd, own tls.Certificate, roots *x509.CertPool) {
+	t.Helper()
+	end.KeyStore.Location, end.TrustStore.Location = target.SelfSigned(t, "test")
+	own, err := tls.LoadX509KeyPair(end.KeyStore.Location, end.KeyStore.Location)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if roots, err = trustedFile(end.TrustStore.Location); err != nil {
+		t.Fatal(err)
+	}
+	end.Protocol, end.HostnameVerification = "TLSv1.3", true
+	return end, own, roots
+}
 
 // TestCheckKnowsTheHost checks a server that has its number from its host's name, as serve would take it.
 func TestCheckKnowsTheHost(t *testing.T) {

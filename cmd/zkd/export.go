@@ -13,7 +13,10 @@ import (
 	"zkd/conf"
 	"zkd/quorum"
 	"zkd/quorum/clock"
+	"zkd/server/instance/snapshots"
 	"zkd/storage"
+	"zkd/storage/datadir"
+	"zkd/storage/raftlog"
 	"zkd/storage/zkdata"
 )
 
@@ -89,7 +92,7 @@ func (s *exportSettings) run(cmd *cobra.Command, args []string) (err error) {
 		return statusError{err, exitSource}
 	}
 	defer func() { err = errors.Join(err, closeAll()) }()
-	found, err := s.write(source, writeOptions(&config.Storage))
+	found, err := s.write(source, snapshots.WriteOptions(&config.Storage))
 	if err != nil {
 		if errors.Is(err, zkdata.ErrTarget) {
 			return statusError{err, exitTarget}
@@ -122,10 +125,10 @@ func (s *exportSettings) config(args []string, logger *slog.Logger) (*conf.Confi
 func (s *exportSettings) open(c *conf.Config, logger *slog.Logger) (source *storage.StateSource, done func() error,
 	err error,
 ) {
-	if !storage.IsDataDir(vfs.Default, c.Storage.DataDir) {
+	if !datadir.IsDataDir(vfs.Default, c.Storage.DataDir) {
 		return nil, nil, fmt.Errorf("%s holds no data of zkd: name its dataDir", c.Storage.DataDir)
 	}
-	dir, err := storage.OpenDataDir(storage.DataDirOptions{Dir: c.Storage.DataDir, LogDir: c.Storage.DataLogDir,
+	dir, err := datadir.Open(datadir.Options{Dir: c.Storage.DataDir, LogDir: c.Storage.DataLogDir,
 		FS: vfs.Default, Logger: logger})
 	if err != nil {
 		return nil, nil, err
@@ -135,7 +138,7 @@ func (s *exportSettings) open(c *conf.Config, logger *slog.Logger) (source *stor
 			err = errors.Join(err, dir.Close())
 		}
 	}()
-	log, err := storage.OpenRaftLog(storage.RaftLogOptions{Dir: dir.RaftLogDir(), FS: vfs.Default, Logger: logger})
+	log, err := raftlog.Open(raftlog.Options{Dir: dir.RaftLogDir(), FS: vfs.Default, Logger: logger})
 	if err != nil {
 		return nil, nil, err
 	}

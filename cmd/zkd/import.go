@@ -17,7 +17,9 @@ import (
 
 	"zkd/conf"
 	"zkd/quorum/clock"
+	"zkd/server/instance"
 	"zkd/storage"
+	"zkd/storage/datadir"
 	"zkd/storage/zkdata"
 )
 
@@ -120,7 +122,7 @@ func (s *importSettings) options(args []string, logger *slog.Logger) (o storage.
 	if err != nil {
 		return o, usageError{err}
 	}
-	o = importOptions(config, logger)
+	o = instance.ImportOptions(config, vfs.Default, logger)
 	o.Force = s.force
 	if len(args) == 1 && (s.dataDir != "" || s.logDir != "") && s.from == "" {
 		// The source is what the file says without these flags.
@@ -140,16 +142,6 @@ func (s *importSettings) options(args []string, logger *slog.Logger) (o storage.
 	return o, nil
 }
 
-// importOptions returns the options of an import in place.
-func importOptions(c *conf.Config, logger *slog.Logger) storage.ImportOptions {
-	return storage.ImportOptions{
-		From: c.Storage.DataDir, FromLog: c.Storage.DataLogDir, TrustEmpty: c.Storage.TrustEmptySnapshot,
-		Target: storage.DataDirOptions{
-			Dir: c.Storage.DataDir, LogDir: c.Storage.DataLogDir, FS: vfs.Default, Logger: logger,
-		},
-	}
-}
-
 // The exit statuses of what imports and exports.
 const (
 	exitSource = 3 // the data that was to be read
@@ -163,28 +155,10 @@ func importError(err error) error {
 			return statusError{err, exitSource}
 		}
 	}
-	if errors.Is(err, storage.ErrDataDir) {
+	if errors.Is(err, datadir.ErrDataDir) {
 		return statusError{err, exitTarget}
 	}
 	return err
-}
-
-// importOnStart imports what dataDir holds of an Apache ZooKeeper server, if zkd.importOnStart says so.
-func importOnStart(ctx context.Context, c *conf.Config, logger *slog.Logger) error {
-	if !c.Storage.ImportOnStart || !storage.ImportPending(vfs.Default, c.Storage.DataDir) {
-		return nil
-	}
-	logger.Info("importing the data of an Apache ZooKeeper server", slog.String("path", c.Storage.DataDir))
-	report, err := storage.Import(ctx, importOptions(c, logger))
-	if err != nil {
-		return fmt.Errorf("zkd.importOnStart: %w", err)
-	}
-	for _, notice := range report.Notices {
-		logger.Warn("import", slog.String("notice", notice))
-	}
-	logger.Info("imported", slog.Int64("znodes", report.Znodes), slog.Int("sessions", report.Sessions),
-		slog.String("zxid", hexText(report.Zxid)), slog.Bool("verified", report.Verified))
-	return nil
 }
 
 // importedJSON is what --output json prints; docs/migration.md lists the fields.

@@ -15,7 +15,11 @@ import (
 
 	"zkd/conf"
 	"zkd/quorum"
+	"zkd/server/instance"
 	"zkd/storage"
+	"zkd/storage/datadir"
+	"zkd/storage/raftlog"
+	"zkd/storage/schema"
 )
 
 // inspectFlags are what all commands of zkd inspect are told.
@@ -36,7 +40,7 @@ restored from it.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newInspectSummaryCommand(), newInspectLogCommand(), newInspectTreeCommand(),
-		newInspectSessionsCommand())
+		newInspectSessionsCommand(), newInspectDiffCommand())
 	return cmd
 }
 
@@ -56,7 +60,7 @@ func (f *inspectFlags) open(dir string) (*storage.Inspection, error) {
 		}
 		dir, logDir = c.Storage.DataDir, c.Storage.DataLogDir
 	}
-	return storage.Inspect(storage.DataDirOptions{Dir: dir, LogDir: logDir, FS: vfs.Default,
+	return storage.Inspect(datadir.Options{Dir: dir, LogDir: logDir, FS: vfs.Default,
 		Logger: slog.New(slog.DiscardHandler)})
 }
 
@@ -74,7 +78,7 @@ func (f *inspectFlags) withState(dir string, use func(*storage.StateInspection) 
 }
 
 // withLog calls use with the raft log of a directory.
-func (f *inspectFlags) withLog(dir string, use func(*storage.LogInspection) error) error {
+func (f *inspectFlags) withLog(dir string, use func(*raftlog.LogInspection) error) error {
 	i, err := f.open(dir)
 	if err != nil {
 		return err
@@ -89,6 +93,7 @@ func (f *inspectFlags) withLog(dir string, use func(*storage.LogInspection) erro
 // summaryJSON is what zkd inspect summary says.
 type summaryJSON struct {
 	Format     int      `json:"format"`
+	Level      uint16   `json:"feature_level"`
 	Member     uint64   `json:"member"`
 	Term       uint64   `json:"term"`
 	Vote       uint64   `json:"vote"`
@@ -136,7 +141,8 @@ func newInspectSummaryCommand() *cobra.Command {
 
 // summarize looks at both stores.
 func summarize(i *storage.Inspection) (*summaryJSON, error) {
-	s := &summaryJSON{Format: i.Format(), LogBytes: dirBytes(i.RaftLogDir()), StateBytes: dirBytes(i.StateDir())}
+	s := &summaryJSON{Format: i.Format(), LogBytes: instance.DirBytes(vfs.Default, i.RaftLogDir()),
+		StateBytes: instance.DirBytes(vfs.Default, i.StateDir())}
 	log, err := i.OpenLog()
 	if err != nil {
 		return nil, err
@@ -153,6 +159,7 @@ func summarize(i *storage.Inspection) (*summaryJSON, error) {
 		return nil, err
 	}
 	info := state.Info()
+	s.Level = uint16(state.Level())
 	s.Applied, s.Zxid, s.Digest = info.Index, hexText(info.Zxid), fmt.Sprintf("%#x", info.Digest)
 	s.Znodes, s.Ephemerals, s.Sessions, s.DataBytes = info.Znodes, info.Ephemerals, info.Sessions, info.DataBytes
 	s.ClusterID, s.Config = hex.EncodeToString(info.ClusterID[:]), info.Config
@@ -162,7 +169,7 @@ func summarize(i *storage.Inspection) (*summaryJSON, error) {
 // text writes it for people.
 func (s *summaryJSON) text(w io.Writer) error {
 	var t strings.Builder
-	fmt.Fprintf(&t, "format\t%d\n", s.Format)
+	fmt.Fprintf(&t, "format\t%d, feature level %d\n", s.Format, s.Level)
 	fmt.Fprintf(&t, "member\t%d, voters %v, learners %v\n", s.Member, s.Voters, s.Learners)
 	fmt.Fprintf(&t, "cluster\t%s\n", s.ClusterID)
 	fmt.Fprintf(&t, "raft log\tentries %d to %d, committed to %d, term %d, %d bytes\n", s.First, s.Last, s.Commit,
@@ -268,7 +275,7 @@ func newInspectSessionsCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			sessions := []sessionJSON{}
 			err := f.withState(args[0], func(s *storage.StateInspection) error {
-				return s.Sessions(func(session storage.SessionInfo, ephemerals []string) {
+				return s.Sessions(func(session schema.SessionInfo, ephemerals []string) {
 					sessions = append(sessions, sessionJSON{hexText(session.ID),
 						session.TimeoutMillis, session.Owner, append([]string{}, ephemerals...)})
 				})

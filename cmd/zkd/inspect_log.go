@@ -12,6 +12,8 @@ import (
 	"zkd/jute"
 	"zkd/quorum"
 	"zkd/storage"
+	"zkd/storage/entry"
+	"zkd/storage/raftlog"
 )
 
 // entryJSON is one entry of the raft log for scripts.
@@ -61,7 +63,7 @@ user are. Entries behind the committed one may never have taken effect.`,
 				return usageError{errors.New("--limit is at least 1")}
 			}
 			entries := []entryJSON{}
-			err := f.withLog(args[0], func(log *storage.LogInspection) (err error) {
+			err := f.withLog(args[0], func(log *raftlog.LogInspection) (err error) {
 				entries, err = readEntries(log, from, to, limit)
 				return err
 			})
@@ -79,7 +81,7 @@ user are. Entries behind the committed one may never have taken effect.`,
 }
 
 // readEntries reads and decodes entries.
-func readEntries(log *storage.LogInspection, from, to uint64, limit int) ([]entryJSON, error) {
+func readEntries(log *raftlog.LogInspection, from, to uint64, limit int) ([]entryJSON, error) {
 	if to == 0 || to > log.LastIndex() {
 		to = log.LastIndex()
 	}
@@ -109,18 +111,18 @@ func readEntries(log *storage.LogInspection, from, to uint64, limit int) ([]entr
 }
 
 // readEntry decodes one entry.
-func readEntry(e *storage.LogEntry) (entryJSON, error) {
+func readEntry(e *raftlog.LogEntry) (entryJSON, error) {
 	shown := entryJSON{Index: e.Index, Term: e.Term, Kind: quorum.EntryKind(e.Kind), Bytes: len(e.Data),
 		Proposals: []proposalJSON{}}
 	data, err := quorum.EntryProposals(e.Kind, e.Data)
 	if err != nil || len(data) == 0 {
 		return shown, err
 	}
-	reader, err := storage.NewEntryReader(data)
+	reader, err := entry.NewReader(data)
 	if err != nil {
 		return shown, err
 	}
-	var p storage.Proposal
+	var p entry.Proposal
 	for reader.Next(&p) {
 		one := proposalJSON{Op: opName(p.Op), Session: hexText(p.Session), Xid: int32(p.Xid),
 			Time: time.UnixMilli(int64(p.Time)).UTC(), Bytes: len(p.Body), Operations: []operationJSON{}}
@@ -139,18 +141,24 @@ func readEntry(e *storage.LogEntry) (entryJSON, error) {
 // opName names an operation; those of zkd's own have no name in the protocol.
 func opName(op jute.Op) string {
 	switch op {
-	case storage.OpReattachSession:
+	case entry.OpReattachSession:
 		return "reattachSession"
-	case storage.OpFoundEnsemble:
+	case entry.OpFoundEnsemble:
 		return "foundEnsemble"
-	case storage.OpRestoreBegin:
+	case entry.OpRestoreBegin:
 		return "restoreBegin"
-	case storage.OpRestoreChunk:
+	case entry.OpRestoreChunk:
 		return "restoreChunk"
-	case storage.OpRestoreCommit:
+	case entry.OpRestoreCommit:
 		return "restoreCommit"
-	case storage.OpRestoreAbort:
+	case entry.OpRestoreAbort:
 		return "restoreAbort"
+	case entry.OpRaiseLevel:
+		return "raiseLevel"
+	case entry.OpCompareState:
+		return "compareState"
+	case entry.OpCountQuota:
+		return "countQuota"
 	default:
 		return op.String()
 	}

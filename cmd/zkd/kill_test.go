@@ -1,10 +1,9 @@
 package main
 
 import (
-	"encoding/binary"
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"zkd/jute"
+	"zkd/jute/client"
 )
 
 // Bounds of the kill test. Guesses: enough under way that a kill finds writes in every stage.
@@ -103,18 +103,11 @@ func loadAndKill(t *testing.T, p *daemon, writers []*writer, round int, acks int
 
 // writer is a client that numbers its writes, and knows which were acknowledged.
 type writer struct {
-	id      int
-	session jute.ConnectResponse
-	link    *link
-	parent  string // of this round's writes
-	sent    int    // writes sent below parent
-	acked   int    // writes acknowledged below parent
-}
-
-// link is one connection.
-type link struct {
-	net net.Conn
-	xid jute.Xid
+	id     int
+	conn   *client.Conn // of this round; its session goes through all of them
+	parent string       // of this round's writes
+	sent   int          // writes sent below parent
+	acked  int          // writes acknowledged below parent
 }
 
 // record is the body of a request.
@@ -126,64 +119,23 @@ var everyone = []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "world", ID:
 // open connects, and takes up the session of the earlier rounds.
 func (w *writer) open(t *testing.T, addr string) {
 	t.Helper()
-	nc, err := net.DialTimeout("tcp", addr, killTimeout)
+	conn, err := w.dial(t.Context(), addr)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("writer %d: %v", w.id, err)
 	}
-	t.Cleanup(func() { _ = nc.Close() })
-	w.link = &link{net: nc}
-	req := jute.ConnectRequest{TimeoutMillis: 40000, SessionID: w.session.SessionID, Passwd: w.session.Passwd}
-	payload := req.Append(nil)
-	if _, err := nc.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(payload))), payload...)); err != nil {
-		t.Fatal(err)
+	t.Cleanup(conn.Cut)
+	if w.conn != nil && conn.Session != w.conn.Session {
+		t.Fatalf("writer %d: session %x is answered %x", w.id, w.conn.Session, conn.Session)
 	}
-	if payload, err = w.link.next(); err != nil {
-		t.Fatalf("handshake: %v", err)
-	}
-	var got jute.ConnectResponse
-	d := jute.NewDecoder(payload)
-	got.Decode(&d)
-	if d.Err() != nil || got.SessionID == 0 || w.session.SessionID != 0 && got.SessionID != w.session.SessionID {
-		t.Fatalf("writer %d: session %x is answered %+v (%v)", w.id, w.session.SessionID, got, d.Err())
-	}
-	got.Passwd = append([]byte(nil), got.Passwd...)
-	w.session = got
+	w.conn = conn
 }
 
-// next takes a frame.
-func (l *link) next() ([]byte, error) {
-	_ = l.net.SetReadDeadline(time.Now().Add(killTimeout)) // an error shows with the read
-	var head [4]byte
-	if _, err := io.ReadFull(l.net, head[:]); err != nil {
-		return nil, err
+// dial makes the connection of the next round.
+func (w *writer) dial(ctx context.Context, addr string) (*client.Conn, error) {
+	if w.conn != nil {
+		return client.Reattach(ctx, addr, w.conn)
 	}
-	payload := make([]byte, binary.BigEndian.Uint32(head[:]))
-	_, err := io.ReadFull(l.net, payload)
-	return payload, err
-}
-
-// encode makes a request.
-func (l *link) encode(op jute.Op, body record) []byte {
-	l.xid++
-	h := jute.RequestHeader{Xid: l.xid, Op: op}
-	payload := body.Append(h.Append(make([]byte, 4)))
-	binary.BigEndian.PutUint32(payload, uint32(len(payload)-4))
-	return payload
-}
-
-// reply takes the reply to xid and returns its body.
-func (l *link) reply(xid jute.Xid) (body []byte, code jute.Code, err error) {
-	payload, err := l.next()
-	if err != nil {
-		return nil, 0, err
-	}
-	var h jute.ReplyHeader
-	d := jute.NewDecoder(payload)
-	h.Decode(&d)
-	if d.Err() != nil || h.Xid != xid {
-		return nil, 0, fmt.Errorf("%w: got xid %d, want %d", errReply, h.Xid, xid)
-	}
-	return d.Remaining(), h.Err, nil
+	return client.Dial(ctx, client.Options{Addr: addr, Now: time.Now, Dial: new(net.Dialer).DialContext})
 }
 
 // errReply means an answer that is not what must come, while the connection holds.
@@ -222,38 +174,47 @@ func (m transaction) Append(b []byte) []byte {
 // load writes below a new parent until the connection ends.
 func (w *writer) load(round int, acked func()) error {
 	w.parent, w.sent, w.acked = fmt.Sprintf("/r%d-w%d", round, w.id), 0, 0
-	l := w.link
-	first := l.encode(jute.OpCreate, &jute.CreateRequest{Path: w.parent, ACL: everyone, Data: []byte("0")})
-	if _, err := l.net.Write(first); err != nil {
-		return nil // killed before anything was taken
+	create := jute.CreateRequest{Path: w.parent, ACL: everyone, Data: []byte("0")}
+	header, _, err := w.conn.Do(jute.OpCreate, create.Append)
+	if err = errors.Join(err, refused(header.Err)); err != nil {
+		return killedOr(err)
 	}
-	if _, code, err := l.reply(l.xid); err != nil || code != jute.OK {
-		return killedOr(err, code)
+	base := header.Xid
+	if err := w.conn.SetDeadline(killTimeout); err != nil {
+		return err
 	}
-	base := l.xid
 	for {
 		for w.sent < w.acked+killWindow {
 			w.sent++
 			op, body := w.request(w.sent)
-			if _, err := l.net.Write(l.encode(op, body)); err != nil {
-				break
+			if err := w.conn.Write(client.Request(nil, w.conn.NextXid(), op, body.Append)); err != nil {
+				break // what was answered can be read still
 			}
 		}
-		if _, code, err := l.reply(base + jute.Xid(w.acked) + 1); err != nil || code != jute.OK {
-			return killedOr(err, code)
+		header, _, err := w.conn.ReadReply()
+		if want := base + jute.Xid(w.acked) + 1; err == nil && header.Xid != want {
+			err = fmt.Errorf("%w: got xid %d, want %d", errReply, header.Xid, want)
+		}
+		if err = errors.Join(err, refused(header.Err)); err != nil {
+			return killedOr(err)
 		}
 		w.acked++
 		acked()
 	}
 }
 
-// killedOr is nil when the connection has ended.
-func killedOr(err error, code jute.Code) error {
-	if errors.Is(err, errReply) {
-		return err
+// refused is the error of a code; nil if there is none.
+func refused(code jute.Code) error {
+	if code == jute.OK {
+		return nil
 	}
-	if err == nil {
-		return fmt.Errorf("%w: %v", errReply, code)
+	return fmt.Errorf("%w: %v", errReply, code)
+}
+
+// killedOr is nil when the connection has ended.
+func killedOr(err error) error {
+	if errors.Is(err, errReply) || errors.Is(err, client.ErrOutOfOrder) || errors.Is(err, jute.ErrShort) {
+		return err
 	}
 	return nil
 }
@@ -294,25 +255,9 @@ func (w *writer) verify(t *testing.T, addr string, round int) {
 // found reads what is below the parent, by kind and number, and the parent's data.
 func (w *writer) found(t *testing.T) (kinds map[string]map[int]bool, last int) {
 	t.Helper()
-	l := w.link
-	look := &jute.PathWatchRequest{Path: w.parent}
-	if _, err := l.net.Write(append(l.encode(jute.OpGetChildren, look), l.encode(jute.OpGetData,
-		look)...)); err != nil {
-		t.Fatal(err)
-	}
+	look := jute.PathWatchRequest{Path: w.parent}
 	var children jute.GetChildrenResponse
-	var data jute.GetDataResponse
-	for i, into := range []interface{ Decode(*jute.Decoder) }{&children, &data} {
-		body, code, err := l.reply(l.xid - 1 + jute.Xid(i))
-		if err != nil || code != jute.OK {
-			t.Fatalf("writer %d: read %s: %v %v", w.id, w.parent, code, err)
-		}
-		d := jute.NewDecoder(body)
-		into.Decode(&d)
-		if d.Err() != nil {
-			t.Fatal(d.Err())
-		}
-	}
+	w.read(t, jute.OpGetChildren, &look, &children)
 	kinds = map[string]map[int]bool{"s": {}, "a": {}, "b": {}}
 	for _, name := range children.Children {
 		n, err := strconv.Atoi(strings.TrimLeft(name, "sab"))
@@ -321,9 +266,25 @@ func (w *writer) found(t *testing.T) (kinds map[string]map[int]bool, last int) {
 		}
 		kinds[name[:1]][n] = true
 	}
+	var data jute.GetDataResponse
+	w.read(t, jute.OpGetData, &look, &data)
 	last, err := strconv.Atoi(string(data.Data))
 	if err != nil {
 		t.Fatalf("data %q", data.Data)
 	}
 	return kinds, last
+}
+
+// read sends a request and decodes the reply, into what is valid until the next.
+func (w *writer) read(t *testing.T, op jute.Op, request record, into interface{ Decode(*jute.Decoder) }) {
+	t.Helper()
+	header, body, err := w.conn.Do(op, request.Append)
+	if err != nil || header.Err != jute.OK {
+		t.Fatalf("writer %d: %v of %s: %v %v", w.id, op, w.parent, header.Err, err)
+	}
+	d := jute.NewDecoder(body)
+	into.Decode(&d)
+	if d.Err() != nil {
+		t.Fatal(d.Err())
+	}
 }

@@ -1,9 +1,10 @@
 // Command zkd is a server that speaks the protocol of Apache ZooKeeper, and the tools around it.
 //
-// The package is the command line and nothing more: it turns flags, environment and zoo.cfg (package conf) into the
-// options of storage, quorum and server, wires them together, and stops them in order. It is the only place that
-// makes a real clock, real randomness and a real file system, and the only one that reads the environment. Every
-// command says in its help what it does; an error is one message on stderr and a non-zero exit status:
+// The package is the command line and nothing more: it turns flags, environment and zoo.cfg into a configuration
+// (package conf), hands it to a server (package server/instance), and stops that when a signal says so. It is the only
+// place that makes a real clock, real randomness, a real network and a real file system, and the only one that reads
+// the environment. Every command says in its help what it does; an error is one message on stderr and a non-zero exit
+// status:
 //
 //	1  a command failed, or the server stopped by itself: the message says why
 //	2  the command line or the configuration is wrong: all that is wrong is listed

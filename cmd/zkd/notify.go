@@ -7,6 +7,8 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"zkd/server/instance"
 )
 
 // What the service manager is told, as sd_notify(3) words it.
@@ -28,7 +30,9 @@ type notifier struct {
 // processes that this one starts.
 func newNotifier(logger *slog.Logger) *notifier {
 	n := &notifier{socket: os.Getenv("NOTIFY_SOCKET"), logger: logger}
-	n.beat = watchdogBeat(os.Getenv("WATCHDOG_USEC"), os.Getenv("WATCHDOG_PID"))
+	if n.socket != "" {
+		n.beat = watchdogBeat(os.Getenv("WATCHDOG_USEC"), os.Getenv("WATCHDOG_PID"))
+	}
 	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} {
 		_ = os.Unsetenv(name) // fails for no name that can be read
 	}
@@ -45,14 +49,16 @@ func watchdogBeat(micros, pid string) time.Duration {
 	return time.Duration(n) * time.Microsecond / 2
 }
 
-// beats ticks as often as the manager wants to hear from the server; nil, which never does, if it does not. stop ends
-// it.
-func (n *notifier) beats() (ticks <-chan time.Time, stop func()) {
-	if n.socket == "" || n.beat <= 0 {
-		return nil, func() {}
+// notify tells how far the server is.
+func (n *notifier) notify(s instance.Stage) {
+	switch s {
+	case instance.Ready:
+		n.tell(notifyReady)
+	case instance.Alive:
+		n.tell(notifyWatchdog)
+	case instance.Stopping:
+		n.tell(notifyStopping)
 	}
-	ticker := time.NewTicker(n.beat)
-	return ticker.C, ticker.Stop
 }
 
 // tell sends one state. A manager that does not hear is no reason to stop, but one to say so: it may soon end this

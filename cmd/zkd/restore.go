@@ -14,6 +14,7 @@ import (
 	"zkd/jute"
 	"zkd/quorum/clock"
 	"zkd/storage"
+	"zkd/storage/datadir"
 )
 
 // restoreFlags are what zkd restore is told.
@@ -107,7 +108,7 @@ func openInput(cmd *cobra.Command, file string) (io.Reader, func(), error) {
 // options reads the flags.
 func (f *restoreFlags) options() (*storage.RestoreOptions, error) {
 	o := &storage.RestoreOptions{
-		Target: storage.DataDirOptions{Dir: f.dataDir, LogDir: f.dataLogDir, FS: vfs.Default,
+		Target: datadir.Options{Dir: f.dataDir, LogDir: f.dataLogDir, FS: vfs.Default,
 			Logger: slog.New(slog.DiscardHandler)},
 		Time: jute.Millis(clock.Real().Now().UnixMilli()),
 	}

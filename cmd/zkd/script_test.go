@@ -35,7 +35,7 @@ func TestScripts(t *testing.T) {
 		},
 		Deadline: time.Now().Add(7 * scriptDeadline),
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"status": scriptStatus, "start": scriptStart, "stop": scriptStop, "ask": scriptAsk,
+			"status": scriptStatus, "start": scriptStart, "end": scriptEnd, "ask": scriptAsk,
 		},
 	})
 }
@@ -58,7 +58,7 @@ func scriptStatus(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// scriptStart starts a server and waits until it serves: start serve --port 0. stop ends it.
+// scriptStart starts a server and waits until it serves: start serve --port 0. end ends it.
 func scriptStart(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: start arguments...")
@@ -97,11 +97,12 @@ func scriptAsk(ts *testscript.TestScript, neg bool, args []string) {
 // servers is the server of each script that runs.
 var servers registry
 
-// scriptStop sends SIGTERM or SIGINT and wants a clean end: stop TERM.
-func scriptStop(ts *testscript.TestScript, neg bool, args []string) {
+// scriptEnd sends SIGTERM or SIGINT and wants a clean end: end TERM. (stop is a command of testscript itself: it ends
+// the script.)
+func scriptEnd(ts *testscript.TestScript, neg bool, args []string) {
 	signals := map[string]os.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT}
 	if neg || len(args) != 1 || signals[args[0]] == nil {
-		ts.Fatalf("usage: stop TERM|INT")
+		ts.Fatalf("usage: end TERM|INT")
 	}
 	s := servers.of(ts)
 	ts.Check(s.cmd.Process.Signal(signals[args[0]]))

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -11,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"zkd/conf"
+	"zkd/quorum/clock"
+	"zkd/server/instance"
 )
 
 // newServeCommand returns the command that runs a server.
@@ -65,6 +69,27 @@ key=value, by the environment (ZKD_CLIENT_PORT for clientPort), or as -Dname=val
 	cmd.Flags().StringVar(&logLevel, "log-level", "info", "debug, info, warn or error")
 	cmd.Flags().BoolVar(&logJSON, "log-json", false, "write the log as JSON")
 	return cmd
+}
+
+// serve runs a server until ctx ends or it fails.
+func serve(ctx context.Context, config *conf.Config, logger *slog.Logger) error {
+	manager := newNotifier(logger)
+	i, err := instance.Open(ctx, config, realWorld(logger), instanceOptions(logger, manager))
+	if err != nil {
+		return err
+	}
+	tuning, done := context.WithCancel(ctx)
+	defer done()
+	// Not before: a heap that grows from nothing would be collected all the time.
+	go tuneCollector(tuning, clock.Real())
+	return errors.Join(i.Run(ctx), i.Close())
+}
+
+// instanceOptions is what the command line tells a server.
+func instanceOptions(logger *slog.Logger, manager *notifier) instance.Options {
+	revision, built := buildInfo()
+	return instance.Options{Logger: logger, Revision: revision, Built: built, Notify: manager.notify,
+		Beat: manager.beat}
 }
 
 // configSources says where the configuration of a command is read from: flags have values of keys, args a zoo.cfg or

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -84,6 +85,21 @@ func snapshotText(t *testing.T, content []byte) string {
 		int64(s.Digest().Zxid), s.Compression)
 }
 
+// soon waits until cond holds.
+func soon(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	end, again := time.NewTimer(scriptDeadline), time.NewTicker(5*time.Millisecond)
+	defer end.Stop()
+	defer again.Stop()
+	for !cond() {
+		select {
+		case <-again.C:
+		case <-end.C:
+			t.Fatalf("not in time: %s", what)
+		}
+	}
+}
+
 // awaitGone waits until a directory was removed: the answer comes before.
 func awaitGone(t *testing.T, dir string) {
 	t.Helper()
@@ -122,14 +138,14 @@ func TestSnapshotCommand(t *testing.T) {
 		if status != http.StatusOK {
 			t.Fatalf("%d %s", status, body)
 		}
-		kept, err := os.ReadFile(filepath.Join(dir, "data", keptSnapshots, tc.name))
+		kept, err := os.ReadFile(filepath.Join(dir, "data", "snapshots", tc.name))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := snapshotText(t, kept); got != text {
 			t.Errorf("kept %s, streamed %s", got, text)
 		}
-		awaitGone(t, filepath.Join(dir, "data", "state"+snapshotSuffix))
+		awaitGone(t, filepath.Join(dir, "data", "state.snapshots"))
 	}
 }
 

@@ -44,12 +44,12 @@ func newStatusCommand() *cobra.Command {
 		Use:   "status [zoo.cfg]",
 		Short: "Show all servers of an ensemble in one table",
 		Long: `Show all servers of an ensemble in one table: role, term, zxid and how far it is behind the leader's,
-clients, watches, latency in milliseconds (least/mean/most), version, or why a server does not answer. The others are
-found from one server, through its /zookeeper/config or its four-letter word conf, or from the server lines of
-zoo.cfg.
+clients, watches, latency in milliseconds (least/mean/most), feature level, version, or why a server does not
+answer. The others are found from one server, through its /zookeeper/config or its four-letter word conf, or from the
+server lines of zoo.cfg.
 
 Works with zkd and with Apache ZooKeeper. What a server shows depends on 4lw.commands.whitelist: srvr is on by
-default; term and watches are in mntr. The command says which word is missing.
+default; term, watches and feature level are in mntr. The command says which word is missing.
 
 With --tls the others are asked on the port of the one that was asked first; name those with other ports by --server. A
 zoo.cfg that has secureClientPort alone is enough: its key and trust stores are used.
@@ -257,6 +257,10 @@ func (s *ensembleStatus) compare() {
 			leader = &s.Servers[i]
 		}
 	}
+	s.noteLevel()
+	if note := s.agreed(); note != "" {
+		s.Notes = append(s.Notes, note)
+	}
 	hidden := map[string][]string{} // words that are not whitelisted, and where
 	for i := range s.Servers {
 		one := &s.Servers[i]
@@ -267,16 +271,132 @@ func (s *ensembleStatus) compare() {
 				one.Lag = nil // counted from 0 again in each epoch of ZooKeeper
 			}
 		}
+		if leader != nil {
+			s.compareClocks(leader, one)
+		}
+		s.Notes = append(s.Notes, one.logNotes()...)
 		for _, word := range one.Missing {
 			hidden[word] = append(hidden[word], one.Address)
 		}
 	}
+	s.notePorts()
+	s.noteRoom()
+	s.noteDisks()
 	for _, word := range []string{"srvr", "mntr"} {
 		if at := hidden[word]; len(at) > 0 {
-			what := map[string]string{"srvr": "role, zxid, latency", "mntr": "term, watches"}[word]
+			what := map[string]string{"srvr": "role, zxid, latency", "mntr": "term, watches, feature level"}[word]
 			s.Notes = append(s.Notes, fmt.Sprintf("%s of %s: add %s to 4lw.commands.whitelist there", what,
 				strings.Join(at, ", "), word))
 		}
+	}
+}
+
+// clockSkewMax is how far a clock may be from the leader's without a note, as in the servers' logs.
+const clockSkewMax = 500 * time.Millisecond
+
+// compareClocks says how far a server's clock is before the leader's, as the leader sees it.
+func (s *ensembleStatus) compareClocks(leader, one *serverStatus) {
+	skew, ok := leader.skews[one.ID]
+	if ok = ok || one == leader && len(leader.skews) > 0; !ok {
+		return
+	}
+	one.Skew = skew.String()
+	if skew.Abs() > clockSkewMax {
+		s.Notes = append(s.Notes, fmt.Sprintf("the clock of server %d is %v before the leader's (with a minus sign: "+
+			"behind): synchronise both", one.ID, skew))
+	}
+}
+
+// noteLevel tells when the ensemble could be at a higher feature level than it is.
+func (s *ensembleStatus) noteLevel() {
+	for i := range s.Servers {
+		one := &s.Servers[i]
+		if one.Level != nil && one.Supported != nil && *one.Level < *one.Supported {
+			s.Notes = append(s.Notes, fmt.Sprintf("feature level %d, and server %s can do %d: a server runs an older "+
+				"zkd, was not met, or has zkd.featureLevelMax; zkd_peer_feature_level of the leader tells which",
+				*one.Level, cmp.Or(number(&one.ID), one.Address), *one.Supported))
+			return
+		}
+	}
+}
+
+// notePorts notes the servers that have moved, or could not, and not all know it.
+func (s *ensembleStatus) notePorts() {
+	for i := range s.Servers {
+		one := &s.Servers[i]
+		who := fmt.Sprintf("server %s", number(&one.ID))
+		if len(one.CannotListen) > 0 {
+			s.Notes = append(s.Notes, fmt.Sprintf("%s cannot listen for the others at %s: free the address, "+
+				"or reconfig it to another one", who, strings.Join(one.CannotListen, ", ")))
+		}
+		if len(one.ListensStill) > 0 {
+			s.Notes = append(s.Notes, fmt.Sprintf("%s listens for the others at %s, and still at %s", who,
+				dash(strings.Join(one.Listens, ", ")), strings.Join(one.ListensStill, ", ")))
+		}
+		if len(one.Moving) > 0 {
+			s.Notes = append(s.Notes, fmt.Sprintf("%s has not found server %s at its new address yet", who,
+				strings.Join(one.Moving, ", ")))
+		}
+	}
+}
+
+// agreed says up to which entry of the log each state was last found to be the ensemble's; "" if none says so.
+func (s *ensembleStatus) agreed() string {
+	var each []string
+	for i := range s.Servers {
+		if one := &s.Servers[i]; one.Agreed != nil && *one.Agreed > 0 {
+			each = append(each, fmt.Sprintf("%s to %d", number(&one.ID), *one.Agreed))
+		}
+	}
+	if len(each) == 0 {
+		return ""
+	}
+	return "states found equal, server to entry: " + strings.Join(each, ", ")
+}
+
+// noteDisks tells whose disks do not answer. One that turns its clients away does not say so itself.
+func (s *ensembleStatus) noteDisks() {
+	for i := range s.Servers {
+		one := &s.Servers[i]
+		told := slices.ContainsFunc(s.Servers, func(o serverStatus) bool {
+			return leads(o.Role) && slices.Contains(o.PeersHang, one.ID)
+		})
+		switch {
+		case one.DiskHangs != nil && *one.DiskHangs > 0:
+			s.Notes = append(s.Notes, fmt.Sprintf("the disk of %s has not answered for %d s", one.name(),
+				*one.DiskHangs))
+		case told && one.DiskHangs == nil:
+			s.Notes = append(s.Notes, fmt.Sprintf("the leader hears %s, which acknowledges nothing: its disk may hang",
+				one.name()))
+		}
+	}
+}
+
+// name is how a server is named in a sentence.
+func (s *serverStatus) name() string {
+	if s.ID == 0 {
+		return s.Address
+	}
+	return fmt.Sprintf("server %d (%s)", s.ID, s.Address)
+}
+
+// lowDiskPercent is the free part of a disk below which an operator is to make room (docs/operations.md).
+const lowDiskPercent = 15
+
+// noteRoom says whose disks are nearly full, and whether writes are refused for that.
+func (s *ensembleStatus) noteRoom() {
+	refused := false
+	for i := range s.Servers {
+		one := &s.Servers[i]
+		if one.DiskFree != nil && *one.DiskFree < lowDiskPercent {
+			s.Notes = append(s.Notes, fmt.Sprintf("%d %% of the disk of %s are free: remove znodes, or make room there",
+				*one.DiskFree, one.Address))
+		}
+		refused = refused || one.LowSpace != nil && *one.LowSpace > 0
+	}
+	if refused {
+		s.Notes = append(s.Notes,
+			"writes that grow are refused (SystemError): too few servers have room on their disks")
 	}
 }
 
@@ -308,16 +428,16 @@ func (s *ensembleStatus) verdict() error {
 // text writes the table.
 func (s *ensembleStatus) text(w io.Writer) error {
 	var t strings.Builder
-	fmt.Fprintln(&t, "ID\tADDRESS\tROLE\tTERM\tZXID\tLAG\tCLIENTS\tWATCHES\tLATENCY\tVERSION")
+	fmt.Fprintln(&t, "ID\tADDRESS\tROLE\tTERM\tZXID\tLAG\tCLIENTS\tWATCHES\tLATENCY\tSKEW\tLEVEL\tVERSION")
 	for i := range s.Servers {
 		one := &s.Servers[i]
 		if one.Error != "" {
-			fmt.Fprintf(&t, "%s\t%s\tdown\t-\t-\t-\t-\t-\t-\t%s\n", number(&one.ID), one.Address, one.Error)
+			fmt.Fprintf(&t, "%s\t%s\tdown\t-\t-\t-\t-\t-\t-\t-\t-\t%s\n", number(&one.ID), one.Address, one.Error)
 			continue
 		}
-		fmt.Fprintf(&t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", number(&one.ID), one.Address, dash(one.Role),
-			counted(one.Term), dash(one.Zxid), counted(one.Lag), counted(one.Clients), counted(one.Watches),
-			dash(one.Latency), dash(one.Version))
+		fmt.Fprintf(&t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", number(&one.ID), one.Address,
+			dash(one.Role), counted(one.Term), dash(one.Zxid), counted(one.Lag), counted(one.Clients),
+			counted(one.Watches), dash(one.Latency), dash(one.Skew), counted(one.Level), dash(one.Version))
 	}
 	if err := writeTable(w, t.String()); err != nil {
 		return err

@@ -5,14 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"zkd/bench/client"
 	"zkd/jute"
+	"zkd/jute/client"
 )
 
 // statusBytesMax bounds what a four-letter word may answer.
@@ -26,23 +27,43 @@ type place struct {
 
 // serverStatus is what a server says of itself. What it does not say is nil or empty.
 type serverStatus struct {
-	ID          int64    `json:"id,omitempty"`
-	Address     string   `json:"address"`
-	Role        string   `json:"role,omitempty"` // leader, follower, observer, standalone or read-only
-	Term        *int64   `json:"term,omitempty"` // of raft; the epoch of an Apache ZooKeeper
-	Zxid        string   `json:"zxid,omitempty"`
-	Lag         *int64   `json:"lag,omitempty"` // zxids behind the leader's
-	Clients     *int64   `json:"clients,omitempty"`
-	Watches     *int64   `json:"watches,omitempty"`
-	Outstanding *int64   `json:"outstanding,omitempty"`
-	Znodes      *int64   `json:"znodes,omitempty"` // as the server counts: the root twice
-	Latency     string   `json:"latency_ms,omitempty"`
-	Version     string   `json:"version,omitempty"`
-	Missing     []string `json:"missing,omitempty"` // four-letter words that are not on its whitelist
-	Error       string   `json:"error,omitempty"`   // why it does not serve
+	ID          int64  `json:"id,omitempty"`
+	Address     string `json:"address"`
+	Role        string `json:"role,omitempty"`          // leader, follower, observer, standalone or read-only
+	Term        *int64 `json:"term,omitempty"`          // of raft; the epoch of an Apache ZooKeeper
+	Level       *int64 `json:"feature_level,omitempty"` // of the ensemble
+	Supported   *int64 `json:"feature_level_supported,omitempty"`
+	Zxid        string `json:"zxid,omitempty"`
+	Lag         *int64 `json:"lag,omitempty"`          // zxids behind the leader's
+	Agreed      *int64 `json:"agreed_index,omitempty"` // up to which its state was found to be the ensemble's
+	Clients     *int64 `json:"clients,omitempty"`
+	Watches     *int64 `json:"watches,omitempty"`
+	Outstanding *int64 `json:"outstanding,omitempty"`
+	Znodes      *int64 `json:"znodes,omitempty"` // as the server counts: the root twice
+	Latency     string `json:"latency_ms,omitempty"`
+	Skew        string `json:"clock_skew,omitempty"` // how far its clock is before the leader's
+	Version     string `json:"version,omitempty"`
+	// Where it listens for the other servers: where the configuration has it, where else, where it should and cannot.
+	Listens      []string `json:"listens,omitempty"`
+	ListensStill []string `json:"listens_still,omitempty"`
+	CannotListen []string `json:"cannot_listen,omitempty"`
+	Moving       []string `json:"moving,omitempty"`  // members that it has not found at their new address
+	Missing      []string `json:"missing,omitempty"` // four-letter words that are not on its whitelist
+	Error        string   `json:"error,omitempty"`   // why it does not serve
+	// DiskFree is the free part of the fuller of its disks in percent, LowSpace zkd_low_space: above 0 writes are
+	// refused.
+	DiskFree *int64 `json:"disk_free_percent,omitempty"`
+	LowSpace *int64 `json:"low_space,omitempty"`
+	// DiskHangs is for how many seconds its disk has not answered, 0 if it does, and PeersHang the servers of which a
+	// leader thinks that theirs do not.
+	DiskHangs *int64  `json:"disk_hangs,omitempty"`
+	PeersHang []int64 `json:"peers_hang,omitempty"`
+
+	logStatus
 
 	zxid    int64
 	hasZxid bool
+	skews   map[int64]time.Duration // of the others' clocks before its own, by id
 }
 
 // errNotListed says that a four-letter word is not on the whitelist.
@@ -75,6 +96,9 @@ func (a asker) fourLetters(ctx context.Context, address, word string) (string, e
 	case strings.Contains(answer, word+" is not executed because it is not in the whitelist"):
 		return "", errNotListed
 	case strings.HasPrefix(answer, "This ZooKeeper instance is not currently serving requests"):
+		if _, why, ok := strings.Cut(strings.TrimSpace(answer), "\n"); ok {
+			return "", fmt.Errorf("%w: %s", errNotServing, why)
+		}
 		return "", errNotServing
 	case answer == "":
 		return "", errors.New("it closed the connection without an answer: not a server for clients, or full, " +
@@ -154,8 +178,23 @@ func (s *serverStatus) readMntr(text string) {
 			values[key] = value
 		}
 	}
+	s.skews = skewsOf(values)
 	s.Watches = parsed(values["zk_watch_count"])
 	s.Term = parsed(values["zk_zkd_term"])
+	s.Level, s.Supported = parsed(values["zk_zkd_feature_level"]), parsed(values["zk_zkd_feature_level_supported"])
+	s.Agreed = parsed(values["zk_zkd_agreed_index"])
+	s.readLog(values)
+	s.readDisks(values)
+	s.LowSpace = parsed(values["zk_zkd_low_space"])
+	for _, store := range []string{"raftlog", "state"} {
+		total, free := parsed(values["zk_"+store+"_zkd_disk_bytes"]), parsed(values["zk_"+store+"_zkd_disk_free_bytes"])
+		if total == nil || free == nil || *total == 0 {
+			continue
+		}
+		if percent := *free * 100 / *total; s.DiskFree == nil || percent < *s.DiskFree {
+			s.DiskFree = &percent
+		}
+	}
 	if s.Role == "" {
 		s.Role = values["zk_server_state"]
 	}
@@ -165,10 +204,61 @@ func (s *serverStatus) readMntr(text string) {
 	if s.Version == "" {
 		s.Version, _, _ = strings.Cut(values["zk_version"], "-")
 	}
+	s.readPorts(values)
 	if _, isZkd := values["zk_zkd_term"]; !isZkd && s.hasZxid && s.Role != "standalone" {
 		epoch := s.zxid >> 32
 		s.Term = &epoch
 	}
+}
+
+// skewsOf reads how far the clocks of other servers are before the one that says so.
+func skewsOf(values map[string]string) map[int64]time.Duration {
+	skews := map[int64]time.Duration{}
+	for name, value := range values { // any order
+		digits, ok := strings.CutSuffix(strings.TrimPrefix(name, "zk_"), "_zkd_clock_skew_seconds")
+		id, err := strconv.ParseInt(digits, 10, 64)
+		if seconds, wrong := strconv.ParseFloat(value, 64); ok && err == nil && wrong == nil {
+			skews[id] = time.Duration(seconds * float64(time.Second)).Round(time.Millisecond)
+		}
+	}
+	return skews
+}
+
+// readPorts takes what mntr says of the ports for servers.
+func (s *serverStatus) readPorts(values map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		address, own := strings.CutSuffix(strings.TrimPrefix(name, "zk_"), "_zkd_peer_port")
+		still, former := strings.CutSuffix(strings.TrimPrefix(name, "zk_"), "_zkd_peer_port_former")
+		peer, moves := strings.CutSuffix(strings.TrimPrefix(name, "zk_"), "_zkd_peer_moving")
+		switch listens := values[name] == "1"; {
+		case own && listens:
+			s.Listens = append(s.Listens, address)
+		case own:
+			s.CannotListen = append(s.CannotListen, address)
+		case former && listens:
+			s.ListensStill = append(s.ListensStill, still)
+		case moves && values[name] == "1":
+			s.Moving = append(s.Moving, peer)
+		}
+	}
+}
+
+// readDisks takes what mntr says of disks that do not answer.
+func (s *serverStatus) readDisks(values map[string]string) {
+	for _, store := range []string{"raftlog", "state"} {
+		n := parsed(values["zk_"+store+"_zkd_disk_hang_seconds"])
+		if n != nil && (s.DiskHangs == nil || *n > *s.DiskHangs) {
+			s.DiskHangs = n
+		}
+	}
+	for key, value := range values { // order: sorted below
+		peer, ok := strings.CutSuffix(key, "_zkd_peer_disk_hangs")
+		id := parsed(strings.TrimPrefix(peer, "zk_"))
+		if ok && value == "1" && id != nil {
+			s.PeersHang = append(s.PeersHang, *id)
+		}
+	}
+	slices.Sort(s.PeersHang)
 }
 
 // parsed is the number in text, nil if there is none.
@@ -202,7 +292,7 @@ func (f *statusFlags) discover(ctx context.Context, address string) []place {
 func (a asker) readConfig(ctx context.Context, address string, timeout time.Duration) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	c, err := client.DialOver(ctx, a.dial, address, 10*time.Second)
+	c, err := client.Dial(ctx, client.Options{Addr: address, Timeout: 10 * time.Second, Dial: a.dial, Now: time.Now})
 	if err != nil {
 		return "", err
 	}

@@ -7,8 +7,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"zkd/compat-tests/target"
 )
@@ -79,7 +81,8 @@ func TestStatusReadsWhatZooKeeperSays(t *testing.T) {
 	ports := target.FreePorts(t, 3)
 	first, second, third := ports[0], ports[1], ports[2]
 	fakeServer(t, first, nil, map[string]string{
-		"srvr": fmt.Sprintf(recordedSrvr, "0x10000000a", "leader"), "mntr": fmt.Sprintf(recordedMntr, "leader"),
+		"srvr": fmt.Sprintf(recordedSrvr, "0x10000000a", "leader"), "mntr": fmt.Sprintf(recordedMntr, "leader") +
+			"zk_2_zkd_clock_skew_seconds\t-1800.0042\nzk_3_zkd_clock_skew_seconds\t0.4\n",
 		"conf": fmt.Sprintf(configLines, first, first, second, third),
 	})
 	fakeServer(t, second, nil, map[string]string{
@@ -91,16 +94,47 @@ func TestStatusReadsWhatZooKeeperSays(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	for n, want := range []string{
-		"ID ADDRESS ROLE TERM ZXID LAG CLIENTS WATCHES LATENCY VERSION",
-		fmt.Sprintf("1 127.0.0.1:%d leader 1 0x10000000a 0 1 7 16/270.0/817 3.9.5", first),
-		fmt.Sprintf("2 127.0.0.1:%d follower - 0x100000008 2 1 - 16/270.0/817 3.9.5", second),
-		fmt.Sprintf("3 127.0.0.1:%d down - - - - - - up, but not serving: no leader, or not a member", third),
-		fmt.Sprintf("term, watches of 127.0.0.1:%d: add mntr to 4lw.commands.whitelist there", second),
+		"ID ADDRESS ROLE TERM ZXID LAG CLIENTS WATCHES LATENCY SKEW LEVEL VERSION",
+		fmt.Sprintf("1 127.0.0.1:%d leader 1 0x10000000a 0 1 7 16/270.0/817 0s - 3.9.5", first),
+		fmt.Sprintf("2 127.0.0.1:%d follower - 0x100000008 2 1 - 16/270.0/817 -30m0.004s - 3.9.5", second),
+		fmt.Sprintf("3 127.0.0.1:%d down - - - - - - - - up, but not serving: no leader, or not a member", third),
+		"the clock of server 2 is -30m0.004s before the leader's (with a minus sign: behind): synchronise both",
+		fmt.Sprintf("term, watches, feature level of 127.0.0.1:%d: add mntr to 4lw.commands.whitelist there", second),
 	} {
 		lines := strings.Split(out, "\n")
 		if n >= len(lines) || strings.Join(strings.Fields(lines[n]), " ") != want {
 			t.Errorf("line %d: want %q in\n%s", n+1, want, out)
 		}
+	}
+}
+
+// TestStatusShowsTheFeatureLevel of two servers of zkd, of which the ensemble could be at a higher one.
+func TestStatusShowsTheFeatureLevel(t *testing.T) {
+	s := ensembleStatus{Servers: []serverStatus{{ID: 1, Role: "leader"}, {ID: 2, Role: "follower"}}}
+	s.Servers[0].readMntr("zk_zkd_feature_level\t1\nzk_zkd_feature_level_supported\t1\n")
+	s.Servers[1].readMntr("zk_zkd_feature_level\t1\nzk_zkd_feature_level_supported\t2\n")
+	s.compare()
+	var out strings.Builder
+	if err := s.text(&out); err != nil {
+		t.Fatal(err)
+	}
+	plain := strings.Join(strings.Fields(out.String()), " ")
+	for _, want := range []string{"2 follower - - - - - - - 1 - feature", "feature level 1, and server 2 can do 2",
+		"zkd.featureLevelMax"} {
+		if !strings.Contains(plain, want) {
+			t.Errorf("want %q in\n%s", want, out.String())
+		}
+	}
+}
+
+// TestStatusSaysWhomAServerMisses asks one that does not serve, and says why.
+func TestStatusSaysWhomAServerMisses(t *testing.T) {
+	port := target.FreePorts(t, 1)[0]
+	fakeServer(t, port, nil, map[string]string{"srvr": notServing + "missing: server 2\n"})
+	f := statusFlags{timeout: time.Minute}
+	s := f.look(t.Context(), []place{{id: 1, address: fmt.Sprintf("127.0.0.1:%d", port)}})
+	if want := errNotServing.Error() + ": missing: server 2"; len(s.Servers) != 1 || s.Servers[0].Error != want {
+		t.Errorf("%+v, want %q", s.Servers, want)
 	}
 }
 
@@ -125,7 +159,7 @@ func TestStatusOverTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	row := func(id string, port int) string {
-		return fmt.Sprintf("%s 127.0.0.1:%d standalone - 0x1 0 1 7 16/270.0/817 3.9.5\n", id, port)
+		return fmt.Sprintf("%s 127.0.0.1:%d standalone - 0x1 0 1 7 16/270.0/817 - - 3.9.5\n", id, port)
 	}
 	servers := fmt.Sprintf("127.0.0.1:%d,127.0.0.1:%d", ports[0], ports[1])
 	trust, cert := "--ca-file="+end.TrustStore.Location, "--cert-file="+end.KeyStore.Location
@@ -173,3 +207,48 @@ func TestPlacesOf(t *testing.T) {
 		}
 	}
 }
+
+// TestStatusTellsOfFullDisks shows whose disk is nearly full, and that writes are refused.
+func TestStatusTellsOfFullDisks(t *testing.T) {
+	mntr := func(total, free, low int) (s serverStatus) {
+		s.readMntr(fmt.Sprintf("zk_state_zkd_disk_bytes\t%d\nzk_state_zkd_disk_free_bytes\t%d\n"+
+			"zk_raftlog_zkd_disk_bytes\t1000\nzk_raftlog_zkd_disk_free_bytes\t900\nzk_zkd_low_space\t%d\n", total, free,
+			low))
+		return s
+	}
+	full, empty := mntr(1000, 149, 2), mntr(1000, 150, 0)
+	full.Address, empty.Address = "full:2181", "empty:2181"
+	s := ensembleStatus{Servers: []serverStatus{full, empty}}
+	s.noteRoom()
+	notes := strings.Join(s.Notes, "\n")
+	if *full.DiskFree != 14 || *empty.DiskFree != 15 || len(s.Notes) != 2 || !strings.Contains(notes, "full:2181") ||
+		!strings.Contains(notes, "SystemError") || strings.Contains(notes, "empty:2181") {
+		t.Errorf("%d %% and %d %%:\n%s", *full.DiskFree, *empty.DiskFree, notes)
+	}
+	s = ensembleStatus{Servers: []serverStatus{empty, {}}}
+	if s.noteRoom(); len(s.Notes) != 0 {
+		t.Errorf("notes of servers with room: %v", s.Notes)
+	}
+}
+
+// TestStatusOfPorts reads where servers listen for each other, and notes what an operator should know of it.
+func TestStatusOfPorts(t *testing.T) {
+	moved := serverStatus{ID: 1}
+	moved.readMntr("zk_zkd_term\t3\nzk_10.0.0.1:2889_zkd_peer_port\t1\nzk_10.0.0.1:2888_zkd_peer_port_former\t1\n" +
+		"zk_2_zkd_peer_moving\t1\nzk_3_zkd_peer_moving\t0\n")
+	stuck := serverStatus{ID: 2}
+	stuck.readMntr("zk_zkd_term\t3\nzk_10.0.0.2:2889_zkd_peer_port\t0\nzk_10.0.0.2:2888_zkd_peer_port_former\t1\n")
+	s := ensembleStatus{Servers: []serverStatus{moved, stuck}}
+	s.compare()
+	want := []string{
+		"server 1 listens for the others at 10.0.0.1:2889, and still at 10.0.0.1:2888",
+		"server 1 has not found server 2 at its new address yet",
+		"server 2 cannot listen for the others at 10.0.0.2:2889: free the address, or reconfig it to another one",
+		"server 2 listens for the others at -, and still at 10.0.0.2:2888",
+	}
+	if !slices.Equal(s.Notes, want) {
+		t.Errorf("got %q, want %q", s.Notes, want)
+	}
+}
+
+// TestStatusShowsDisksThatHang asks a leader whose disk hangs, and a follower that the leader knows to acknowledge

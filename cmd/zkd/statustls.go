@@ -67,7 +67,7 @@ func (f *tlsFlags) asker(c *conf.Config) (asker, error) {
 		return asker{}, err
 	}
 	if c != nil && c.ClientTLS() && f.caFile == "" && f.certFile == "" {
-		set, err := openStores(c.TLS.Client, "ssl.", false)
+		set, err := realStores().Open(c.TLS.Client, "ssl.", false)
 		if err != nil {
 			return asker{}, fmt.Errorf("ask with the stores of zoo.cfg, or name others by --ca-file: %w", err)
 		}

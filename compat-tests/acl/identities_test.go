@@ -1,11 +1,13 @@
 package acl_test
 
 import (
+	"net"
 	"testing"
+	"time"
 
 	"zkd/compat-tests/target"
-	"zkd/compat-tests/wire"
 	"zkd/jute"
+	"zkd/jute/client"
 )
 
 // identity is one who asks, and what the ACL of the znode grants its permissions to.
@@ -18,7 +20,7 @@ type identity struct {
 }
 
 // proof opens a connection and proves who is at its end.
-type proof func(t *testing.T, addr string) *wire.Conn
+type proof func(t *testing.T, addr string) *client.Conn
 
 // The identities. A scheme with its own way to connect is one line here: its proof connects as it likes.
 var identities = []identity{
@@ -48,9 +50,16 @@ func id(scheme, name string) jute.ID { return jute.ID{Scheme: scheme, ID: name} 
 func digestOf(user, password string) jute.ID { return id("digest", target.DigestOf(user, password)) }
 
 // nobody has its address and nothing else.
-func nobody(t *testing.T, addr string) *wire.Conn {
+func nobody(t *testing.T, addr string) *client.Conn {
 	t.Helper()
-	c, err := wire.Open(wire.Options{Addr: addr})
+	return open(t, client.Options{Addr: addr, Dial: new(net.Dialer).DialContext})
+}
+
+// open opens a session, which is left at the end of the test.
+func open(t *testing.T, o client.Options) *client.Conn {
+	t.Helper()
+	o.Now = time.Now
+	c, err := client.Dial(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +69,7 @@ func nobody(t *testing.T, addr string) *wire.Conn {
 
 // packets sends auth packets, scheme and data by turns.
 func packets(schemes ...string) proof {
-	return func(t *testing.T, addr string) *wire.Conn {
+	return func(t *testing.T, addr string) *client.Conn {
 		t.Helper()
 		c := nobody(t, addr)
 		for i := 0; i < len(schemes); i += 2 {

@@ -9,8 +9,8 @@ import (
 
 	"zkd/compat-tests/authority"
 	"zkd/compat-tests/target"
-	"zkd/compat-tests/wire"
 	"zkd/jute"
+	"zkd/jute/client"
 )
 
 // saslUsers are the users of the server, as its JAAS file has them. root is the superuser.
@@ -72,7 +72,7 @@ var nonce = regexp.MustCompile(`nonce="([^"]*)"`)
 
 // login connects as another proof does, and logs in by DIGEST-MD5 (RFC 2831), with the password of all users.
 func login(connect proof, user string) proof {
-	return func(t *testing.T, addr string) *wire.Conn {
+	return func(t *testing.T, addr string) *client.Conn {
 		t.Helper()
 		c := connect(t, addr)
 		challenge := token(t, c, []byte{})
@@ -92,15 +92,15 @@ func login(connect proof, user string) proof {
 	}
 }
 
-// token sends one token of a login, which goes on.
-func token(t *testing.T, c *wire.Conn, sent []byte) (answer []byte) {
+// token sends one token of a login, which goes on. The answer is valid until the next one.
+func token(t *testing.T, c *client.Conn, sent []byte) (answer []byte) {
 	t.Helper()
-	r, err := c.Do(jute.OpSASL, (&jute.SASLToken{Token: sent}).Append)
-	if err != nil || r.Err != jute.OK {
-		t.Fatalf("login: %v, %v", r.Err, err)
+	header, body, err := c.Do(jute.OpSASL, (&jute.SASLToken{Token: sent}).Append)
+	if err != nil || header.Err != jute.OK {
+		t.Fatalf("login: %v, %v", header.Err, err)
 	}
 	var got jute.SASLToken
-	d := jute.NewDecoder(r.Body)
+	d := jute.NewDecoder(body)
 	got.Decode(&d)
 	return got.Token
 }

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"zkd/compat-tests/target"
-	"zkd/compat-tests/wire"
 	"zkd/jute"
+	"zkd/jute/client"
 )
 
 var update = flag.Bool("update", false, "record the table from the real server")
@@ -34,12 +34,19 @@ var letters = map[jute.Code]outcome{
 // probe asks for one operation on one znode.
 type probe struct {
 	t       *testing.T
-	admin   *wire.Conn // the superuser
-	owner   *wire.Conn // who makes the znode
-	subject *wire.Conn // who asks
+	admin   *client.Conn // the superuser
+	owner   *client.Conn // who makes the znode
+	subject *client.Conn // who asks
 	grant   jute.ID
 	perms   jute.Perms
 	path    string
+	told    []string // paths of the events that have come to the subject
+}
+
+// reply is a server's answer.
+type reply struct {
+	jute.ReplyHeader
+	body []byte // valid until the connection is used again
 }
 
 // TestMatrix runs the table.
@@ -72,12 +79,13 @@ func matrix(t *testing.T, s *target.Server, who []identity) string {
 		}
 		fmt.Fprintf(&b, "%s\n", i.name)
 		p.subject = i.who(t, s.Addr)
+		p.subject.OnEvent = func(e *jute.WatcherEvent) { p.told = append(p.told, strings.Clone(e.Path)) }
 		for m, op := range operations {
 			fmt.Fprintf(&b, "  %-34s", op.name)
 			name := func(perms jute.Perms) string { return fmt.Sprintf("%s/%d-%d-%02d", rootPath, n, m, perms) }
 			p.makeAll(name, op.leaf)
 			for perms := range jute.PermAll + 1 {
-				p.perms, p.path, p.subject.Events = perms, name(perms), nil
+				p.perms, p.path, p.told = perms, name(perms), nil
 				b.WriteByte(byte(op.ask(&p)))
 			}
 			p.do(p.subject, jute.OpRemoveWatches,
@@ -114,29 +122,27 @@ func (p *probe) list(perms jute.Perms) []jute.ACL { return []jute.ACL{{Perms: pe
 // heard looks whether an event about the znode has come.
 func (p *probe) heard() outcome {
 	p.t.Helper()
-	if err := p.subject.Ping(); err != nil {
+	if err := p.subject.Alive(); err != nil {
 		p.t.Fatal(err)
 	}
-	for _, e := range p.subject.Events {
-		if strings.HasPrefix(e.Path, p.path) {
-			return allowed
-		}
+	if slices.ContainsFunc(p.told, func(path string) bool { return strings.HasPrefix(path, p.path) }) {
+		return allowed
 	}
 	return silent
 }
 
 // do makes a request.
-func (p *probe) do(c *wire.Conn, op jute.Op, record func([]byte) []byte) wire.Reply {
+func (p *probe) do(c *client.Conn, op jute.Op, record func([]byte) []byte) reply {
 	p.t.Helper()
-	r, err := c.Do(op, record)
+	header, body, err := c.Do(op, record)
 	if err != nil {
 		p.t.Fatalf("%s with permissions %d: %v", p.path, p.perms, err)
 	}
-	return r
+	return reply{header, body}
 }
 
 // must makes a request that succeeds.
-func (p *probe) must(c *wire.Conn, op jute.Op, record func([]byte) []byte) {
+func (p *probe) must(c *client.Conn, op jute.Op, record func([]byte) []byte) {
 	p.t.Helper()
 	if r := p.do(c, op, record); r.Err != jute.OK {
 		p.t.Fatalf("%v of %s with permissions %d: %v", op, p.path, p.perms, r.Err)
@@ -165,7 +171,7 @@ func cutDigest(of jute.ID) (user, digest string, ok bool) {
 func users(p *probe) string {
 	var answer jute.WhoAmIResponse
 	r := p.do(p.subject, jute.OpWhoAmI, nil)
-	d := jute.NewDecoder(r.Body)
+	d := jute.NewDecoder(r.body)
 	answer.Decode(&d)
 	var list []string
 	for _, i := range answer.ClientInfo {

@@ -1,9 +1,6 @@
 package acl_test
 
-import (
-	"zkd/compat-tests/wire"
-	"zkd/jute"
-)
+import "zkd/jute"
 
 // operation is one that is asked for. The znode has the ACL in question; below it is the child "c", which anyone may
 // do anything to, unless leaf is set.
@@ -148,7 +145,7 @@ func getACL(p *probe) outcome {
 		return p.code(r.Err)
 	}
 	var answer jute.GetACLResponse
-	d := jute.NewDecoder(r.Body)
+	d := jute.NewDecoder(r.body)
 	answer.Decode(&d)
 	if d.Err() != nil || len(answer.ACL) == 0 {
 		p.t.Fatalf("getACL of %s: %+v, %v", p.path, answer, d.Err())
@@ -181,7 +178,7 @@ func multiRead(op jute.Op, record recorder) func(p *probe) outcome {
 			b = record(p)((&jute.MultiHeader{Type: op, Err: -1}).Append(b))
 			return jute.AppendMultiEnd(b)
 		})
-		d := jute.NewDecoder(r.Body)
+		d := jute.NewDecoder(r.body)
 		results := jute.NewMultiDecoder(&d)
 		if r.Err != jute.OK || !results.Next() {
 			p.t.Fatalf("multiRead of %s: %v, %v", p.path, r.Err, d.Err())
@@ -235,9 +232,9 @@ func missed(p *probe) outcome {
 }
 
 // second is the outcome of the second operation of a multi.
-func (p *probe) second(r wire.Reply, op jute.Op) outcome {
+func (p *probe) second(r reply, op jute.Op) outcome {
 	p.t.Helper()
-	d := jute.NewDecoder(r.Body)
+	d := jute.NewDecoder(r.body)
 	results := jute.NewMultiDecoder(&d)
 	if r.Err != jute.OK || !results.Next() {
 		p.t.Fatalf("multi with %v of %s: %v, %v", op, p.path, r.Err, d.Err())

@@ -3,6 +3,7 @@ package audit_test
 import (
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,8 +13,8 @@ import (
 	"time"
 
 	"zkd/compat-tests/target"
-	"zkd/compat-tests/wire"
 	"zkd/jute"
+	"zkd/jute/client"
 )
 
 var update = flag.Bool("update", false, "record the lines from the real server")
@@ -53,9 +54,7 @@ func TestServerLogin(t *testing.T) {
 	r := &run{t: t, addr: s.Addr, names: map[jute.SessionID]string{}, logsIn: true}
 	c := r.open()
 	r.must(c, jute.OpCreate, create("/e", jute.ModeEphemeral))
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
+	r.end(c)
 	s.Stop()
 	target.Golden(t, "login", r.masked(read(t, file)), *update)
 }
@@ -128,15 +127,16 @@ func (r *run) masked(text string) string {
 }
 
 // open opens a session that does not expire.
-func (r *run) open() *wire.Conn {
+func (r *run) open() *client.Conn {
 	r.t.Helper()
 	return r.openFor(time.Minute)
 }
 
 // openFor opens a session.
-func (r *run) openFor(timeout time.Duration) *wire.Conn {
+func (r *run) openFor(timeout time.Duration) *client.Conn {
 	r.t.Helper()
-	c, err := wire.Open(wire.Options{Addr: r.addr, Timeout: timeout})
+	c, err := client.Dial(r.t.Context(), client.Options{Addr: r.addr, Timeout: timeout, Now: time.Now,
+		Dial: new(net.Dialer).DialContext})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -144,26 +144,33 @@ func (r *run) openFor(timeout time.Duration) *wire.Conn {
 	return c
 }
 
-// do makes a request, whatever is answered.
-func (r *run) do(c *wire.Conn, op jute.Op, record func([]byte) []byte) wire.Reply {
+// end ends the session of a connection.
+func (r *run) end(c *client.Conn) {
 	r.t.Helper()
-	reply, err := c.Do(op, record)
+	r.must(c, jute.OpCloseSession, nil)
+	c.Cut()
+}
+
+// do makes a request, whatever is answered.
+func (r *run) do(c *client.Conn, op jute.Op, record func([]byte) []byte) jute.Code {
+	r.t.Helper()
+	header, _, err := c.Do(op, record)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return reply
+	return header.Err
 }
 
 // must makes a request that succeeds.
-func (r *run) must(c *wire.Conn, op jute.Op, record func([]byte) []byte) {
+func (r *run) must(c *client.Conn, op jute.Op, record func([]byte) []byte) {
 	r.t.Helper()
-	if reply := r.do(c, op, record); reply.Err != jute.OK {
-		r.t.Fatalf("%v: %v", op, reply.Err)
+	if code := r.do(c, op, record); code != jute.OK {
+		r.t.Fatalf("%v: %v", op, code)
 	}
 }
 
 // auth proves an identity.
-func (r *run) auth(c *wire.Conn, scheme, data string) {
+func (r *run) auth(c *client.Conn, scheme, data string) {
 	r.t.Helper()
 	if code, err := c.Auth(scheme, data); err != nil || code != jute.OK {
 		r.t.Fatalf("auth: %v, %v", code, err)
@@ -221,13 +228,11 @@ func (r *run) script() {
 	r.users()
 	r.refused(c)
 	r.ends(c)
-	if err := c.Close(); err != nil {
-		r.t.Fatal(err)
-	}
+	r.end(c)
 }
 
 // creates makes znodes of all modes, and some that cannot be made.
-func (r *run) creates(c *wire.Conn) {
+func (r *run) creates(c *client.Conn) {
 	for i, mode := range []jute.CreateMode{0, 1, 2, 3} {
 		r.must(c, jute.OpCreate, create(fmt.Sprintf("/a%d", i), mode))
 		r.must(c, jute.OpCreate2, create(fmt.Sprintf("/b%d", i), mode))
@@ -255,7 +260,7 @@ func (r *run) creates(c *wire.Conn) {
 }
 
 // changes changes and deletes znodes, and reads, which is in no audit log.
-func (r *run) changes(c *wire.Conn) {
+func (r *run) changes(c *client.Conn) {
 	r.must(c, jute.OpSetData, setData("/a0", -1))
 	r.do(c, jute.OpSetData, setData("/a0", 7))
 	r.do(c, jute.OpSetData, setData("/none", -1))
@@ -283,7 +288,7 @@ func short(record func([]byte) []byte) func([]byte) []byte {
 }
 
 // multis makes multis.
-func (r *run) multis(c *wire.Conn) {
+func (r *run) multis(c *client.Conn) {
 	r.must(c, jute.OpMulti, multi(
 		part{jute.OpCheck, remove("/a0", -1)},
 		part{jute.OpCreate, create("/m", 0)},
@@ -318,13 +323,11 @@ func (r *run) users() {
 	r.must(c, jute.OpSetData, setData("/u", -1))
 	r.auth(c, "digest", target.SuperUser+":"+target.SuperPassword)
 	r.must(c, jute.OpSetData, setData("/u", -1))
-	if err := c.Close(); err != nil {
-		r.t.Fatal(err)
-	}
+	r.end(c)
 }
 
 // refused makes requests that are not allowed.
-func (r *run) refused(c *wire.Conn) {
+func (r *run) refused(c *client.Conn) {
 	r.do(c, jute.OpSetData, setData("/u", -1))
 	r.do(c, jute.OpSetACL, setACL("/u", open, -1))
 	r.do(c, jute.OpCreate, create("/u/x", jute.ModeEphemeral))
@@ -333,14 +336,12 @@ func (r *run) refused(c *wire.Conn) {
 }
 
 // ends ends a session by its client, and one by its silence, which witness awaits.
-func (r *run) ends(witness *wire.Conn) {
+func (r *run) ends(witness *client.Conn) {
 	c := r.open()
 	for _, name := range []string{"/end1", "/end2"} {
 		r.must(c, jute.OpCreate, create(name, jute.ModeEphemeral))
 	}
-	if err := c.Close(); err != nil {
-		r.t.Fatal(err)
-	}
+	r.end(c)
 	quiet := r.openFor(4 * time.Second)
 	r.must(quiet, jute.OpCreate, create("/quiet", jute.ModeEphemeral))
 	quiet.Cut()
@@ -348,7 +349,7 @@ func (r *run) ends(witness *wire.Conn) {
 	defer deadline.Stop()
 	poll := time.NewTicker(50 * time.Millisecond)
 	defer poll.Stop()
-	for r.do(witness, jute.OpExists, (&jute.PathWatchRequest{Path: "/quiet"}).Append).Err == jute.OK {
+	for r.do(witness, jute.OpExists, (&jute.PathWatchRequest{Path: "/quiet"}).Append) == jute.OK {
 		select {
 		case <-poll.C:
 		case <-deadline.C:

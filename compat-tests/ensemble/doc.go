@@ -1,5 +1,5 @@
 // Package ensemble starts several servers as one ensemble, zkd or Apache ZooKeeper, and does to them what machines and
-// networks do: kills, pauses, clean stops, lost disks, full disks, and cut lines.
+// networks do: kills, pauses, clean stops, lost disks, full disks, disks that hang, and cut lines.
 //
 // All servers get the zoo.cfg that ZooKeeper takes: server.N lines, myid, initLimit, syncLimit. A Network says how they
 // reach each other: Direct over loopback; Proxied over a proxy for each pair and direction that the test owns, which

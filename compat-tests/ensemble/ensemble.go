@@ -1,6 +1,7 @@
 package ensemble
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net"
@@ -33,8 +34,14 @@ type Options struct {
 	Network   NetworkKind
 	Dynamic   bool // the members stand in a file of their own (dynamicConfigFile), and may change (reconfigEnabled)
 	// DiskBytes gives each server's data directory a file system of its own of that size, which FillDisk can fill.
-	// 0: none. It needs root.
-	DiskBytes int64
+	// 0: none. It needs root. DiskBytesOf is the same for single servers, by id.
+	DiskBytes   int64
+	DiskBytesOf map[int]int64
+	// LogDiskBytes gives each server's log one of its own, too, of that size. 0: none.
+	LogDiskBytes int64
+	// CanHang makes these file systems such that HangDisk stops them; see Hangable. Without DiskBytes they are of
+	// hangingBytes.
+	CanHang bool
 }
 
 // Server is one member. Its methods are for the test's own goroutine.
@@ -45,12 +52,14 @@ type Server struct {
 	// Address is its host:port:port as all servers have it, but on a Proxied network; Client its address:port.
 	Address, Client string
 
-	tb testing.TB
+	tb   testing.TB
+	hung bool // its disk hangs
 }
 
 // Ensemble is a set of servers that know of each other.
 type Ensemble struct {
 	Servers []*Server // by id
+	Dynamic bool      // as in Options
 	Network Network
 
 	tb testing.TB
@@ -74,13 +83,14 @@ func Prepare(tb testing.TB, o Options) *Ensemble {
 	if o.Servers == 0 {
 		o.Servers = 3
 	}
-	e := &Ensemble{tb: tb}
+	e := &Ensemble{tb: tb, Dynamic: o.Dynamic}
 	e.Network = newNetwork(tb, o.Network, o.Kind, o.Servers+o.Observers)
 	for id := 1; id <= o.Servers+o.Observers; id++ {
 		e.Servers = append(e.Servers, e.prepare(id, o))
 	}
 	tb.Cleanup(func() { // at once, before each is stopped in turn
 		for _, s := range e.Servers {
+			s.ThawDisk()
 			if s.Running() {
 				s.Kill9()
 			}
@@ -115,22 +125,31 @@ func (e *Ensemble) prepare(id int, o Options) *Server {
 	if id > o.Servers {
 		config["peerType"] = "observer"
 	}
+	if o.LogDiskBytes > 0 {
+		config["dataLogDir"] = logDirName // below the server's directory, which it is started in
+	}
 	s := &Server{ID: id, Observer: id > o.Servers, tb: e.tb}
 	s.Address, s.Client = e.Network.peerAddress(id, id), host+":"+port
 	s.Server = target.New(e.tb, target.Options{
 		Kind: o.Kind, Config: config, JVMFlags: o.JVMFlags, Addr: net.JoinHostPort(host, port),
 		Wrap: e.Network.wrap(id),
 	})
-	if o.DiskBytes > 0 {
-		mountDisk(e.tb, s.DataDir(), o.DiskBytes)
+	switch bytes := cmp.Or(o.DiskBytesOf[id], o.DiskBytes); {
+	case o.CanHang:
+		mountImage(e.tb, s.DataDir(), s.Dir, cmp.Or(bytes, hangingBytes))
+	case bytes > 0:
+		mountDisk(e.tb, s.DataDir(), bytes)
+	}
+	if o.LogDiskBytes > 0 {
+		mountDisk(e.tb, s.LogDir(), o.LogDiskBytes)
 	}
 	s.writeID()
 	if o.Dynamic {
 		file := filepath.Join(s.Dir, "zoo.cfg.dynamic")
 		s.write(file, members.String())
-		s.append(filepath.Join(s.Dir, "zoo.cfg"), "dynamicConfigFile="+file+"\n")
+		s.append(s.ConfigPath(), "dynamicConfigFile="+file+"\n")
 	} else {
-		s.append(filepath.Join(s.Dir, "zoo.cfg"), members.String())
+		s.append(s.ConfigPath(), members.String())
 	}
 	return s
 }
@@ -268,16 +287,47 @@ func (e *Ensemble) Addrs() []string {
 	return addrs
 }
 
+// Addresses returns the addresses for servers of all, by id.
+func (e *Ensemble) Addresses() []string {
+	addresses := make([]string, len(e.Servers))
+	for i, s := range e.Servers {
+		addresses[i] = s.Address
+	}
+	return addresses
+}
+
 // Hosts returns the connect string of all servers.
 func (e *Ensemble) Hosts() string { return strings.Join(e.Addrs(), ",") }
+
+// Move returns an address for the server with other ports than it has, host:port:port, and makes it its Address.
+func (s *Server) Move() string {
+	s.tb.Helper()
+	ports := target.FreePorts(s.tb, 2)
+	host, _, _ := strings.Cut(s.Address, ":")
+	s.Address = fmt.Sprintf("%s:%d:%d", host, ports[0], ports[1])
+	return s.Address
+}
 
 // Member is the server's line of a configuration, with a role: participant or observer.
 func (s *Server) Member(role string) string {
 	return fmt.Sprintf("server.%d=%s:%s;%s", s.ID, s.Address, role, s.Client)
 }
 
-// DataDir is where the server keeps its state.
-func (s *Server) DataDir() string { return filepath.Join(s.Dir, "data") }
+// Log is what the server has logged since its first start.
+func (s *Server) Log() string {
+	s.tb.Helper()
+	text, err := os.ReadFile(s.LogPath())
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	return string(text)
+}
+
+// logDirName is where a server keeps its log if that has a disk of its own.
+const logDirName = "log"
+
+// LogDir is where the server keeps its log with Options.LogDiskBytes.
+func (s *Server) LogDir() string { return filepath.Join(s.Dir, logDirName) }
 
 // Wipe removes all that a stopped server has stored, as the loss of its disk would, but for its id.
 func (s *Server) Wipe() {

@@ -81,6 +81,27 @@ func (p *isolated) Heal() {
 	p.cuts = nil
 }
 
+// SecondHost gives a server of an Isolated network a second address, with 100 more in its last number than the first.
+func (e *Ensemble) SecondHost(s *Server) string {
+	p := e.Network.(*isolated)
+	host := fmt.Sprintf("%s%d", p.prefix, 100+s.ID)
+	p.must("-n", p.name(s.ID), "addr", "add", host+"/24", "dev", "eth0")
+	return host
+}
+
+// CutPort drops all that comes to a port of the servers of an Isolated network; heal ends that.
+func (e *Ensemble) CutPort(port int) (heal func()) {
+	p := e.Network.(*isolated)
+	rule := func(do string) {
+		for k := 1; k <= p.n; k++ {
+			p.must("-n", p.name(k), "rule", do, "pref", "10", "iif", "eth0", "ipproto", "tcp",
+				"dport", strconv.Itoa(port), "blackhole")
+		}
+	}
+	rule("add")
+	return func() { rule("del") }
+}
+
 func (p *isolated) wrap(id int) []string { return []string{"ip", "netns", "exec", p.name(id)} }
 
 func (p *isolated) clientAddress(id int) (host, port string) {

@@ -89,6 +89,16 @@ type admin struct {
 
 func newAdmin(t *testing.T, e *ensemble.Ensemble) *admin {
 	t.Helper()
+	a := newAdminOf(t, e)
+	if _, _, err := a.s.Create("/reconfig", "", jute.ModePersistent); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// newAdminOf returns one that creates nothing.
+func newAdminOf(t *testing.T, e *ensemble.Ensemble) *admin {
+	t.Helper()
 	began := time.Now()
 	s, err := faults.Open(faults.SessionOptions{
 		Addrs: e.Addrs(), Timeout: 40 * time.Second, Rand: rand.New(rand.NewPCG(1, 1)),
@@ -100,9 +110,6 @@ func newAdmin(t *testing.T, e *ensemble.Ensemble) *admin {
 	t.Cleanup(s.Drop)
 	a := &admin{t, s}
 	a.authenticate()
-	if _, _, err := s.Create("/reconfig", "", jute.ModePersistent); err != nil {
-		t.Fatal(err)
-	}
 	return a
 }
 

@@ -83,9 +83,6 @@ func (s *Session) CreateAll(paths ...string) (Reply, error) {
 
 // AddAuth offers an identity.
 func (s *Session) AddAuth(scheme, auth string) (Reply, error) {
-	if s.conn == nil {
-		return Reply{}, ErrLost
-	}
 	packet := jute.AuthPacket{Scheme: scheme, Auth: []byte(auth)}
 	return s.exchange(jute.XidAuth, jute.OpAuth, packet.Append)
 }
@@ -100,6 +97,17 @@ func (s *Session) Reconfig(joining, leaving string) (Reply, string, error) {
 		request.Nulls |= 2
 	}
 	request.Nulls |= 4 // no whole configuration
+	return s.reconfig(&request)
+}
+
+// ReconfigTo replaces the whole configuration, lines with commas between them, and returns the new one.
+func (s *Session) ReconfigTo(members string) (Reply, string, error) {
+	request := jute.ReconfigRequest{NewMembers: members, CurConfigID: -1}
+	request.Nulls |= 3 // nobody joins nor leaves
+	return s.reconfig(&request)
+}
+
+func (s *Session) reconfig(request *jute.ReconfigRequest) (Reply, string, error) {
 	reply, err := s.Do(jute.OpReconfig, request.Append)
 	var response jute.GetDataResponse
 	if err == nil && reply.Err == jute.OK {

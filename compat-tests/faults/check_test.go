@@ -236,9 +236,7 @@ func TestEphemeralLies(t *testing.T) {
 func TestSessionNotices(t *testing.T) {
 	w := Watch{Path: reg}
 	event := func(s *Session, kind jute.EventType) {
-		frame := (&jute.WatcherEvent{Type: kind, State: jute.StateConnected, Path: reg}).Append(nil)
-		d := jute.NewDecoder(frame)
-		s.event(&d)
+		s.event(&jute.WatcherEvent{Type: kind, State: jute.StateConnected, Path: reg})
 	}
 	tests := map[string]struct {
 		play func(s *Session)

@@ -1,5 +1,5 @@
 // Package faults shows that an ensemble keeps its promises while its servers are killed, stopped, paused, cut off from
-// each other and run out of disk.
+// each other, moved, emptied, run out of disk and have disks that hang.
 //
 // Clients, some on frames of our own and some on go-zookeeper, write, read, compare and swap, create and watch, each
 // keeping a record of what it asked, when, and what it was told. A seeded nemesis does to the servers what package

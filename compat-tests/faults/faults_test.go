@@ -33,10 +33,15 @@ const (
 	rewatchWithin = time.Minute // for all servers to hold the same tree
 )
 
-// TestFaults runs rounds of faults for ZKD_FAULTS, one of 20 s by default. ZKD_FAULTS_SEED repeats a schedule.
+// TestFaults runs rounds of faults for ZKD_FAULTS, one of 20 s by default. ZKD_FAULTS_SEED repeats a schedule. With
+// ZKD_FAULTS_MIXED, servers also change their version, between this zkd and the one of before feature levels.
 func TestFaults(t *testing.T) {
 	seed, length := settings(t)
-	e, disks := start(t)
+	old := ""
+	if os.Getenv("ZKD_FAULTS_MIXED") != "" {
+		old = target.PreviousZkd(t)
+	}
+	e, disks := start(t, old)
 	began := time.Now()
 	now := func() int64 { return int64(time.Since(began)) + 1 } // 0 means that a thing has not happened
 	var last *round
@@ -46,6 +51,9 @@ func TestFaults(t *testing.T) {
 			root: fmt.Sprintf("/round%d", n),
 		}
 		r.nemesis = NewNemesis(t, e, r.random(0), now, disks)
+		if old != "" {
+			r.nemesis.Mix(old)
+		}
 		r.run(func() { r.nemesis.Run(min(roundTime, max(length-time.Since(began), time.Second))) })
 		if t.Failed() {
 			return
@@ -71,7 +79,7 @@ func TestRollingRestart(t *testing.T) {
 		t: t, e: e, seed: seed, now: now, history: NewHistory(), stop: make(chan struct{}), root: "/rolling",
 		stay: true,
 	}
-	r.nemesis = NewNemesis(t, e, r.random(0), now, false)
+	r.nemesis = NewNemesis(t, e, r.random(0), now, Disks{})
 	r.run(func() {
 		leader := e.AwaitLeader()
 		r.nemesis.Restart(leader)
@@ -112,8 +120,9 @@ func settings(t *testing.T) (seed uint64, length time.Duration) {
 	return seed, length
 }
 
-// start starts three servers and an observer on the best network and disks that the machine allows.
-func start(t *testing.T) (e *ensemble.Ensemble, disks bool) {
+// start starts three servers and an observer on the best network and disks that the machine allows. If old is given
+// they are that zkd, and may go back to it.
+func start(t *testing.T, old string) (e *ensemble.Ensemble, disks Disks) {
 	t.Helper()
 	o := ensemble.Options{
 		Network: ensemble.Isolated, Observers: 1, DiskBytes: diskBytes, Config: map[string]string{
@@ -121,20 +130,39 @@ func start(t *testing.T) (e *ensemble.Ensemble, disks bool) {
 		},
 	}
 	target.Require(t)
-	if err := ensemble.Isolable(); err != nil || os.Getenv("ZKD_FAULTS_PROXIED") != "" {
-		t.Logf("lines are cut by proxies, not in network namespaces: %v", err)
+	if err := ensemble.Isolable(); os.Getenv("ZKD_FAULTS_PROXIED") != "" {
+		o.Network = ensemble.Proxied
+	} else if err != nil {
+		target.LeavePartOut(t, fmt.Sprintf("lines are cut by proxies, not in network namespaces: %v", err))
 		o.Network = ensemble.Proxied
 	}
+	// Proxies stand before addresses that stay, and ZooKeeper is lost by moves that come one after the other.
+	o.Dynamic = o.Network == ensemble.Isolated && target.Selected(t) == target.Zkd
 	if err := ensemble.Mountable(t); err != nil {
-		t.Logf("no disk is filled: %v", err)
+		target.LeavePartOut(t, fmt.Sprintf("no disk is filled: %v", err))
 		o.DiskBytes = 0
 	}
+	if err := ensemble.Hangable(t); err != nil {
+		target.LeavePartOut(t, fmt.Sprintf("no disk hangs: %v", err))
+	} else {
+		o.CanHang = true
+	}
+	disks = Disks{Fill: o.DiskBytes > 0, Hang: o.CanHang, Lose: true}
 	if target.Selected(t) == target.Zookeeper {
 		// It does not start again after it: "Unreasonable length" at the end of its log, where the disk was full.
-		t.Log("no disk is filled: ZooKeeper does not survive that")
-		o.DiskBytes = 0
+		// And whose disk is empty votes with those that lack the newest writes.
+		t.Log("no disk is filled or emptied: ZooKeeper does not survive that")
+		disks.Fill, disks.Lose = false, false
 	}
-	return ensemble.Start(t, o), o.DiskBytes > 0
+	if old != "" {
+		o.Config[levelLimit] = "1"
+	}
+	e = ensemble.Prepare(t, o)
+	for _, s := range e.Servers {
+		s.Binary = old
+	}
+	e.StartAll()
+	return e, disks
 }
 
 // round is one round of faults and its checks.

@@ -84,6 +84,8 @@ func goStep(conn *zk.Conn, versions map[string]int32, value, path string, o Sess
 	case errors.Is(err, zk.ErrBadVersion):
 		op.Outcome = Refused
 		delete(versions, path)
+	case err.Error() == fmt.Sprintf("unknown error: %d", jute.SystemError): // the client has no name for it
+		op.Outcome = Declined
 	}
 	return op, true
 }

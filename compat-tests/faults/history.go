@@ -31,9 +31,10 @@ type Outcome int
 
 // The outcomes.
 const (
-	Unknown Outcome = iota // the reply was lost: it may have happened, or happen later
-	Done                   // acknowledged
-	Refused                // BadVersion, for a Swap
+	Unknown  Outcome = iota // the reply was lost: it may have happened, or happen later
+	Done                    // acknowledged
+	Refused                 // BadVersion, for a Swap
+	Declined                // SystemError, for want of room on the disks: it has not happened, and is not kept
 )
 
 // Op is one operation of a client, as the client saw it.
@@ -56,6 +57,9 @@ func (o Op) String() string {
 		o.Client, [...]string{"write", "swap", "syncread", "read", "create", "sequential", "delete", "multi"}[o.Kind],
 		o.Path, o.Value, o.Version, o.Mzxid, o.Outcome, float64(o.Call)/1e9, float64(min(o.Ret, o.Call+1e12))/1e9)
 }
+
+// grows reports whether an operation may need room on the disks that it does not give back.
+func (o Op) grows() bool { return o.Kind != SyncRead && o.Kind != Read && o.Kind != Remove }
 
 // writes reports whether an operation changes a register.
 func (o Op) writes() bool { return o.Kind == Write || o.Kind == Swap }
@@ -115,6 +119,9 @@ func (h *History) Violations() []string {
 
 // Add notes an operation.
 func (h *History) Add(op Op) {
+	if op.Outcome == Declined {
+		return
+	}
 	if op.Outcome == Unknown {
 		op.Ret = never
 	}

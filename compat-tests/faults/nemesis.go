@@ -8,7 +8,12 @@ import (
 	"time"
 
 	"zkd/compat-tests/ensemble"
+	"zkd/compat-tests/target"
+	"zkd/jute"
 )
+
+// timeoutMoves is asked for the session of a reconfig.
+const timeoutMoves = 15 * time.Second
 
 // Nemesis does harm to an ensemble, as its seed says. It belongs to the test's goroutine.
 type Nemesis struct {
@@ -28,8 +33,15 @@ type fault struct {
 	do     func(n *Nemesis, victim *ensemble.Server) (heal func())
 }
 
-// NewNemesis returns one that fills disks only if disks is set.
-func NewNemesis(tb testing.TB, e *ensemble.Ensemble, r *rand.Rand, now func() int64, disks bool) *Nemesis {
+// Disks is what the servers' disks allow.
+type Disks struct {
+	Fill bool // they can be full
+	Hang bool // they can hang
+	Lose bool // they can be emptied, one after the other
+}
+
+// NewNemesis returns one that does to the disks what they allow.
+func NewNemesis(tb testing.TB, e *ensemble.Ensemble, r *rand.Rand, now func() int64, disks Disks) *Nemesis {
 	n := &Nemesis{tb: tb, e: e, rand: r, now: now, full: map[*ensemble.Server]bool{}}
 	n.faults = []fault{
 		{"kill -9 the leader", true, kill}, {"kill -9 a follower", false, kill}, {"kill -9 all", true, killAll},
@@ -43,11 +55,44 @@ func NewNemesis(tb testing.TB, e *ensemble.Ensemble, r *rand.Rand, now func() in
 		n.faults = append(n.faults, fault{"slow down all lines", false, slowDown},
 			fault{"lose the leader's connections on one side", true, halfOpen})
 	}
-	if disks {
+	if e.Dynamic {
+		n.faults = append(n.faults, fault{"move all addresses", false, moveAll})
+	}
+	if disks.Lose {
+		n.faults = append(n.faults, fault{"empty the leader's disk", true, emptyDisk},
+			fault{"empty a follower's disk", false, emptyDisk})
+	}
+	if disks.Hang {
+		n.faults = append(n.faults, fault{"hang the leader's disk", true, hangDisk},
+			fault{"hang a follower's disk", false, hangDisk})
+	}
+	if disks.Fill {
 		n.faults = append(n.faults, fault{"fill the leader's disk", true, fillDisk},
 			fault{"fill a follower's disk", false, fillDisk})
 	}
 	return n
+}
+
+// swapShare is how much more often a change of version comes than another fault.
+const swapShare = 4
+
+// Mix adds the faults of an upgrade that never ends: a server that is killed comes back as another zkd. binary is that
+// one; the other is the module's own.
+func (n *Nemesis) Mix(binary string) {
+	swap := func(n *Nemesis, victim *ensemble.Server) func() {
+		victim.Kill9()
+		if victim.Binary == "" {
+			victim.Binary = binary
+		} else {
+			victim.Binary = ""
+		}
+		n.note("server %d is %q from now on", victim.ID, victim.Binary)
+		return victim.Launch
+	}
+	for range swapShare {
+		n.faults = append(n.faults, fault{"another version for the leader", true, swap},
+			fault{"another version for a follower", false, swap})
+	}
 }
 
 // Schedule returns what was done, a line each.
@@ -214,6 +259,56 @@ func halfOpen(n *Nemesis, victim *ensemble.Server) func() {
 		}
 	}
 	return n.e.Network.Heal
+}
+
+// emptyDisk takes a server's disk once all others hold what it held: a majority has to keep theirs, and who is still
+// being sent the state keeps nothing yet.
+func emptyDisk(n *Nemesis, victim *ensemble.Server) func() {
+	n.e.AwaitServing(n.e.Servers...)
+	victim.Kill9()
+	victim.Wipe()
+	return func() {
+		victim.Launch()
+		n.e.AwaitServing(n.e.Servers...)
+	}
+}
+
+// moveAll gives all servers other ports for each other, with one reconfig. Whether it is taken the servers decide. One
+// from before feature levels listens at a new address only once it starts again, and is not asked for it.
+func moveAll(n *Nemesis, _ *ensemble.Server) func() {
+	for _, one := range n.e.Servers {
+		if one.Binary != "" {
+			n.note("not moved: server %d is of the version before", one.ID)
+			return func() {}
+		}
+	}
+	over := make(chan struct{})
+	s, err := Open(SessionOptions{
+		Addrs: n.e.Addrs(), Timeout: timeoutMoves, Rand: n.rand, Now: n.now, Violated: n.tb.Errorf, Stop: over,
+	})
+	if err != nil {
+		n.tb.Errorf("nobody takes a session for a reconfig: %v", err)
+		return func() {}
+	}
+	defer s.Drop()
+	lines := make([]string, len(n.e.Servers))
+	for i, one := range n.e.Servers {
+		one.Move()
+		lines[i] = one.Member(map[bool]string{false: "participant", true: "observer"}[one.Observer])
+	}
+	reply, err := s.AddAuth("digest", target.SuperUser+":"+target.SuperPassword)
+	if err == nil && reply.Err == jute.OK {
+		reply, _, err = s.ReconfigTo(strings.Join(lines, ","))
+	}
+	n.note("moved: %v, %v", reply.Err, err)
+	return func() {}
+}
+
+// hangDisk has the victim's disk not answer. With ZooKeeper nothing is to be seen of it; with zkd a leader hands over
+// if it lasts.
+func hangDisk(_ *Nemesis, victim *ensemble.Server) func() {
+	victim.HangDisk()
+	return victim.ThawDisk
 }
 
 func fillDisk(n *Nemesis, victim *ensemble.Server) func() {

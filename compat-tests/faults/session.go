@@ -1,16 +1,17 @@
 package faults
 
 import (
-	"encoding/binary"
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strings"
 	"time"
 
 	"zkd/jute"
+	"zkd/jute/client"
 )
 
 // Errors of a Session.
@@ -18,7 +19,7 @@ var (
 	// ErrLost means that the connection ended before the reply: the request may have been applied, or may be later.
 	ErrLost = errors.New("connection lost before the reply")
 	// ErrExpired means that the servers have ended the session.
-	ErrExpired = errors.New("session expired")
+	ErrExpired = client.ErrExpired
 )
 
 // dialWithin bounds one attempt to connect, connectWithin all of them together. Guesses: no fault that the nemesis
@@ -26,7 +27,6 @@ var (
 const (
 	dialWithin    = time.Second
 	connectWithin = 60 * time.Second
-	frameMax      = 64 << 20
 )
 
 // Reply is a server's answer to one request.
@@ -52,9 +52,8 @@ type Session struct {
 	Acked int64
 
 	o        SessionOptions
-	passwd   []byte
-	conn     net.Conn
-	xid      jute.Xid
+	conn     *client.Conn // the latest; nil before the first
+	up       bool         // conn can be used
 	lastZxid jute.Zxid
 	// Connects counts connections.
 	Connects int
@@ -78,7 +77,7 @@ type SessionOptions struct {
 
 // Open opens a new session on any of the servers.
 func Open(o SessionOptions) (*Session, error) {
-	s := &Session{o: o, passwd: make([]byte, 16), Watching: map[Watch]jute.Zxid{}}
+	s := &Session{o: o, Watching: map[Watch]jute.Zxid{}}
 	return s, s.Connect()
 }
 
@@ -112,25 +111,27 @@ func (s *Session) Connect() error {
 
 // Drop closes the connection and leaves the session.
 func (s *Session) Drop() {
-	if s.conn != nil {
-		_ = s.conn.Close() // nothing is lost that is not lost already
-		s.conn = nil
+	if s.up {
+		s.conn.Cut()
+		s.up = false
 	}
 }
 
 // Connected reports whether a request can be sent.
-func (s *Session) Connected() bool { return s.conn != nil }
+func (s *Session) Connected() bool { return s.up }
 
 func (s *Session) attempt(addr string) error {
-	conn, err := net.DialTimeout("tcp", addr, dialWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*dialWithin)
+	defer cancel()
+	conn, err := s.dial(ctx, addr)
 	if err != nil {
 		return err
 	}
-	s.conn, s.Addr = conn, addr
-	if err := s.handshake(); err != nil {
-		s.Drop()
-		return fmt.Errorf("handshake with %s: %w", addr, err)
+	if s.ID != 0 && conn.Session != s.ID {
+		s.o.Violated("session %#x: the server gave session %#x back", s.ID, conn.Session)
 	}
+	conn.OnEvent, conn.Within = s.event, conn.Timeout*2/3
+	s.conn, s.up, s.Addr, s.ID, s.Timeout = conn, true, addr, conn.Session, conn.Timeout
 	s.Connects++
 	if err := s.setWatches(); err != nil {
 		s.Drop()
@@ -139,37 +140,13 @@ func (s *Session) attempt(addr string) error {
 	return nil
 }
 
-func (s *Session) handshake() error {
-	if err := s.conn.SetDeadline(time.Now().Add(2 * dialWithin)); err != nil {
-		return err
+// dial opens the session, or takes it up again.
+func (s *Session) dial(ctx context.Context, addr string) (*client.Conn, error) {
+	if s.conn != nil {
+		return client.Reattach(ctx, addr, s.conn)
 	}
-	request := jute.ConnectRequest{
-		LastZxidSeen: s.lastZxid, TimeoutMillis: int32(s.o.Timeout.Milliseconds()), SessionID: s.ID, Passwd: s.passwd,
-		HasReadOnly: true,
-	}
-	if err := s.write(request.Append); err != nil {
-		return err
-	}
-	frame, err := s.read()
-	if err != nil {
-		return err
-	}
-	d := jute.NewDecoder(frame)
-	var response jute.ConnectResponse
-	response.Decode(&d)
-	switch {
-	case d.Err() != nil:
-		return d.Err()
-	case response.TimeoutMillis <= 0 && s.ID == 0:
-		return errors.New("no session was given")
-	case response.TimeoutMillis <= 0:
-		return ErrExpired
-	case s.ID != 0 && response.SessionID != s.ID:
-		s.o.Violated("session %#x: the server gave session %#x back", s.ID, response.SessionID)
-	}
-	s.ID, s.passwd = response.SessionID, slices.Clone(response.Passwd)
-	s.Timeout = time.Duration(response.TimeoutMillis) * time.Millisecond
-	return nil
+	return client.Dial(ctx, client.Options{Addr: addr, Timeout: s.o.Timeout, Now: time.Now,
+		Dial: (&net.Dialer{Timeout: dialWithin}).DialContext})
 }
 
 // setWatches sets what has not fired again, as every client does first on a new connection.
@@ -194,41 +171,28 @@ func (s *Session) setWatches() error {
 
 // Do sends one request and returns its reply. After ErrLost there is no connection: call Connect.
 func (s *Session) Do(op jute.Op, record func([]byte) []byte) (Reply, error) {
-	if s.conn == nil {
+	if !s.up {
 		return Reply{}, ErrLost
 	}
-	s.xid++
-	return s.exchange(s.xid, op, record)
+	return s.exchange(s.conn.NextXid(), op, record)
 }
 
 func (s *Session) exchange(xid jute.Xid, op jute.Op, record func([]byte) []byte) (Reply, error) {
+	if !s.up {
+		return Reply{}, ErrLost
+	}
 	reply := Reply{Call: s.o.Now()}
-	err := s.conn.SetDeadline(time.Now().Add(s.Timeout * 2 / 3))
-	if err == nil {
-		header := jute.RequestHeader{Xid: xid, Op: op}
-		err = s.write(func(b []byte) []byte { return record(header.Append(b)) })
+	header, body, err := s.conn.DoAs(xid, op, record)
+	if err != nil {
+		if errors.Is(err, client.ErrOutOfOrder) || errors.Is(err, jute.ErrShort) {
+			s.o.Violated("session %#x: %v", s.ID, err)
+		}
+		s.Drop()
+		return reply, fmt.Errorf("%w: %w", ErrLost, err)
 	}
-	for err == nil {
-		var frame []byte
-		if frame, err = s.read(); err != nil {
-			break
-		}
-		d := jute.NewDecoder(frame)
-		reply.Decode(&d)
-		if reply.Xid == jute.XidNotification {
-			s.event(&d)
-			continue
-		}
-		if d.Err() != nil || reply.Xid != xid {
-			s.o.Violated("session %#x: reply to xid %d for %d, %v", s.ID, reply.Xid, xid, d.Err())
-			break
-		}
-		reply.Body, reply.Ret = d.Remaining(), s.o.Now()
-		s.seen(op, &reply)
-		return reply, nil
-	}
-	s.Drop()
-	return reply, fmt.Errorf("%w: %v: %w", ErrLost, op, err)
+	reply.ReplyHeader, reply.Body, reply.Ret = header, slices.Clone(body), s.o.Now()
+	s.seen(op, &reply)
+	return reply, nil
 }
 
 // seen holds a reply's zxid against those before.
@@ -249,10 +213,8 @@ func (s *Session) seen(op jute.Op, reply *Reply) {
 	}
 }
 
-func (s *Session) event(d *jute.Decoder) {
-	var event jute.WatcherEvent
-	event.Decode(d)
-	watch := Watch{Path: string([]byte(event.Path)), Child: event.Type == jute.EventNodeChildrenChanged}
+func (s *Session) event(event *jute.WatcherEvent) {
+	watch := Watch{Path: strings.Clone(event.Path), Child: event.Type == jute.EventNodeChildrenChanged}
 	if _, set := s.Watching[watch]; !set {
 		s.o.Violated("session %#x: event %d of %s on %s without a watch: it had fired, or was never set",
 			s.ID, event.Type, watch.Path, s.Addr)
@@ -277,37 +239,13 @@ func (s *Session) view(w Watch, zxid jute.Zxid, set bool) {
 
 // Ping keeps the session alive.
 func (s *Session) Ping() error {
-	if s.conn == nil {
-		return ErrLost
-	}
-	_, err := s.exchange(jute.XidPing, jute.OpPing, func(b []byte) []byte { return b })
+	_, err := s.exchange(jute.XidPing, jute.OpPing, nil)
 	return err
 }
 
 // Close ends the session and reports whether the server has confirmed that.
 func (s *Session) Close() (Reply, error) {
-	reply, err := s.Do(jute.OpCloseSession, func(b []byte) []byte { return b })
+	reply, err := s.Do(jute.OpCloseSession, nil)
 	s.Drop()
 	return reply, err
-}
-
-func (s *Session) write(record func([]byte) []byte) error {
-	frame, mark := jute.BeginFrame(nil)
-	_, err := s.conn.Write(jute.EndFrame(record(frame), mark))
-	return err
-}
-
-// read returns the next frame, in memory of its own.
-func (s *Session) read() ([]byte, error) {
-	var head [jute.FrameHeaderBytes]byte
-	if _, err := io.ReadFull(s.conn, head[:]); err != nil {
-		return nil, err
-	}
-	n := binary.BigEndian.Uint32(head[:])
-	if n > frameMax {
-		return nil, fmt.Errorf("frame of %d bytes", n)
-	}
-	frame := make([]byte, n)
-	_, err := io.ReadFull(s.conn, frame)
-	return frame, err
 }

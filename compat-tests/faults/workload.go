@@ -205,6 +205,8 @@ func (c *Client) done(op *Op, reply Reply, err error, may jute.Code) {
 		op.Outcome = Done
 	case reply.Err == may:
 		op.Outcome = Refused
+	case reply.Err == jute.SystemError && op.grows():
+		op.Outcome = Declined
 	case reply.Err == jute.SessionExpired:
 		op.Outcome, op.Zxid = Unknown, 0
 		c.session.Drop() // and find out

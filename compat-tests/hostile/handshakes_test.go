@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"zkd/compat-tests/target"
-	"zkd/compat-tests/wire"
 	"zkd/jute"
+	"zkd/jute/client"
 )
 
 func TestMain(m *testing.M) { os.Exit(target.Main(m, "hostile")) }
@@ -32,7 +32,7 @@ type flooded struct {
 	server *target.Server
 	addr   string
 	begun  [][]byte // what the handshakes begin with, and no more
-	dial   func(addr string) (net.Conn, error)
+	dial   client.DialFunc
 }
 
 // ports are those that are flooded.
@@ -50,9 +50,8 @@ func startPlain(t *testing.T) flooded {
 	s := target.Start(t, target.Options{})
 	hello, mark := jute.BeginFrame(nil)
 	hello = jute.EndFrame((&jute.ConnectRequest{TimeoutMillis: 30000, Passwd: make([]byte, 16)}).Append(hello), mark)
-	return flooded{server: s, addr: s.Addr,
-		begun: [][]byte{nil, hello[:1], hello[:3], hello[:len(hello)/2], []byte("ru"), {0, 0, 0x0f, 0xff}},
-		dial:  func(addr string) (net.Conn, error) { return net.DialTimeout("tcp", addr, closeWithin) }}
+	return flooded{server: s, addr: s.Addr, dial: new(net.Dialer).DialContext,
+		begun: [][]byte{nil, hello[:1], hello[:3], hello[:len(hello)/2], []byte("ru"), {0, 0, 0x0f, 0xff}}}
 }
 
 // TestUnfinishedHandshakes has 5,000 connections that never finish their handshake: a healthy client connects, works
@@ -91,9 +90,7 @@ func unfinished(t *testing.T, p flooded) {
 	for range 3 {
 		newcomer := connect(t, p)
 		work(t, newcomer)
-		if err := newcomer.Close(); err != nil {
-			t.Error(err)
-		}
+		end(t, newcomer)
 	}
 	for i, nc := range conns {
 		if i%500 == 0 {
@@ -105,9 +102,7 @@ func unfinished(t *testing.T, p flooded) {
 		}
 	}
 	work(t, healthy)
-	if err := healthy.Close(); err != nil {
-		t.Error(err)
-	}
+	end(t, healthy)
 	deadline := time.Now().Add(closeWithin)
 	for descriptors(t, s) > sockets {
 		if time.Now().After(deadline) {
@@ -120,9 +115,9 @@ func unfinished(t *testing.T, p flooded) {
 }
 
 // connect opens a session.
-func connect(t *testing.T, p flooded) *wire.Conn {
+func connect(t *testing.T, p flooded) *client.Conn {
 	t.Helper()
-	c, err := wire.Open(wire.Options{Addr: p.addr, Timeout: 40 * time.Second, Dial: p.dial})
+	c, err := client.Dial(t.Context(), client.Options{Addr: p.addr, Dial: p.dial, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,8 +125,17 @@ func connect(t *testing.T, p flooded) *wire.Conn {
 	return c
 }
 
+// end ends a session and its connection.
+func end(t *testing.T, c *client.Conn) {
+	t.Helper()
+	if _, _, err := c.Do(jute.OpCloseSession, nil); err != nil {
+		t.Error(err)
+	}
+	c.Cut()
+}
+
 // work writes and reads back.
-func work(t *testing.T, c *wire.Conn) {
+func work(t *testing.T, c *client.Conn) {
 	t.Helper()
 	path := fmt.Sprintf("/work-%d", c.Session)
 	acl := []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "world", ID: "anyone"}}}
@@ -143,9 +147,9 @@ func work(t *testing.T, c *wire.Conn) {
 		{jute.OpSetData, (&jute.SetDataRequest{Path: path, Data: []byte("x")}).Append},
 		{jute.OpDelete, (&jute.PathVersionRequest{Path: path, Version: 1}).Append},
 	} {
-		r, err := c.Do(step.op, step.record)
-		if err != nil || r.Err != jute.OK {
-			t.Fatalf("%v of the healthy client: %v, %v", step.op, r.Err, err)
+		header, _, err := c.Do(step.op, step.record)
+		if err != nil || header.Err != jute.OK {
+			t.Fatalf("%v of the healthy client: %v, %v", step.op, header.Err, err)
 		}
 	}
 }

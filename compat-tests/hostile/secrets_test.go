@@ -2,14 +2,16 @@ package hostile_test
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"zkd/compat-tests/target"
-	"zkd/compat-tests/wire"
 	"zkd/jute"
+	"zkd/jute/client"
 )
 
 // secrets are what must not be seen anywhere.
@@ -32,7 +34,7 @@ func TestSecretsStaySecret(t *testing.T) {
 		config[key] = value
 	}
 	s := target.Start(t, target.Options{Config: config})
-	c, err := wire.Open(wire.Options{Addr: s.Addr})
+	c, err := client.Dial(t.Context(), client.Options{Addr: s.Addr, Now: time.Now, Dial: new(net.Dialer).DialContext})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,11 +49,11 @@ func TestSecretsStaySecret(t *testing.T) {
 		(&jute.SetACLRequest{Path: "/n", ACL: acl, Version: -1}).Append,
 	} {
 		create := jute.CreateRequest{Path: "/n", Data: []byte("the secret data"), ACL: acl}
-		if _, err := c.Do(jute.OpCreate, create.Append); err != nil {
+		if _, _, err := c.Do(jute.OpCreate, create.Append); err != nil {
 			t.Fatal(err)
 		}
-		if r, err := c.Do(jute.OpSetACL, request); err != nil || r.Err != jute.OK {
-			t.Fatalf("setACL: %v, %v", r.Err, err)
+		if header, _, err := c.Do(jute.OpSetACL, request); err != nil || header.Err != jute.OK {
+			t.Fatalf("setACL: %v, %v", header.Err, err)
 		}
 	}
 	var seen strings.Builder

@@ -26,11 +26,9 @@ func startTLS(t *testing.T) flooded {
 	hello := hostile.ClientHello(t, config)
 	p := flooded{server: s, addr: net.JoinHostPort("127.0.0.1", secure),
 		begun: [][]byte{nil, hello[:len(hello)/2], hello, hello[:1]},
-		dial: func(addr string) (net.Conn, error) {
-			return tls.DialWithDialer(&net.Dialer{Timeout: closeWithin}, "tcp", addr, config)
-		}}
+		dial:  (&tls.Dialer{NetDialer: &net.Dialer{Timeout: closeWithin}, Config: config}).DialContext}
 	for deadline := time.Now().Add(closeWithin); ; { // ZooKeeper opens it after the other
-		nc, err := p.dial(p.addr)
+		nc, err := p.dial(t.Context(), "tcp", p.addr)
 		if err == nil {
 			_ = nc.Close() // nothing was said
 			return p

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,6 +29,9 @@ const (
 // result matches a line of pytest's report: outcome and test.
 var result = regexp.MustCompile(`(?m)^(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS) (\S+)`)
 
+// shards is into how many parts the suite is split that run at once, each on servers of its own: most of it waits.
+const shards = 2
+
 // TestUpstreamSuite runs Kazoo's own tests, on three servers. Each becomes a subtest here. One that fails is run again,
 // alone: some give a server a tenth of a second, which a busy machine does not always have.
 func TestUpstreamSuite(t *testing.T) {
@@ -39,12 +43,27 @@ func TestUpstreamSuite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []string
+	var deselected []string
 	for _, test := range excluded(t) {
-		all = append(all, "--deselect=kazoo/tests/"+test)
+		deselected = append(deselected, "--deselect=kazoo/tests/"+test)
 	}
-	suite := suite{t: t, kind: kind, python: filepath.Join(env, "bin", "python"), packages: packages}
-	ran := suite.run(append(all, filepath.Join("kazoo", "tests")))
+	files, err := filepath.Glob(filepath.Join(packages, "kazoo", "tests", "test_*.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	suite := suite{t: t, python: filepath.Join(env, "bin", "python"), packages: packages, java: javaScript(t, kind)}
+	var parts [shards][]outcome
+	var running sync.WaitGroup
+	for shard := range parts {
+		args := slices.Clone(deselected)
+		for i := shard; i < len(files); i += shards {
+			args = append(args, filepath.Join("kazoo", "tests", filepath.Base(files[i])))
+		}
+		ports := target.FreePorts(t, kazooPorts)
+		running.Go(func() { parts[shard] = suite.run(ports[0], args) })
+	}
+	running.Wait()
+	ran := slices.Concat(parts[:]...)
 	failed := slices.DeleteFunc(slices.Clone(ran), func(test outcome) bool { return !test.failed() })
 	last := map[string]bool{} // whether a test that was run again failed the last time, too
 	for _, test := range failed {
@@ -55,7 +74,7 @@ func TestUpstreamSuite(t *testing.T) {
 		if len(ids) == 0 {
 			break
 		}
-		again := suite.run(ids)
+		again := suite.run(target.FreePorts(t, kazooPorts)[0], ids)
 		for _, test := range again {
 			last[test.id] = false
 		}
@@ -97,13 +116,14 @@ func (o outcome) failed() bool { return o.word == "FAILED" || o.word == "ERROR" 
 // suite runs Kazoo's tests.
 type suite struct {
 	t        *testing.T
-	kind     target.Kind
 	python   string
 	packages string // the folder that holds kazoo
+	java     string // the folder of javaScript
 }
 
-// run runs what args of pytest name, on servers of its own. An end of pytest that no test explains fails the test.
-func (s *suite) run(args []string) []outcome {
+// run runs what args of pytest name, on servers of its own, whose ports begin at port. An end of pytest that no test
+// explains fails the test.
+func (s *suite) run(port int, args []string) []outcome {
 	s.t.Helper()
 	argv := []string{
 		s.python, "-m", "pytest", "-rA", "-q", "--color=no", "--tb=short", "--show-capture=no",
@@ -114,11 +134,11 @@ func (s *suite) run(args []string) []outcome {
 		Argv: append(argv, args...),
 		Dir:  s.packages,
 		Env: []string{
-			"PATH=" + javaScript(s.t, s.kind) + string(os.PathListSeparator) + os.Getenv("PATH"),
+			"PATH=" + s.java + string(os.PathListSeparator) + os.Getenv("PATH"),
 			"ZOOKEEPER_VERSION=" + target.ServerVersion,
 			"ZOOKEEPER_CLASSPATH=unused",
 			"ZOOKEEPER_CLUSTER_SIZE=3",
-			fmt.Sprintf("ZOOKEEPER_PORT_OFFSET=%d", target.FreePorts(s.t, kazooPorts)[0]),
+			fmt.Sprintf("ZOOKEEPER_PORT_OFFSET=%d", port),
 			"CI=", // Kazoo's tests read it as the Kazoo project's CI
 		},
 		Within: suiteWithin,

@@ -2,9 +2,8 @@ package sasl_test
 
 import (
 	"crypto/md5" //nolint:gosec // the mechanism is made of it
-	"encoding/binary"
+	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"regexp"
@@ -14,70 +13,38 @@ import (
 
 	"zkd/compat-tests/target"
 	"zkd/jute"
+	"zkd/jute/client"
 )
 
-// frameWithin bounds the wait for one answer.
-const frameWithin = time.Minute
-
-// frames is a client that speaks the protocol frame by frame.
+// frames is a client whose answers are written down.
 type frames struct {
+	*client.Conn
 	t   *testing.T
-	net net.Conn
-	xid jute.Xid
 	out *strings.Builder
 }
 
 // dial opens a session.
 func dial(t *testing.T, addr string, out *strings.Builder) *frames {
 	t.Helper()
-	c, err := net.DialTimeout("tcp", addr, frameWithin)
+	c, err := client.Dial(t.Context(), client.Options{Addr: addr, Now: time.Now, Dial: new(net.Dialer).DialContext})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.Close() }) // it may be closed
-	f := &frames{t: t, net: c, out: out}
-	hello := jute.ConnectRequest{TimeoutMillis: 40_000, Passwd: make([]byte, 16), HasReadOnly: true}
-	f.send(hello.Append(nil))
-	if _, err := f.next(); err != nil {
-		t.Fatalf("no answer to the handshake: %v", err)
-	}
-	return f
+	t.Cleanup(c.Cut)
+	return &frames{Conn: c, t: t, out: out}
 }
 
-// send sends a frame; a server that has closed shows at the next read.
-func (f *frames) send(payload []byte) {
-	_ = f.net.SetDeadline(time.Now().Add(frameWithin))
-	_, _ = f.net.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(payload))), payload...))
-}
-
-// next takes a frame.
-func (f *frames) next() ([]byte, error) {
-	var head [4]byte
-	if _, err := io.ReadFull(f.net, head[:]); err != nil {
-		return nil, err
-	}
-	payload := make([]byte, binary.BigEndian.Uint32(head[:]))
-	_, err := io.ReadFull(f.net, payload)
-	return payload, err
-}
-
-// call sends a request and returns what the transcript shows of the reply, and its body.
-func (f *frames) call(op jute.Op, body []byte) (shown string, reply []byte) {
+// call sends a request and returns what the transcript shows of the reply, and its body, valid until the next.
+func (f *frames) call(op jute.Op, record func([]byte) []byte) (shown string, body []byte) {
 	f.t.Helper()
-	f.xid++
-	header := jute.RequestHeader{Xid: f.xid, Op: op}
-	f.send(append(header.Append(nil), body...))
-	payload, err := f.next()
-	if timeout, ok := err.(net.Error); ok && timeout.Timeout() { //nolint:errorlint // net.Conn returns it as it is
-		f.t.Fatalf("no answer to %v within %v", op, frameWithin)
+	header, body, err := f.Do(op, record)
+	if errors.Is(err, client.ErrOutOfOrder) || errors.Is(err, os.ErrDeadlineExceeded) {
+		f.t.Fatal(err)
 	}
 	if err != nil {
 		return "closed", nil
 	}
-	var h jute.ReplyHeader
-	d := jute.NewDecoder(payload)
-	h.Decode(&d)
-	return fmt.Sprintf("err %d", h.Err), d.Remaining()
+	return fmt.Sprintf("err %d", header.Err), body
 }
 
 // nonce is in a challenge, proof in what ends a dialogue.
@@ -88,7 +55,7 @@ var (
 
 // step sends a token and writes the answer down.
 func (f *frames) step(token []byte) (answer []byte) {
-	shown, body := f.call(jute.OpSASL, (&jute.SASLToken{Token: token}).Append(nil))
+	shown, body := f.call(jute.OpSASL, (&jute.SASLToken{Token: token}).Append)
 	if shown == "closed" {
 		fmt.Fprintf(f.out, " %s;", shown)
 		return nil
@@ -229,7 +196,7 @@ func script(t *testing.T, addr string, out *strings.Builder) {
 	for _, body := range [][]byte{{255, 255, 255, 255}, {255, 255, 255, 254}, {0, 0}} { // null, negative, cut
 		fmt.Fprintf(out, "body % x:", body)
 		c := dial(t, addr, out)
-		shown, _ := c.call(jute.OpSASL, body)
+		shown, _ := c.call(jute.OpSASL, func(b []byte) []byte { return append(b, body...) })
 		fmt.Fprintf(out, " %s;", shown)
 		c.after()
 	}
@@ -239,7 +206,7 @@ func script(t *testing.T, addr string, out *strings.Builder) {
 	} {
 		fmt.Fprintf(out, "auth %s %q:", p.Scheme, p.Auth)
 		c := dial(t, addr, out)
-		shown, _ := c.call(jute.OpAuth, p.Append(nil))
+		shown, _ := c.call(jute.OpAuth, p.Append)
 		fmt.Fprintf(out, " %s;", shown)
 		c.after()
 	}

@@ -9,10 +9,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -22,6 +20,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"zkd/bench/process"
 )
 
 // Kind names a server implementation.
@@ -60,19 +60,19 @@ type Options struct {
 	Version  string            // of Apache ZooKeeper; default: ServerVersion
 }
 
-// Server is a running server process. Its methods are for the test's own goroutine.
+// Server is a running server process, whose directory is removed after a passed test. Its methods are for the test's
+// own goroutine.
 type Server struct {
+	process.Process
 	Addr string // host:port of the plain client port
-	Dir  string // holds zoo.cfg, data and the log; removed after a passed test
 	// Kind and Version say what the next start starts: another server may take over the directory.
 	Kind    Kind
 	Version string // of Apache ZooKeeper
+	Binary  string // of zkd; default: ZkdBinary
 
-	tb     testing.TB
-	cmd    *exec.Cmd
-	exited chan struct{} // closed once cmd has been waited for; nil before the first start and after the end
-	flags  []string
-	wrap   []string
+	tb    testing.TB
+	flags []string
+	wrap  []string
 }
 
 // Selected returns the kind that ZKD_COMPAT_TARGET names, zkd when it is not set. An unknown value fails the test.
@@ -109,8 +109,8 @@ func New(tb testing.TB, o Options) *Server {
 	if o.Addr == "" {
 		o.Addr = net.JoinHostPort("127.0.0.1", fmt.Sprint(FreePort(tb)))
 	}
-	s := &Server{Addr: o.Addr, Dir: tb.TempDir(), Kind: o.Kind, tb: tb, flags: o.JVMFlags, wrap: o.Wrap,
-		Version: cmp.Or(o.Version, ServerVersion)}
+	s := &Server{Addr: o.Addr, Process: process.Process{Dir: tb.TempDir()}, Kind: o.Kind, tb: tb, flags: o.JVMFlags,
+		wrap: o.Wrap, Version: cmp.Or(o.Version, ServerVersion)}
 	if err := os.WriteFile(s.ConfigPath(), zooCfg(s, o.Config), 0o600); err != nil {
 		tb.Fatal(err)
 	}
@@ -144,105 +144,40 @@ func (s *Server) Launch() {
 		return
 	}
 	argv, env := command(s.tb, s.Kind, s.Version, s.ConfigPath(), s.flags)
-	argv = append(slices.Clone(s.wrap), argv...)
-	log, err := os.OpenFile(s.LogPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
+	if s.Kind == Zkd && s.Binary != "" {
+		argv[0] = s.Binary
+	}
+	s.Command = process.Command{Name: string(s.Kind), Argv: append(slices.Clone(s.wrap), argv...), Env: env}
+	if err := s.Process.Launch(); err != nil {
 		s.tb.Fatal(err)
 	}
-	s.cmd = exec.Command(argv[0], argv[1:]...) //nolint:gosec // the command is ours
-	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = s.Dir, log, log
-	s.cmd.Env = append(os.Environ(), env...)
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	err = s.cmd.Start()
-	_ = log.Close() // the child has its own descriptor
-	if err != nil {
-		s.tb.Fatalf("start %s: %v", s.Kind, err)
-	}
-	s.exited = make(chan struct{})
-	go func(cmd *exec.Cmd, exited chan struct{}) {
-		_ = cmd.Wait() // a killed server has an error here
-		close(exited)
-	}(s.cmd, s.exited)
 }
-
-// Running reports whether the process is there, paused or not.
-func (s *Server) Running() bool {
-	if s.exited == nil {
-		return false
-	}
-	select {
-	case <-s.exited:
-		return false
-	default:
-		return true
-	}
-}
-
-// PID is the number of the running process.
-func (s *Server) PID() int { return s.cmd.Process.Pid }
-
-// Pause stops the process where it is (SIGSTOP); its connections stay open. Resume lets it go on.
-func (s *Server) Pause() { _ = s.cmd.Process.Signal(syscall.SIGSTOP) } // it may have ended
-
-// Resume ends a Pause.
-func (s *Server) Resume() { _ = s.cmd.Process.Signal(syscall.SIGCONT) } // it may have ended
 
 // Stop ends the server with SIGTERM, and with SIGKILL if it does not go in time. It does nothing when the server is
 // not running.
-func (s *Server) Stop() { s.end(syscall.SIGTERM) }
+func (s *Server) Stop() {
+	if err := s.End(syscall.SIGTERM, stopWithin); err != nil {
+		s.tb.Error(err)
+	}
+}
 
 // Kill9 ends the server at once, as a power cut of the process would, and waits until it is gone.
-func (s *Server) Kill9() { s.end(syscall.SIGKILL) }
-
-// LogTail returns the last lines of what the server has printed.
-func (s *Server) LogTail(lines int) string {
-	text, err := os.ReadFile(s.LogPath())
-	if err != nil {
-		return err.Error()
+func (s *Server) Kill9() {
+	if err := s.End(syscall.SIGKILL, stopWithin); err != nil {
+		s.tb.Error(err)
 	}
-	all := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
-	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
 // FourLetterWord sends word and returns all of the answer.
 func (s *Server) FourLetterWord(word string) (string, error) { return FourLetterWord(s.Addr, word) }
 
 // FourLetterWord sends word to a client port and returns all of the answer.
-func FourLetterWord(addr, word string) (string, error) { return ask(addr, word, answerWithin) }
+func FourLetterWord(addr, word string) (string, error) {
+	return process.Ask(context.Background(), addr, word, answerWithin)
+}
 
 // Mode returns what srvr says after "Mode: ", "" if it says nothing in ten seconds. Any goroutine may call it.
-func (s *Server) Mode() string {
-	answer, err := ask(s.Addr, "srvr", dialWithin)
-	if err != nil {
-		return ""
-	}
-	_, rest, _ := strings.Cut(answer, "Mode: ")
-	mode, _, _ := strings.Cut(rest, "\n")
-	return mode
-}
-
-// ask sends word to a client port and returns all of the answer.
-func ask(addr, word string, within time.Duration) (string, error) {
-	conn, err := net.DialTimeout("tcp", addr, within)
-	if err != nil {
-		return "", err
-	}
-	defer conn.Close() //nolint:errcheck // read only
-	if err := conn.SetDeadline(time.Now().Add(within)); err != nil {
-		return "", err
-	}
-	if _, err := io.WriteString(conn, word); err != nil {
-		return "", err
-	}
-	answer, err := io.ReadAll(conn)
-	return string(answer), err
-}
-
-// LogPath is where the server's output goes, over all of its starts.
-func (s *Server) LogPath() string { return filepath.Join(s.Dir, "server.log") }
-
-// ConfigPath is the server's zoo.cfg.
-func (s *Server) ConfigPath() string { return filepath.Join(s.Dir, "zoo.cfg") }
+func (s *Server) Mode() string { return process.Mode(context.Background(), s.Addr, dialWithin) }
 
 func (s *Server) awaitAnswer() {
 	s.tb.Helper()
@@ -257,32 +192,12 @@ func (s *Server) awaitAnswer() {
 		}
 		select {
 		case <-poll.C:
-		case <-s.exited:
-			s.tb.Fatalf("%s ended while starting: %v", s.Kind, s.cmd.ProcessState)
+		case <-s.Exited():
+			s.tb.Fatalf("%s ended while starting: %v", s.Kind, s.State())
 		case <-deadline.C:
 			s.tb.Fatalf("%s does not answer on %s after %v", s.Kind, s.Addr, startWithin)
 		}
 	}
-}
-
-func (s *Server) end(signal syscall.Signal) {
-	if s.exited == nil {
-		return
-	}
-	if signal == syscall.SIGTERM {
-		s.Resume() // a paused process takes no SIGTERM
-	}
-	_ = s.cmd.Process.Signal(signal) // it may have ended by itself
-	timer := time.NewTimer(stopWithin)
-	defer timer.Stop()
-	select {
-	case <-s.exited:
-	case <-timer.C:
-		s.tb.Errorf("%s did not stop within %v of %v", s.Kind, stopWithin, signal)
-		_ = s.cmd.Process.Kill()
-		<-s.exited
-	}
-	s.exited = nil
 }
 
 // Command returns the command line and the additional environment that run a server of kind on a zoo.cfg in the
@@ -319,57 +234,16 @@ func FreePort(tb testing.TB) int {
 	return FreePorts(tb, 1)[0]
 }
 
-// The ports that FreePorts chooses from: below those that the kernel gives to outgoing connections (32768 on Linux), so
-// that none of them takes the port of a server that is down for a moment.
-const (
-	freePortsFrom = 17_000
-	freePortsTo   = 32_000
-	freePortsTry  = 100
-)
-
 // FreePorts returns n ports in a row of which each was free a moment ago, and which neither an outgoing connection gets
 // nor, until the end of the test, another caller in any process.
 func FreePorts(tb testing.TB, n int) []int {
 	tb.Helper()
-	for range freePortsTry {
-		first := freePortsFrom + rand.IntN(freePortsTo-freePortsFrom-n) //nolint:gosec // any will do
-		if ports := freeFrom(tb, first, n); ports != nil {
-			return ports
-		}
+	ports, release, err := process.FreePorts(n)
+	if err != nil {
+		tb.Fatal(err)
 	}
-	tb.Fatalf("no %d free ports in a row between %d and %d", n, freePortsFrom, freePortsTo)
-	return nil
-}
-
-// freeFrom returns the n ports from first on, nil if one is taken. For those who come after, the UDP ports of the same
-// numbers, which no server uses, say that they are.
-func freeFrom(tb testing.TB, first, n int) []int {
-	ports, guards := make([]int, n), make([]net.PacketConn, 0, n)
-	for i := range ports {
-		ports[i] = first + i
-		address := net.JoinHostPort("127.0.0.1", fmt.Sprint(ports[i]))
-		guard, err := net.ListenPacket("udp", address)
-		if err == nil {
-			guards = append(guards, guard)
-			var l net.Listener
-			if l, err = net.Listen("tcp", address); err == nil {
-				defer l.Close() //nolint:errcheck // nothing was accepted
-			}
-		}
-		if err != nil {
-			closeAll(guards)
-			return nil
-		}
-	}
-	tb.Cleanup(func() { closeAll(guards) })
+	tb.Cleanup(release)
 	return ports
-}
-
-// closeAll closes sockets on which nothing has come.
-func closeAll(guards []net.PacketConn) {
-	for _, g := range guards {
-		_ = g.Close()
-	}
 }
 
 // DigestOf returns what the digest scheme stores for user:password, as DigestAuthenticationProvider.generateDigest
@@ -383,7 +257,7 @@ func DigestOf(user, password string) string {
 func zooCfg(s *Server, overrides map[string]string) []byte {
 	keys := map[string]string{
 		"tickTime":               "2000",
-		"dataDir":                filepath.Join(s.Dir, "data"),
+		"dataDir":                s.DataDir(),
 		"clientPort":             s.Port(),
 		"clientPortAddress":      "127.0.0.1",
 		"maxClientCnxns":         "0",

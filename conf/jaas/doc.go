@@ -7,8 +7,8 @@
 //	    user_bob="bobsecret";
 //	};
 //
-// It owns the two formats. It must never know what a login module does or how a password is used: cmd/zkd chooses a
-// section and gives what it says to zkd/server/auth/sasl. It opens no file.
+// It owns the two formats. It must never know what a login module does or how a password is used: server/instance
+// chooses a section and gives what it says to zkd/server/auth/sasl. It opens no file.
 //
 // Invariants: what Java reads as a configuration is read as the same one, or refused; it is refused where Java takes
 // something in silence that was hardly meant (a string that ends with its line, a comment after a single slash, an

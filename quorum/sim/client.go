@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"zkd/jute"
-	"zkd/storage"
+	"zkd/storage/entry"
 )
 
 // client is one simulated client: a session that is attached to one member at a time, as those of ZooKeeper are. When
@@ -19,7 +19,7 @@ type client struct {
 	timeout    time.Duration // of its sessions
 
 	session  jute.SessionID
-	passwd   storage.Passwd
+	passwd   entry.Passwd
 	sessions int // counts those that it has asked for
 	xid      jute.Xid
 	conn     *conn
@@ -126,7 +126,7 @@ func (c *client) dial() {
 
 // attach asks for a session, or for the client's one.
 func (c *client) attach(k *conn) {
-	body := storage.SessionTxn{TimeoutMillis: int32(c.timeout / time.Millisecond), Owner: k.s.m.id}
+	body := entry.SessionTxn{TimeoutMillis: int32(c.timeout / time.Millisecond), Owner: k.s.m.id}
 	if c.session == 0 {
 		c.sessions++
 		id := jute.SessionID(c.id+1)<<32 | jute.SessionID(c.sessions)
@@ -136,7 +136,7 @@ func (c *client) attach(k *conn) {
 		return
 	}
 	body.Passwd = c.passwd
-	c.request(&op{kind: storage.OpReattachSession, session: c.session, body: body.Append(nil)})
+	c.request(&op{kind: entry.OpReattachSession, session: c.session, body: body.Append(nil)})
 }
 
 // request sends a request on the present connection.
@@ -185,7 +185,7 @@ func (c *client) answer(k *conn, o *op) {
 			c.request(c.w.create(parent, jute.ModePersistent))
 		}
 		return
-	case storage.OpReattachSession:
+	case entry.OpReattachSession:
 		if code == jute.OK {
 			c.request(&op{kind: jute.OpSetWatches, rel: c.lastZxid})
 			return

@@ -2,14 +2,14 @@
 //
 // A run has one to five participants and up to two observers, each with its own in-memory disk, a network between
 // them, clients with sessions, and a sequence of faults: members that crash (alone, or all at once) and come back with
-// what their disks had synced and any part of what they had not (tear.go), disks and appliers that are slow, members
-// that are paused, connections that break, partitions (also in one direction), frames that are delayed, dropped,
-// repeated or overtaken, proposers whose clocks are wrong, checkpoints that are shipped and cut off, disks that are
-// lost, and members that come and go by the reconfigs of clients, in a fifth of the runs down to one voter and up
-// again. What a majority has acknowledged is never taken away: group.go keeps count of who can still vouch for what.
-// drawn.go counts what was drawn. Who does what next is drawn from one generator of random numbers, so that a seed that
-// fails, fails again in the same way. In the end the faults stop, and the ensemble must heal within a bound of
-// simulated time.
+// what their disks had synced and any part of what they had not (tear.go), disks and appliers that are slow, disks
+// that hang, members that are paused, connections that break, partitions (also in one direction), frames that are
+// delayed, dropped, repeated or overtaken, proposers whose clocks are wrong, checkpoints that are shipped and cut off,
+// disks that are lost, and members that come and go by the reconfigs of clients, in a fifth of the runs down to one
+// voter and up again. What a majority has acknowledged is never taken away: group.go keeps count of who can still
+// vouch for what. drawn.go counts what was drawn. Who does what next is drawn from one generator of random numbers, so
+// that a seed that fails, fails again in the same way. In the end the faults stop, and the ensemble must heal within a
+// bound of simulated time.
 //
 // The package owns the simulated world (queue of events, network, disks, members), a small stand-in for the server
 // (connections, watches, expiry), the clients, and the checks. It must never know how the ensemble reaches agreement:

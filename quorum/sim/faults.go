@@ -24,9 +24,12 @@ func allFaults() []fault {
 		{drawnBrokenConnection, 10, (*world).breakConnection},
 		{drawnSlowDisk, 5, (*world).slowDisk},
 		{drawnSlowApply, 5, (*world).slowApply},
+		{drawnHungLog, 6, (*world).hangLog},
+		{drawnHungState, 4, (*world).hangState},
 		{drawnPause, 6, (*world).pause},
 		{drawnClockJump, 3, (*world).jumpClock},
 		{drawnShipsCutOff, 4, (*world).cutOffShips},
+		{drawnShipsRefused, 8, (*world).refuseShips},
 		{drawnMovedLeader, 4, (*world).moveLeader},
 		{drawnReconfig, 14, (*world).changeMembers},
 		{drawnLostDisk, 5, (*world).wipe},
@@ -40,6 +43,12 @@ func (w *world) drawFaults(p *profile) []fault {
 		return p.reserves > 0 && !p.reconfigs && f.kind == drawnLostDisk ||
 			p.reserves == 0 && !p.reconfigs && f.kind == drawnReconfig
 	})
+	if w.cfg.Plant == PlantKeptIncarnation { // it takes one that is behind and one that forgets, and nobody else
+		p.faultGap /= 4
+		return slices.DeleteFunc(all, func(f fault) bool {
+			return !slices.Contains([]drawn{drawnLostDisk, drawnCrash, drawnCrashSeveral, drawnIsolatedLeader}, f.kind)
+		})
+	}
 	if p.reconfigs && w.chance(15) || p.votersMin == 1 && w.chance(50) { // members come, go and forget, one by one
 		p.faultGap /= 4
 		return slices.DeleteFunc(all, func(f fault) bool {
@@ -234,6 +243,49 @@ func (w *world) slowApply() {
 	w.later(w.upTo(2*time.Second), func() { m.slowApply = 0 })
 }
 
+// hangLog has the disk of a member's log hang for a while, or until the faults stop: of the leader, or of any. Of all
+// the voters fewer than half hang at once.
+func (w *world) hangLog() {
+	if m := w.drawHanging(); m != nil {
+		w.count(drawnHungLog)
+		m.hangsLog = true
+		w.thawLater(func() { m.hangsLog = false })
+	}
+}
+
+// hangState has the disk of a member's state hang: nothing is applied.
+func (w *world) hangState() {
+	if m := w.drawHanging(); m != nil {
+		w.count(drawnHungState)
+		m.hangsState = true
+		w.thawLater(func() { m.hangsState = false })
+	}
+}
+
+// drawHanging draws whose disk is to hang, nil if too many do.
+func (w *world) drawHanging() *member {
+	up, hanging := w.upMembers(), 1
+	for _, m := range w.members {
+		if m.hangsLog || m.hangsState {
+			hanging++
+		}
+	}
+	if len(up) == 0 || 2*hanging >= max(len(w.group.voters), 3) {
+		return nil
+	}
+	if leader := w.leader(); leader != nil && w.chance(60) {
+		return leader
+	}
+	return draw(w, up)
+}
+
+// thawLater has a disk answer again.
+func (w *world) thawLater(thaw func()) {
+	if w.chance(70) {
+		w.later(w.between(50*time.Millisecond, 4*time.Second), thaw)
+	}
+}
+
 // pause stops a member for a while, as a collector of garbage, or a stopped process, does.
 func (w *world) pause() {
 	m := draw(w, w.members)
@@ -257,13 +309,26 @@ func (w *world) cutOffShips() {
 	w.later(w.upTo(2*time.Second), func() { m.shipping = -1 })
 }
 
+// refuseShips has a member take no checkpoint for long, as one without room does, often when it has been away.
+func (w *world) refuseShips() {
+	m := draw(w, w.members)
+	w.count(drawnShipsRefused)
+	m.refusing = true
+	if w.chance(80) {
+		m.crash(w.drawCut())
+		w.later(w.between(500*time.Millisecond, 2*time.Second), m.start)
+	}
+	w.later(w.between(time.Second, 8*time.Second), func() { m.refusing = false })
+}
+
 // heal ends all faults, for good.
 func (w *world) heal() {
 	w.healing = true
 	w.trace.note(w.now, "heal")
 	w.trace.textf(w.now, "HEALING")
 	for _, a := range w.members {
-		a.slowDisk, a.slowApply, a.shipping = 0, 0, -1
+		a.slowDisk, a.slowApply, a.shipping, a.refusing = 0, 0, -1, false
+		a.hangsLog, a.hangsState = false, false
 		for _, b := range w.members {
 			if a != b && (w.cfg.Plant != PlantNoHeal || a.id != 1) {
 				w.net.block(a.id, b.id, false)

@@ -168,8 +168,9 @@ func (m *member) retire() {
 }
 
 // What follows keeps count of who can vouch for what. A member whose disk was lost neither votes nor acknowledges
-// before it was taken in again, and one that has retired never does. As long as a majority of every membership that
-// somebody may act on can still do both, nothing that was acknowledged is lost and the ensemble can heal.
+// before it was taken in again, one that comes late has nothing to vouch for before it was taken in at all, and one
+// that has retired never does. As long as a majority of every membership that somebody may act on can still do both,
+// nothing that was acknowledged is lost and the ensemble can heal.
 
 // sound tells whether a member can vote and acknowledge, if not at once, then when it is up again.
 func (m *member) sound() bool {
@@ -190,22 +191,66 @@ func (w *world) majority(voters []uint64, without *member) bool {
 	return n >= len(voters)/2+1
 }
 
-// mayLose tells whether a member may lose its disk: no change of the membership is under way, all that could elect
-// somebody know who it was, its file names the members, and it is not needed for a majority.
+// mayLose tells whether a member may lose its disk: nobody has asked for a change of the membership, the member is not
+// needed for a majority of any that is in force somewhere, and no majority of a file of the configuration is without
+// data, which could take itself for the first start of all.
 func (w *world) mayLose(m *member) bool {
 	g := w.group
-	if !m.up || !m.sound() || !g.has(m.id) || len(g.open(w)) > 0 || len(g.changes) > 0 {
+	if !m.up || !g.has(m.id) || len(g.open(w)) > 0 || len(g.changes) > 0 {
 		return false
 	}
-	if !w.majority(g.voters, m) && !w.mayLoseOfTwo(m) {
+	if len(g.voters) <= 2 {
+		return m.sound() && (w.majority(g.voters, m) || w.mayLoseOfTwo(m)) && w.allSettled()
+	}
+	if !w.majority(g.voters, m) {
 		return false
 	}
-	for _, id := range g.ids() {
-		o := w.members[id-1]
-		if !o.sound() {
-			continue
+	for _, o := range w.members {
+		if held := o.membership(); !o.retired && len(held) > 0 && !w.majority(held, m) {
+			return false
 		}
-		if o != m && !o.acquaintances()[m.id] || !w.settled(o.membership()) {
+		if o.up {
+			if s := o.stepper.Node().Status(); len(s.Voters) > 0 && s.Quorum != len(s.Voters)/2+1 {
+				return false // in the middle of a joint change, of whose halves each has a majority of its own
+			}
+		}
+	}
+	return w.founders(m.membership(), m) && !slices.ContainsFunc(w.members, func(o *member) bool {
+		return o.lost && !o.joining && !w.founders(votersOf(o.listed), m)
+	})
+}
+
+// founders tells whether most of these have data without m, or have retired: so they cannot found another ensemble.
+func (w *world) founders(voters []uint64, without *member) bool {
+	empty := 0
+	for _, id := range voters {
+		if m := w.members[id-1]; !m.retired && (m == without || !m.hasData()) {
+			empty++
+		}
+	}
+	return empty < len(voters)/2+1
+}
+
+// hasData tells whether a member has durable entries.
+func (m *member) hasData() bool {
+	m.data = m.data || m.up && m.machine.AppliedIndex() > 1
+	return m.data
+}
+
+// votersOf are the voters of a file of the configuration.
+func votersOf(listed []quorum.Member) (voters []uint64) {
+	for _, m := range listed {
+		if !m.Learner {
+			voters = append(voters, m.ID)
+		}
+	}
+	return voters
+}
+
+// allSettled tells whether all members know the voters by the log, but for those that are to be taken in again.
+func (w *world) allSettled() bool {
+	for _, id := range w.group.ids() {
+		if o := w.members[id-1]; o.sound() && !w.settled(o.membership()) {
 			return false
 		}
 	}
@@ -285,16 +330,4 @@ func (m *member) membership() []uint64 {
 		return m.held
 	}
 	return m.stepper.Node().Status().Voters
-}
-
-// acquaintances are the members whose incarnation a member knows, or knew when it crashed.
-func (m *member) acquaintances() map[uint64]bool {
-	if !m.up {
-		return m.knows
-	}
-	known := make(map[uint64]bool, len(m.w.members))
-	for _, o := range m.w.members {
-		known[o.id] = m.stepper.Node().Knows(o.id)
-	}
-	return known
 }

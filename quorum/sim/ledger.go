@@ -9,14 +9,17 @@ import (
 
 	"zkd/jute"
 	"zkd/storage"
+	"zkd/storage/entry"
+	"zkd/storage/schema"
 )
 
 // ledger is what the members have agreed on, as the first of them that applied each entry has shown. All others are
 // compared with it.
 type ledger struct {
 	w       *world
-	entries []entry // without a gap; entries[0] is the first that was ever applied
+	entries []record // without a gap; entries[0] is the first that was ever applied
 	known   jute.Zxid
+	newest  jute.Millis      // time of an entry
 	writes  map[writeKey]*op // proposed by clients
 	streams []*conn          // connections that have proposed, in order
 	changes map[string][]change
@@ -27,7 +30,7 @@ type ledger struct {
 }
 
 // entry is one applied entry.
-type entry struct {
+type record struct {
 	index, term uint64
 	data        []byte
 	results     []uint64 // their hashes
@@ -85,7 +88,7 @@ func (l *ledger) refused(o *op) {
 }
 
 // at returns the entry with an index, or nil.
-func (l *ledger) at(index uint64) *entry {
+func (l *ledger) at(index uint64) *record {
 	if len(l.entries) == 0 || index < l.entries[0].index || index > l.entries[len(l.entries)-1].index {
 		return nil
 	}
@@ -93,7 +96,7 @@ func (l *ledger) at(index uint64) *entry {
 }
 
 // begin notes that a member applies an entry: the same as every other did.
-func (l *ledger) begin(m *member, index, term uint64, data []byte) *entry {
+func (l *ledger) begin(m *member, index, term uint64, data []byte) *record {
 	if e := l.at(index); e != nil {
 		if e.term != term || string(e.data) != string(data) {
 			l.w.fail("member %d applies at index %d an entry of term %d, %d bytes; it was one of term %d, %d bytes: "+
@@ -104,12 +107,34 @@ func (l *ledger) begin(m *member, index, term uint64, data []byte) *entry {
 	if n := len(l.entries); n > 0 && index != l.entries[n-1].index+1 {
 		l.w.fail("member %d applies index %d, and nobody has applied those after %d", m.id, index, l.entries[n-1].index)
 	}
-	l.entries = append(l.entries, entry{index: index, term: term, data: slices.Clone(data)})
+	l.time(m, index, data)
+	l.entries = append(l.entries, record{index: index, term: term, data: slices.Clone(data)})
 	return &l.entries[len(l.entries)-1]
 }
 
+// time notes the time of a new entry: it is never before that of an entry before. No two clocks are farther apart here
+// than a leader waits for.
+func (l *ledger) time(m *member, index uint64, data []byte) {
+	if len(data) == 0 {
+		return
+	}
+	reader, err := entry.NewReader(data)
+	if err != nil {
+		l.w.fail("entry %d: %w", index, err)
+		return
+	}
+	var p entry.Proposal
+	for n := 0; reader.Next(&p); n++ {
+		if p.Time < l.newest {
+			l.w.fail("member %d applies at index %d proposal %d of the time %d, after one of %d", m.id, index, n,
+				p.Time, l.newest)
+		}
+		l.newest = p.Time
+	}
+}
+
 // result notes one result of an entry.
-func (l *ledger) result(m *member, e *entry, n int, r *storage.Result) {
+func (l *ledger) result(m *member, e *record, n int, r *storage.Result) {
 	sum := hashResult(r)
 	if e.ended || n < len(e.results) {
 		if n >= len(e.results) || e.results[n] != sum {
@@ -140,7 +165,7 @@ func (l *ledger) result(m *member, e *entry, n int, r *storage.Result) {
 		l.w.fail("%v is applied twice, at %d and %d", o, o.index, e.index)
 	case o.state == opRefused:
 		l.w.fail("%v was refused and is applied at %d", o, e.index)
-	case o.kind != storage.OpReattachSession && r.Zxid <= o.floor:
+	case o.kind != entry.OpReattachSession && r.Zxid <= o.floor:
 		l.w.fail("%v gets zxid %d, but %d was applied before it was proposed", o, r.Zxid, o.floor)
 	}
 	o.index, o.zxid, o.code = e.index, r.Zxid, r.Code
@@ -165,7 +190,7 @@ func (l *ledger) own(o *op, r *storage.Result) {
 }
 
 // end notes that an entry is applied.
-func (l *ledger) end(m *member, e *entry, count int, view storage.View) {
+func (l *ledger) end(m *member, e *record, count int, view storage.View) {
 	digest, zxid := view.Digest(), view.Zxid()
 	if e.ended && (e.digest != digest || e.zxid != zxid) || len(e.results) != count {
 		l.w.fail("member %d: after entry %d the digest is %x, the zxid %d, with %d results; on others %x, %d, %d",
@@ -182,16 +207,16 @@ func (l *ledger) end(m *member, e *entry, count int, view storage.View) {
 }
 
 // checkClosed checks that the sessions that an entry has ended are gone with all they owned.
-func (l *ledger) checkClosed(e *entry, view storage.View) {
+func (l *ledger) checkClosed(e *record, view storage.View) {
 	if len(e.data) == 0 {
 		return
 	}
-	reader, err := storage.NewEntryReader(e.data)
+	reader, err := entry.NewReader(e.data)
 	if err != nil {
 		l.w.fail("entry %d: %w", e.index, err)
 		return
 	}
-	var p storage.Proposal
+	var p entry.Proposal
 	for reader.Next(&p) {
 		if p.Op != jute.OpCloseSession {
 			continue
@@ -257,6 +282,9 @@ type machine struct {
 	observed int      // how many of them the observer was told
 }
 
+// DiskProgress implements quorum.Machine.
+func (k *machine) DiskProgress() (underWay bool, ended uint64) { return k.m.hangsState, 0 }
+
 // Apply implements quorum.Machine.
 func (k *machine) Apply(index, term uint64, data []byte, sink storage.Sink) error {
 	l := k.m.w.ledger
@@ -282,33 +310,55 @@ func (k *machine) Apply(index, term uint64, data []byte, sink storage.Sink) erro
 func (k *machine) tamper(data []byte) []byte {
 	plant := k.m.w.cfg.Plant
 	all := plant == PlantCloseIgnored
-	one := k.m.id == 2 && (plant == PlantEphemeralStays || plant == PlantClockInApply)
+	one := k.m.id == 2 && (plant == PlantEphemeralStays || plant == PlantClockInApply || plant == PlantOtherACL)
 	if len(data) == 0 || !all && !one {
 		return data
 	}
-	reader, err := storage.NewEntryReader(data)
+	reader, err := entry.NewReader(data)
 	if err != nil {
 		return data
 	}
-	out := storage.AppendEntryHeader(nil, reader.Origin, reader.Batch)
-	var p storage.Proposal
+	out := entry.AppendEntryHeader(nil, reader.Origin, reader.Batch)
+	var p entry.Proposal
 	for reader.Next(&p) {
 		switch {
 		case plant == PlantClockInApply:
 			p.Time = k.m.time()
+		case plant == PlantOtherACL:
+			p.Body = otherACL(&p)
 		case p.Op == jute.OpCloseSession:
 			p.Op, p.Code, p.Body = jute.OpError, jute.OK, nil
 		}
-		out = storage.AppendProposal(out, &p)
+		out = entry.AppendProposal(out, &p)
 	}
 	return out
+}
+
+// otherACL returns the body of a proposal, with the right to administer taken out of what it creates.
+func otherACL(p *entry.Proposal) []byte {
+	if p.Op != jute.OpCreate && p.Op != jute.OpCreate2 {
+		return p.Body
+	}
+	d := jute.NewDecoder(p.Body)
+	var r jute.CreateRequest
+	r.Decode(&d)
+	r.ACL = []jute.ACL{{Perms: jute.PermAll &^ jute.PermAdmin, ID: r.ACL[0].ID}}
+	return r.Append(nil)
 }
 
 // tee hands results to the ledger, and then on.
 type tee struct {
 	k    *machine
-	e    *entry
+	e    *record
 	sink storage.Sink
+}
+
+// Decided implements storage.Decider.
+func (t tee) Decided(results []storage.Result) error {
+	if d, ok := t.sink.(storage.Decider); ok {
+		return d.Decided(results)
+	}
+	return nil
 }
 
 // Result implements storage.Sink.
@@ -332,7 +382,7 @@ func hashResult(r *storage.Result) uint64 {
 	for i := range r.Events {
 		h = mix(mix(h, uint64(r.Events[i].Type)), uint64(r.Events[i].Zxid)) ^ hashString(r.Events[i].Path)
 	}
-	for _, s := range [...]*storage.SessionInfo{r.NewSession, r.ClosedSession} {
+	for _, s := range [...]*schema.SessionInfo{r.NewSession, r.ClosedSession} {
 		if s != nil {
 			h = mix(mix(h, uint64(s.ID)), s.Owner) ^ uint64(s.TimeoutMillis)
 		}

@@ -9,6 +9,8 @@ import (
 	"zkd/jute"
 	"zkd/quorum"
 	"zkd/storage"
+	"zkd/storage/datadir"
+	"zkd/storage/raftlog"
 )
 
 // member is one server of the ensemble: what survives its crashes, and, while it is up, its node.
@@ -24,8 +26,8 @@ type member struct {
 
 	up      bool
 	life    int // counts starts, so that nothing meant for one life happens in another
-	dir     *storage.DataDir
-	log     *storage.RaftLog
+	dir     *datadir.Dir
+	log     *raftlog.Log
 	machine *machine
 	stepper *quorum.Stepper
 	server  *server
@@ -39,16 +41,22 @@ type member struct {
 	pausedUntil time.Duration
 	slowDisk    time.Duration // an append takes up to this long
 	slowApply   time.Duration
-	shipping    int // bytes that a checkpoint gets through, until it is cut off; < 0: all
+	hangsLog    bool // no append ends
+	hangsState  bool // nothing is applied, nor flushed
+	handOvers   uint64
+	refusing    bool   // it takes no checkpoint
+	forgettable uint64 // the entry up to which its log could be forgotten when its keeper had its last turn
+	shipping    int    // bytes that a checkpoint gets through, until it is cut off; < 0: all
 
-	lost  bool // its disk was lost, and it was not seen to take part since: see gone
-	wiped bool // its disk was lost once
+	lost  bool   // its disk was lost, or it comes late, and it was not seen to take part since: see group.go
+	wiped bool   // its disk was lost once
+	data  bool   // it has durable entries
+	kept  []byte // the incarnation that it had, with PlantKeptIncarnation
 	// What it starts from without data: the members by its file of the configuration, and whether it is told that it
 	// joins an ensemble that runs.
 	listed  []quorum.Member
 	joining bool
-	held    []uint64        // the voters by what it knew when it crashed
-	knows   map[uint64]bool // the members whose incarnation it knew then
+	held    []uint64 // the voters by what it knew when it crashed
 }
 
 // part is a part of a node that has its own turns.
@@ -59,6 +67,7 @@ const (
 	partLoop part = iota
 	partAppend
 	partApply
+	partRead
 	partKeep
 	partShip
 	partCount
@@ -116,7 +125,8 @@ func (m *member) start() {
 	m.life++
 	m.state = quorum.State{}
 	m.planned = [partCount]bool{}
-	m.receiving, m.shipments = false, nil
+	m.receiving, m.shipments, m.forgettable = false, nil, 0
+	m.hangsLog, m.hangsState, m.handOvers = false, false, 0
 	m.w.trace.note(m.w.now, "start", m.id, uint64(m.life))
 	m.server = newServer(m)
 	if err := m.open(); err != nil {
@@ -124,7 +134,9 @@ func (m *member) start() {
 		return
 	}
 	m.up, m.everUp = true, true
-	m.w.trace.note(m.w.now, "started", m.id, m.machine.AppliedIndex(), m.log.FirstIndex(), m.log.LastIndex())
+	// Not the first index: whether entries that were forgotten are there again after a power cut is up to how far
+	// Pebble's goroutines were.
+	m.w.trace.note(m.w.now, "started", m.id, m.machine.AppliedIndex(), m.log.LastIndex())
 	m.w.net.memberUp(m)
 	m.tick()
 	m.server.begin()
@@ -133,17 +145,21 @@ func (m *member) start() {
 
 // open opens the stores and the node.
 func (m *member) open() (err error) {
-	options := storage.DataDirOptions{Dir: "data", FS: m.disk, Logger: discard}
-	if m.dir, err = storage.OpenDataDir(options); err != nil {
+	options := datadir.Options{Dir: "data", FS: m.disk, Logger: discard}
+	if m.dir, err = datadir.Open(options); err != nil {
 		return err
 	}
-	m.log, err = storage.OpenRaftLog(storage.RaftLogOptions{
-		Dir: m.dir.RaftLogDir(), FS: m.disk, Logger: discard, TailBytes: 1 << 20, CacheBytes: 64 << 10,
+	m.log, err = raftlog.Open(raftlog.Options{
+		Dir: m.dir.RaftLogDir(), FS: m.disk, Logger: discard, CacheBytes: 64 << 10,
+		TailBytes: m.w.profile.recentBytes,
 	})
 	if err != nil {
 		return err
 	}
 	if err := m.finishInstall(); err != nil {
+		return err
+	}
+	if err := m.plantIncarnation(); err != nil {
 		return err
 	}
 	store, err := storage.OpenMachine(storage.MachineOptions{
@@ -163,7 +179,7 @@ func (m *member) open() (err error) {
 func (m *member) options() quorum.Options {
 	w, p := m.w, &m.w.profile
 	o := quorum.Options{
-		ID: m.id, Log: m.log, Machine: m.machine, Clock: m.w.clock, Logger: m.logger(),
+		ID: m.id, Log: m.log, Machine: m.machine, Clock: m.w.clock, Now: m.now, Logger: m.logger(),
 		Rand:      rand.New(rand.NewPCG(m.w.rng.Uint64(), 1)), //nolint:gosec // a run must repeat
 		Observer:  m.server,
 		Joining:   m.reserve || m.joining,
@@ -175,8 +191,9 @@ func (m *member) options() quorum.Options {
 		OnFatal:       func(err error) { m.w.fail("member %d has failed: %w", m.id, err) },
 		TickInterval:  p.tick,
 		ElectionTicks: p.electionTicks,
+		CompareTicks:  p.compareTicks,
 		MaxEntryBytes: p.maxEntryBytes,
-		TailEntries:   p.tailEntries, TailBytes: 1 << 10, LagBytes: p.lagBytes,
+		TailEntries:   p.tailEntries, TailBytes: 1 << 10, RetainBytes: p.retainBytes,
 		FlushInterval: p.flushInterval,
 	}
 	if !m.reserve {
@@ -194,6 +211,11 @@ type transport struct{ m *member }
 // Send implements quorum.Transport.
 func (t transport) Send(to uint64, kind uint8, encode func([]byte) []byte) bool {
 	return t.m.w.net.send(t.m, to, kind, encode)
+}
+
+// SendInOrder implements quorum.Transport: nothing is in order here.
+func (t transport) SendInOrder(to uint64, kind uint8, encode func([]byte) []byte, kept []byte) bool {
+	return t.Send(to, kind, func(b []byte) []byte { return append(encode(b), kept...) })
 }
 
 // onState notes what part the member plays.
@@ -237,10 +259,18 @@ func (m *member) want(p part) {
 		return
 	}
 	m.planned[p] = true
-	m.plan(m.delay(p), func() {
-		m.planned[p] = false
-		m.turn(p)
-	})
+	m.plan(m.delay(p), func() { m.awaitDisk(p) })
+}
+
+// awaitDisk gives a part its turn once the disk that it uses answers.
+func (m *member) awaitDisk(p part) {
+	if (p == partAppend || p == partRead) && m.hangsLog || p == partApply && m.hangsState ||
+		(p == partKeep || p == partShip) && (m.hangsLog || m.hangsState) {
+		m.plan(m.w.profile.tick, func() { m.awaitDisk(p) })
+		return
+	}
+	m.planned[p] = false
+	m.turn(p)
 }
 
 // turn gives a part of the node a turn, and then one to those that it may have given work.
@@ -254,8 +284,13 @@ func (m *member) turn(p part) {
 		worked, err = m.stepper.Append()
 	case partApply:
 		worked, err = m.stepper.Apply()
+	case partRead:
+		if worked, err = m.stepper.Read(); worked {
+			m.w.count(drawnColdRead)
+		}
 	case partKeep:
 		_, err = m.stepper.Keep()
+		m.checkLog()
 	case partShip:
 		m.ship()
 	}
@@ -271,7 +306,7 @@ func (m *member) turn(p part) {
 
 // wantAll plans a turn for each part that others give work.
 func (m *member) wantAll() {
-	for _, p := range []part{partLoop, partAppend, partApply, partShip} {
+	for _, p := range []part{partLoop, partAppend, partApply, partRead, partShip} {
 		m.want(p)
 	}
 }
@@ -284,6 +319,8 @@ func (m *member) delay(p part) time.Duration {
 		return w.between(100*time.Microsecond, max(w.profile.fsyncMax, m.slowDisk))
 	case partApply:
 		return w.upTo(max(500*time.Microsecond, m.slowApply))
+	case partRead:
+		return w.upTo(w.profile.fsyncMax)
 	case partKeep, partShip:
 		return w.upTo(20 * time.Millisecond)
 	default:
@@ -302,6 +339,10 @@ func (m *member) tick() {
 		if m.ticks++; m.ticks%8 == 0 {
 			m.want(partKeep)
 		}
+		if n := m.stepper.Node().Status().DiskHandOvers; n > m.handOvers {
+			m.handOvers = n
+			m.w.count(drawnHandOver)
+		}
 		m.tick()
 	})
 }
@@ -314,7 +355,8 @@ func (m *member) crash(cut powerCut) {
 	w := m.w
 	w.report.Crashes++
 	w.trace.note(w.now, "crash", m.id, uint64(cut))
-	m.held, m.knows = m.membership(), m.acquaintances()
+	m.held = m.membership()
+	m.hasData()
 	if cut == tornCut && m.planned[partAppend] && w.chance(70) {
 		m.disk.failing.Store(true)
 		_, _ = m.stepper.Append() // nobody hears how it ended
@@ -356,10 +398,11 @@ func (m *member) kill() {
 	_ = m.dir.Close()
 }
 
-// time is what the member's clock says, for proposals.
-func (m *member) time() jute.Millis {
-	return jute.Millis(m.w.clock.Now().Add(m.skew).UnixMilli())
-}
+// now is what the member's clock says.
+func (m *member) now() time.Time { return m.w.clock.Now().Add(m.skew) }
+
+// time is the same, for proposals.
+func (m *member) time() jute.Millis { return jute.Millis(m.now().UnixMilli()) }
 
 // describe is the member's state in a line.
 func (m *member) describe() string {
@@ -367,9 +410,9 @@ func (m *member) describe() string {
 		return fmt.Sprintf("member %d: down, life %d, retired %v", m.id, m.life, m.retired)
 	}
 	s := m.stepper.Node().Status()
-	return fmt.Sprintf("member %d: life %d, paused %v, slow %v %v, %v of leader %d, term %d, log %d-%d, commit %d, "+
-		"applied %d, durable %d, outstanding %d, voters %v, learners %v, peers %+v", m.id, m.life,
+	return fmt.Sprintf("member %d: life %d, paused %v, slow %v %v, hangs %v %v, %v of leader %d, term %d, log %d-%d, "+
+		"commit %d, applied %d, durable %d, outstanding %d, voters %v, learners %v, peers %+v", m.id, m.life,
 		m.pausedUntil > m.w.now,
-		m.slowDisk, m.slowApply, s.Role, s.Leader, s.Term, s.FirstIndex, s.LastIndex, s.Commit, s.Applied, s.Durable,
-		s.OutstandingBytes, s.Voters, s.Learners, s.Peers)
+		m.slowDisk, m.slowApply, m.hangsLog, m.hangsState, s.Role, s.Leader, s.Term, s.FirstIndex, s.LastIndex,
+		s.Commit, s.Applied, s.Durable, s.OutstandingBytes, s.Voters, s.Learners, s.Peers)
 }

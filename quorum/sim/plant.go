@@ -1,5 +1,11 @@
 package sim
 
+// The blobs of a node's raft log that say who it is, and that it takes part.
+const (
+	incarnationKey = "incarnation"
+	admittedKey    = "admitted"
+)
+
 // Plant is a bug that a run is to have: a test asks for one to see it caught.
 type Plant uint8
 
@@ -26,6 +32,31 @@ const (
 	PlantSkippedWrite
 	// PlantClockInApply has a member take the time of a write from its own clock.
 	PlantClockInApply
+	// PlantOtherACL has a member give znodes another ACL: no client sees it, and no digest of ZooKeeper's.
+	PlantOtherACL
 	// PlantNoHeal has one connection stay broken after the faults stop.
 	PlantNoHeal
+	// PlantKeptIncarnation has members that have lost their disks take themselves, and be taken, for what they were.
+	PlantKeptIncarnation
+	plantEnd
 )
+
+// keepIncarnation remembers who a member is whose disk is about to be lost.
+func (m *member) keepIncarnation() {
+	if m.w.cfg.Plant == PlantKeptIncarnation {
+		m.kept, _ = m.log.Meta(incarnationKey)
+	}
+}
+
+// plantIncarnation has a member without data be who it was.
+func (m *member) plantIncarnation() error {
+	if m.kept == nil {
+		return nil
+	}
+	kept := m.kept
+	m.kept = nil
+	if err := m.log.SetMeta(incarnationKey, kept); err != nil {
+		return err
+	}
+	return m.log.SetMeta(admittedKey, []byte{1, 0})
+}

@@ -3,8 +3,8 @@ package sim
 import (
 	"time"
 
-	"zkd/storage"
 	"zkd/storage/ensemble"
+	"zkd/storage/entry"
 )
 
 // profile is the kind of a run: how many members, how long, which faults.
@@ -21,9 +21,11 @@ type profile struct {
 
 	tick          time.Duration
 	electionTicks int
+	compareTicks  int // between two comparisons of states
 	maxEntryBytes int
 	tailEntries   uint64
-	lagBytes      int64
+	retainBytes   int64
+	recentBytes   int64 // of the log in memory
 	flushInterval time.Duration
 	founding      []byte
 	config        ensemble.Config // that founding names, with reconfigs
@@ -47,8 +49,8 @@ func drawProfile(w *world) profile {
 		thinkMax:   w.between(5*time.Millisecond, 60*time.Millisecond),
 		timeoutMin: w.between(300*time.Millisecond, 4*time.Second),
 		moves:      w.chance(80),
-		tick:       20 * time.Millisecond, electionTicks: 10,
-		maxEntryBytes: 256 + w.rng.IntN(4<<10), tailEntries: uint64(2 + w.rng.IntN(40)), lagBytes: 256,
+		tick:       20 * time.Millisecond, electionTicks: 10, compareTicks: 5 + int(w.cfg.Seed%50),
+		maxEntryBytes: 256 + w.rng.IntN(4<<10), tailEntries: uint64(2 + w.rng.IntN(40)), retainBytes: 256,
 		flushInterval: w.between(100*time.Millisecond, 2*time.Second),
 		latencyMax:    w.between(100*time.Microsecond, 4*time.Millisecond),
 		fsyncMax:      w.between(200*time.Microsecond, 4*time.Millisecond),
@@ -61,7 +63,7 @@ func drawProfile(w *world) profile {
 		p.observers = 1 + w.rng.IntN(2)
 	}
 	if w.chance(30) {
-		p.lagBytes = 64 << 10
+		p.retainBytes = 64 << 10
 	}
 	if w.chance(20) {
 		p.fullPercent = 3
@@ -69,6 +71,7 @@ func drawProfile(w *world) profile {
 	if w.chance(30) {
 		p.skewMax = 10 * time.Second
 	}
+	p.recentBytes = 1 << (w.cfg.Seed % 16)
 	p.wild = w.chance(20)
 	if small := w.chance(20); small || w.cfg.Small { // one server grows to an ensemble, and shrinks back
 		p.participants, p.votersMin, p.reserves = 1+w.rng.IntN(3), 1, 2+w.rng.IntN(3)
@@ -92,7 +95,7 @@ func drawProfile(w *world) profile {
 		w.count(drawnObserver)
 	}
 	p.faults = w.drawFaults(&p)
-	found := storage.FoundTxn{Config: []byte("simulated")}
+	found := entry.FoundTxn{Config: []byte("simulated")}
 	if p.reconfigs {
 		for i := range p.participants + p.observers {
 			p.config.Servers = append(p.config.Servers, serverLine(uint64(i+1), i >= p.participants))

@@ -8,6 +8,7 @@ import (
 	"zkd/jute"
 	"zkd/quorum"
 	"zkd/storage"
+	"zkd/storage/schema"
 )
 
 // observation is what one read has shown, to be compared with the log's own state at that index.
@@ -172,7 +173,7 @@ func (c *client) event(k *conn, e watchEvent) {
 		}
 	}
 	c.w.report.Watches += fired
-	if e.path == storage.ConfigPath {
+	if e.path == schema.ConfigPath {
 		c.w.count(drawnWatchConfig)
 	}
 	if fired == 0 {

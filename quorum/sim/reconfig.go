@@ -10,8 +10,9 @@ import (
 
 	"zkd/jute"
 	"zkd/quorum"
-	"zkd/storage"
 	"zkd/storage/ensemble"
+	"zkd/storage/entry"
+	"zkd/storage/schema"
 )
 
 // directChange is one change of membership that was proposed without a reconfig.
@@ -72,7 +73,7 @@ func (w *world) reconfigure() {
 	c := draw(w, idle)
 	if open := w.group.open(w); len(open) > 0 {
 		if r := draw(w, open); w.chance(30) {
-			w.ask(c, &op{kind: jute.OpReconfig, path: storage.ConfigPath, body: slices.Clone(r.o.body)}, r.joins)
+			w.ask(c, &op{kind: jute.OpReconfig, path: schema.ConfigPath, body: slices.Clone(r.o.body)}, r.joins)
 		}
 		return
 	}
@@ -96,7 +97,7 @@ func (w *world) reconfigure() {
 			w.members[id-1].start()
 		}
 	}
-	w.ask(c, &op{kind: jute.OpReconfig, path: storage.ConfigPath, body: w.reconfigBody(next)}, joins)
+	w.ask(c, &op{kind: jute.OpReconfig, path: schema.ConfigPath, body: w.reconfigBody(next)}, joins)
 }
 
 // ask has a client ask for a reconfig.
@@ -217,7 +218,7 @@ func (w *world) spare() *member {
 
 // propose proposes a change on a member, with a proposal that decides about it: now and then against it.
 func (w *world) propose(m *member, c *directChange) {
-	p := storage.Proposal{Op: jute.OpError, Xid: reconfigXid - jute.Xid(w.values), Time: m.time()}
+	p := entry.Proposal{Op: jute.OpError, Xid: reconfigXid - jute.Xid(w.values), Time: m.time()}
 	w.values++
 	if w.chance(15) {
 		p.Code = jute.BadVersion
@@ -265,7 +266,9 @@ func (w *world) wipe() {
 	// One of two voters that says it joins, as operators are told not to, waits to be taken in by those who wait for
 	// it.
 	m.joining = w.chance(50) && !(len(status.Voters) == 2 && slices.Contains(status.Voters, m.id))
-	m.listed = nil
+	if len(status.Voters) > 0 { // else its file is what it was
+		m.listed = nil
+	}
 	for _, id := range status.Voters {
 		m.listed = append(m.listed, quorum.Member{ID: id})
 	}
@@ -273,10 +276,14 @@ func (w *world) wipe() {
 		m.listed = append(m.listed, quorum.Member{ID: id, Learner: true})
 	}
 	w.count(drawnLostDisk)
+	if m.lost {
+		w.count(drawnLostAgain)
+	}
 	w.trace.note(w.now, "wipe", m.id)
 	w.trace.textf(w.now, "member %d loses its disk", m.id)
+	m.keepIncarnation()
 	m.crash(cleanCut)
-	m.lost, m.wiped, m.held, m.knows = true, true, nil, nil
+	m.lost, m.wiped, m.held, m.data = true, true, nil, false
 	m.disk = newDisk(m.disk.lies)
 	w.later(w.between(10*time.Millisecond, time.Second), m.start)
 }

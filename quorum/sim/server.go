@@ -8,6 +8,8 @@ import (
 
 	"zkd/jute"
 	"zkd/storage"
+	"zkd/storage/entry"
+	"zkd/storage/schema"
 )
 
 // server is the little of a ZooKeeper server that the checks need, on one member for one life: connections, whose
@@ -91,7 +93,7 @@ func (s *server) expire() {
 	}
 	var silent []jute.SessionID
 	view := s.m.machine.View()
-	view.Sessions(func(info storage.SessionInfo) { // in no order: sorted below
+	view.Sessions(func(info schema.SessionInfo) { // in no order: sorted below
 		timeout := time.Duration(info.TimeoutMillis) * time.Millisecond
 		again := s.closed[info.ID] == 0 || now-s.closed[info.ID] > time.Second
 		if now-max(s.since, s.last[info.ID]) > timeout && again {
@@ -103,7 +105,7 @@ func (s *server) expire() {
 	for _, id := range silent {
 		s.closed[id] = now
 		s.m.w.trace.note(now, "expire", s.m.id, uint64(id))
-		p := storage.Proposal{Op: jute.OpCloseSession, Session: id, Xid: expiryXid, Time: s.m.time()}
+		p := entry.Proposal{Op: jute.OpCloseSession, Session: id, Xid: expiryXid, Time: s.m.time()}
 		if err := s.m.stepper.Node().Propose(&p, nil); err != nil {
 			return
 		}
@@ -302,19 +304,19 @@ func (k *conn) propose(o *op) {
 		k.skipped = true
 		return
 	}
-	p := storage.Proposal{
+	p := entry.Proposal{
 		Op: o.kind, Session: o.session, Xid: o.xid, Time: k.s.m.time(), Server: k.s.m.id,
 		Identities: k.c.identities, Body: o.body,
 	}
-	if o.kind == jute.OpCreateSession || o.kind == storage.OpReattachSession {
+	if o.kind == jute.OpCreateSession || o.kind == entry.OpReattachSession {
 		p.Server = 0
 	}
 	k.underway++
 	give := node.Propose
 	if o.kind == jute.OpReconfig {
-		p.Flags, give = storage.FlagSkipACL, node.Reconfigure
+		p.Flags, give = entry.FlagSkipACL, node.Reconfigure
 		if w.profile.votersMin == 1 {
-			p.Flags |= storage.FlagSingleVoter
+			p.Flags |= entry.FlagSingleVoter
 		}
 	}
 	if err := give(&p, &writeWaiter{o: o, k: k}); err != nil {

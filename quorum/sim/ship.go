@@ -11,6 +11,9 @@ import (
 // errCutOff means that a checkpoint was not brought over whole.
 var errCutOff = errors.New("the connection broke")
 
+// errRefused means that the receiver did not take a checkpoint.
+var errRefused = errors.New("the receiver has no room")
+
 // shipment is a checkpoint on its way from one member to another: a coroutine, as the node ships in line.
 type shipment struct {
 	from   *member
@@ -56,14 +59,19 @@ type shipper struct{ m *member }
 
 // Ship implements quorum.Shipper: the checkpoint arrives some time later, or breaks off, with the connection, with the
 // receiver, or when the run cuts it off.
-func (s shipper) Ship(_ context.Context, to uint64, header []byte, dir string) error {
+func (s shipper) Ship(ctx context.Context, to uint64, header []byte, dir string) error {
 	m, w, on := s.m, s.m.w, s.m.shipment
 	w.trace.note(w.now, "ship", m.id, to, hashBytes(header))
 	target := w.members[to-1]
 	life, pair := target.life, w.net.link(m.id, to).pair
 	epoch := pair.epoch
 	broken := func() bool { return !target.up || target.life != life || !pair.up || pair.epoch != epoch }
-	if broken() || target.receiving || !on.wait(w.upTo(200*time.Millisecond)) || broken() || target.receiving {
+	if target.refusing {
+		w.count(drawnShipRefused)
+		return errRefused
+	}
+	busy := func() bool { return broken() || target.receiving }
+	if ctx.Err() != nil || busy() || !on.wait(w.upTo(200*time.Millisecond)) || busy() {
 		return errCutOff
 	}
 	staged := target.dir.StagingDir()
@@ -87,7 +95,7 @@ func (s shipper) Ship(_ context.Context, to uint64, header []byte, dir string) e
 		}
 	})
 	for !answered {
-		if !on.wait(10*time.Millisecond) || !target.up || target.life != life {
+		if !on.wait(10*time.Millisecond) || ctx.Err() != nil || !target.up || target.life != life {
 			return errCutOff
 		}
 	}

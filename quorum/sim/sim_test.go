@@ -3,6 +3,7 @@ package sim
 import (
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/cryptotest"
 )
@@ -67,12 +68,15 @@ func TestSeeds(t *testing.T) {
 
 // regressions are seeds that have failed once. What a seed does changes with the simulator: they are kept for being
 // cheap.
-var regressions = []uint64{30318, 30672, 10774, 9, 10, 27, 30, 67, 71, 87, 94, 105, 115, 116, 136, 164, 216, 228, 246}
+var regressions = []uint64{
+	30318, 30672, 10774, 9, 10, 27, 30, 67, 71, 87, 94, 105, 115, 116, 136, 164, 216, 228, 246, 1243, 1291, 20182,
+	20353, 5201976,
+}
 
 // smallRegressions are such seeds of small groups.
 var smallRegressions = []uint64{
 	3000012, 3000026, 3000033, 3000039, 3000103, 3000115, 3000177, 3000194, 3000305, 3000344, 3000403, 3000429, 3000802,
-	3500011, 3500090, 3500245, 3500290, 3500378, 3500590,
+	3500011, 3500090, 3500245, 3500290, 3500378, 3500590, 5054, 5108, 5122,
 }
 
 func TestRegressions(t *testing.T) {
@@ -125,7 +129,7 @@ func TestSameSeedSameRun(t *testing.T) {
 
 // TestPlantsAreFound checks that each planted bug is found within some seeds.
 func TestPlantsAreFound(t *testing.T) {
-	for plant := PlantLyingDisk; plant <= PlantNoHeal; plant++ {
+	for plant := PlantLyingDisk; plant < plantEnd; plant++ {
 		t.Run(strconv.Itoa(int(plant)), func(t *testing.T) {
 			for seed := uint64(1); seed <= 40; seed++ {
 				if _, err := runSeed(t, Config{Seed: seed, Plant: plant}); err != nil {
@@ -136,6 +140,17 @@ func TestPlantsAreFound(t *testing.T) {
 			t.Error("not found")
 		})
 	}
+}
+
+// TestStatesAreCompared: a state that differs where nobody looks stops its member while the ensemble runs.
+func TestStatesAreCompared(t *testing.T) {
+	for seed := uint64(1); seed <= 40; seed++ {
+		_, err := runSeed(t, Config{Seed: seed, Plant: PlantOtherACL})
+		if err != nil && strings.Contains(err.Error(), "the state of this server is not the ensemble's") {
+			return
+		}
+	}
+	t.Error("no comparison has found it")
 }
 
 // add adds the counts of another report.

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"zkd/jute"
-	"zkd/storage"
+	"zkd/storage/schema"
 )
 
 // The znodes that clients use: registers, which are made and deleted, the parents of ephemerals and of sequential
@@ -73,7 +73,7 @@ func (w *world) drawRead() *op {
 	case o.kind == jute.OpGetChildren:
 		o.path = draw(w, []string{"/", ephemeralParent, sequentialParent})
 	case w.chance(10):
-		o.path = storage.ConfigPath
+		o.path = schema.ConfigPath
 	case w.chance(70):
 		o.path = draw(w, registers)
 	default:

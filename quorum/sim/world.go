@@ -104,11 +104,7 @@ func newWorld(cfg Config) *world {
 
 // play is the run: faults, healing, and the last checks.
 func (w *world) play() {
-	for _, m := range w.members {
-		if !m.reserve {
-			w.after(w.upTo(50*time.Millisecond), m.start)
-		}
-	}
+	w.startFounders()
 	for _, c := range w.clients {
 		c.think()
 	}
@@ -121,6 +117,27 @@ func (w *world) play() {
 	}
 	if w.failure == nil {
 		w.checkEnd()
+	}
+}
+
+// startFounders starts the founders, at about the same time; now and then fewer than half of them come much later, when
+// the others have founded the ensemble.
+func (w *world) startFounders() {
+	lateMax := 0
+	if w.chance(30) {
+		lateMax = (w.profile.participants - 1) / 2
+	}
+	for _, m := range w.members {
+		switch {
+		case m.reserve:
+		case lateMax > 0 && !m.learner && w.chance(50):
+			lateMax--
+			m.lost = true
+			w.count(drawnLateFounder)
+			w.after(w.upTo(3*time.Second), m.start)
+		default:
+			w.after(w.upTo(50*time.Millisecond), m.start)
+		}
 	}
 }
 

@@ -106,7 +106,10 @@ func newRig(t *testing.T, files map[string]string, set func(*SenderOptions, *Rec
 	if r.receiver, err = NewReceiver(ro); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(r.streams.Wait)
+	t.Cleanup(func() {
+		r.streams.Wait()
+		r.receiver.Close()
+	})
 	return r
 }
 

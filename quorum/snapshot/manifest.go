@@ -53,8 +53,9 @@ type manifest struct {
 // pacer is told how many bytes are about to be read, at most chunkBytes, and waits until they may be.
 type pacer func(n int) error
 
-// scan makes the manifest of a directory: it reads every file once, at pace. ctx ends it early.
-func scan(ctx context.Context, fs vfs.FS, dir string, header []byte, pace pacer) (*manifest, error) {
+// scan makes the manifest of a directory: it reads every file whose hash is not known once, at pace. ctx ends it early.
+// It needs the turn of known.
+func scan(ctx context.Context, fs vfs.FS, dir string, header []byte, known *hashes, pace pacer) (*manifest, error) {
 	if len(header) > headerBytesMax {
 		return nil, fmt.Errorf("snapshot header of %d bytes, at most %d", len(header), headerBytesMax)
 	}
@@ -64,6 +65,7 @@ func scan(ctx context.Context, fs vfs.FS, dir string, header []byte, pace pacer)
 	}
 	slices.Sort(names)
 	files := make([]file, 0, len(names))
+	found := make(map[identity]uint64, len(names))
 	buf := make([]byte, chunkBytes)
 	for _, name := range names {
 		if ctx.Err() != nil {
@@ -76,12 +78,17 @@ func scan(ctx context.Context, fs vfs.FS, dir string, header []byte, pace pacer)
 		if info.IsDir() {
 			return nil, fmt.Errorf("snapshot %s has a directory, %s: only files can be shipped", dir, name)
 		}
-		hash, err := hashOf(fs, fs.PathJoin(dir, name), info.Size(), buf, pace)
-		if err != nil {
-			return nil, fmt.Errorf("read snapshot %s: %w", dir, err)
+		id := identify(dir, info)
+		hash, ok := known.known[id]
+		if !ok {
+			if hash, err = hashOf(fs, fs.PathJoin(dir, name), id.size, buf, pace); err != nil {
+				return nil, fmt.Errorf("read snapshot %s: %w", dir, err)
+			}
 		}
-		files = append(files, file{name, info.Size(), hash})
+		found[id] = hash
+		files = append(files, file{name, id.size, hash})
 	}
+	known.known = found
 	return parseManifest(encodeManifest(header, files))
 }
 

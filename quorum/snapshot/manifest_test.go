@@ -14,7 +14,7 @@ import (
 func TestManifestComesBackAsItWas(t *testing.T) {
 	fs := vfs.NewMem()
 	writeFiles(t, fs, "dir", content())
-	m, err := scan(context.Background(), fs, "dir", []byte("head"), atOnce)
+	m, err := scan(context.Background(), fs, "dir", []byte("head"), newHashes(), atOnce)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestManifestComesBackAsItWas(t *testing.T) {
 	if m.bytes != total || len(m.files) != len(content()) {
 		t.Errorf("%d files of %d bytes", len(m.files), m.bytes)
 	}
-	other, err := scan(context.Background(), fs, "dir", []byte("neck"), atOnce)
+	other, err := scan(context.Background(), fs, "dir", []byte("neck"), newHashes(), atOnce)
 	if err != nil || other.id == m.id {
 		t.Errorf("another header makes no other snapshot: %v", err)
 	}
@@ -77,17 +77,18 @@ func TestWhatCannotBeShipped(t *testing.T) {
 	for dir, want := range map[string]string{ // order: each alone
 		"nested": "a directory", "odd": `"a b"`, "none": "none",
 	} {
-		_, err := scan(context.Background(), fs, dir, nil, atOnce)
+		_, err := scan(context.Background(), fs, dir, nil, newHashes(), atOnce)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", dir, err)
 		}
 	}
-	if _, err := scan(context.Background(), fs, "fine", make([]byte, headerBytesMax+1), atOnce); err == nil {
+	large := make([]byte, headerBytesMax+1)
+	if _, err := scan(context.Background(), fs, "fine", large, newHashes(), atOnce); err == nil {
 		t.Error("a header beyond the bound is taken")
 	}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := scan(ended, fs, "fine", nil, atOnce); !errors.Is(err, context.Canceled) {
+	if _, err := scan(ended, fs, "fine", nil, newHashes(), atOnce); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

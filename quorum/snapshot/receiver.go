@@ -21,6 +21,8 @@ type ReceiverOptions struct {
 	// Staged takes a snapshot: dir lies complete and on disk. It is called on the stream's goroutine, and may block. An
 	// error is told to the sender, and ends its attempt for good; what is staged stays.
 	Staged func(from uint64, header []byte, dir string) error
+	// Fits tells by its header what is wrong with a snapshot, before anything of it is received; nil: nothing is.
+	Fits   func(header []byte) error
 	Clock  clock.Clock
 	Logger *slog.Logger
 	// Silence is how long the sender may say nothing.
@@ -29,12 +31,31 @@ type ReceiverOptions struct {
 
 // Receiver takes snapshots, one at a time.
 type Receiver struct {
-	opts ReceiverOptions
+	opts    ReceiverOptions
+	running sync.WaitGroup // those who keep what a broken stream has left
+	closed  chan struct{}
+	closing sync.Once
 
 	mu      sync.Mutex
-	current *reception // guarded by mu; nil: none
-	taken   snapshotID // guarded by mu; the last one that the node has taken
+	current *reception    // guarded by mu; nil: none
+	taken   snapshotID    // guarded by mu; the last one that the node has taken
+	resumed chan struct{} // guarded by mu; closed when a stream goes on with what a broken one has left; nil: none has
+	told    refused       // guarded by mu
 }
+
+// refused is what was logged last of a refusal.
+type refused struct {
+	at   time.Time
+	code uint8
+	left int // refusals since then that were not logged
+}
+
+// How long what a broken stream has left is kept for the next one, and how often a refusal that is the same is logged.
+// Guesses.
+const (
+	keptFor     = 10 * time.Minute
+	refusedEach = time.Minute
+)
 
 // reception is a stream that has the staging directory.
 type reception struct {
@@ -55,7 +76,13 @@ func NewReceiver(opts ReceiverOptions) (*Receiver, error) {
 	if opts.Silence <= 0 {
 		opts.Silence = defaultSilence
 	}
-	return &Receiver{opts: opts}, nil
+	return &Receiver{opts: opts, closed: make(chan struct{})}, nil
+}
+
+// Close ends what the receiver does by itself. It is called when no stream is there any more.
+func (r *Receiver) Close() {
+	r.closing.Do(func() { close(r.closed) })
+	r.running.Wait()
 }
 
 // drainMessagesMax is how many messages of a sender that was refused are read before the connection is closed: as much
@@ -72,11 +99,12 @@ func (r *Receiver) Receive(from uint64, conn net.Conn) {
 	if err == nil {
 		return
 	}
-	r.opts.Logger.Warn("snapshot is not received", slog.Uint64("peer", from), slog.Any("err", err))
 	refused := (*refusal)(nil)
 	if !errors.As(err, &refused) {
+		r.opts.Logger.Warn("snapshot is not received", slog.Uint64("peer", from), slog.Any("err", err))
 		return // the stream broke: nobody listens
 	}
+	r.logRefusal(from, refused)
 	text := refused.text[:min(len(refused.text), textBytesMax)]
 	if s.write(msgError, append([]byte{refused.code}, text...)) != nil {
 		return
@@ -86,6 +114,28 @@ func (r *Receiver) Receive(from uint64, conn net.Conn) {
 			return
 		}
 	}
+}
+
+// logRefusal logs what the sender is told; a sender that does not wait is no reason to say it over and over.
+func (r *Receiver) logRefusal(from uint64, why *refusal) {
+	now := r.opts.Clock.Now()
+	r.mu.Lock()
+	if r.told.code == why.code && now.Sub(r.told.at) < refusedEach {
+		r.told.left++
+		r.mu.Unlock()
+		return
+	}
+	left := r.told.left
+	r.told = refused{at: now, code: why.code}
+	r.mu.Unlock()
+	if why.code == codeRoom {
+		r.opts.Logger.Warn("there is no room for the state that this server lacks: it stays behind until there is",
+			slog.Uint64("peer", from), slog.String("path", r.opts.Dir), slog.Any("err", why),
+			slog.Int("left_out", left))
+		return
+	}
+	r.opts.Logger.Warn("snapshot is not received", slog.Uint64("peer", from), slog.Any("err", why),
+		slog.Int("left_out", left))
 }
 
 // final is an error that another attempt would meet again.
@@ -104,17 +154,25 @@ func (r *Receiver) receive(from uint64, s *stream) error {
 	if err != nil {
 		return final(err)
 	}
+	if r.opts.Fits != nil {
+		if err := r.opts.Fits(m.header); err != nil {
+			return final(fmt.Errorf("the snapshot does not fit: %w", err))
+		}
+	}
 	mine, err := r.enter(from, s.conn)
 	if err != nil {
 		return err
 	}
-	defer r.leave(mine)
+	broken := false
+	defer func() { r.leave(mine, broken) }()
 	if r.hasTaken(m.id) { // the answer to an earlier stream was lost
 		return s.write(msgDone, nil)
 	}
 	began := r.opts.Clock.Now()
 	st := &staging{fs: r.opts.FS, dir: r.opts.Dir, manifest: m, buf: make([]byte, chunkBytes)}
 	if err := st.fill(s); err != nil {
+		var cut *streamError
+		broken = errors.As(err, &cut) || refusedWith(err, codeDamaged)
 		return err
 	}
 	r.opts.Logger.Info("snapshot is complete", slog.Uint64("peer", from), slog.Int64("bytes", m.bytes),
@@ -143,11 +201,15 @@ func (r *Receiver) enter(from uint64, conn net.Conn) (*reception, error) {
 		if old == nil {
 			mine := &reception{from: from, conn: conn, ended: make(chan struct{})}
 			r.current = mine
+			if r.resumed != nil {
+				close(r.resumed)
+				r.resumed = nil
+			}
 			r.mu.Unlock()
 			return mine, nil
 		}
 		r.mu.Unlock()
-		if old.from != from {
+		if old.conn == nil || old.from != from {
 			return nil, &refusal{codeLater, fmt.Sprintf("a snapshot of server %d is being received", old.from)}
 		}
 		_ = old.conn.Close() // given up
@@ -155,12 +217,56 @@ func (r *Receiver) enter(from uint64, conn net.Conn) (*reception, error) {
 	}
 }
 
-// leave gives the staging directory back.
-func (r *Receiver) leave(mine *reception) {
+// leave gives the staging directory back. What a stream that broke has left there is kept for a while.
+func (r *Receiver) leave(mine *reception, broken bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.current = nil
 	close(mine.ended)
+	if !broken {
+		return
+	}
+	resumed := make(chan struct{})
+	r.resumed = resumed
+	r.running.Go(func() { r.expire(resumed) })
+}
+
+// expire removes what a broken stream has left, unless another one goes on with it in time.
+func (r *Receiver) expire(resumed <-chan struct{}) {
+	ticker := r.opts.Clock.NewTicker(keptFor)
+	defer ticker.Stop()
+	select {
+	case <-ticker.C():
+	case <-resumed:
+		return
+	case <-r.closed:
+		return
+	}
+	r.mu.Lock()
+	select {
+	case <-resumed:
+		r.mu.Unlock()
+		return
+	default:
+	}
+	mine := &reception{ended: make(chan struct{})} // others are told to come back
+	r.current, r.resumed = mine, nil
+	r.mu.Unlock()
+	defer r.leave(mine, false)
+	st := &staging{fs: r.opts.FS, dir: r.opts.Dir}
+	switch left, err := sizeOf(st.fs, st.dir); {
+	case err == nil && left < 0:
+		return
+	case err == nil:
+		if err = st.discard(); err == nil {
+			r.opts.Logger.Info("what was left of a snapshot is removed", slog.String("path", st.dir))
+			return
+		}
+		fallthrough
+	default:
+		r.opts.Logger.Warn("what is left of a snapshot cannot be removed", slog.String("path", st.dir),
+			slog.Any("err", err))
+	}
 }
 
 // Complete says whether dir holds all of a snapshot: the mark, and each file with the size that the manifest gives. The

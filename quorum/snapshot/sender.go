@@ -55,6 +55,7 @@ type Sender struct {
 	bytes   *rate.Limiter // of what is sent
 	hashing *rate.Limiter // of what is read for checksums
 	chunk   int           // data of one message; so small that a low rate looks like no silence
+	hashes  *hashes
 }
 
 // NewSender returns a sender.
@@ -72,16 +73,18 @@ func NewSender(opts SenderOptions) (*Sender, error) {
 		opts.Silence = defaultSilence
 	}
 	chunk := min(max(opts.BytesPerSecond/chunksPerSecond, 1), chunkBytes)
-	return &Sender{opts: opts, chunk: chunk, bytes: rate.NewLimiter(rate.Limit(opts.BytesPerSecond), chunk),
+	return &Sender{opts: opts, chunk: chunk, hashes: newHashes(),
+		bytes:   rate.NewLimiter(rate.Limit(opts.BytesPerSecond), chunk),
 		hashing: rate.NewLimiter(hashingFactor*rate.Limit(opts.BytesPerSecond), chunkBytes)}, nil
 }
 
 // Ship brings the files of dir to a member, with header (at most 1 MiB), and returns when the member has all of it
 // durably and its node has taken it. A stream that breaks is opened again, and goes on where it broke; an error comes
-// when several in a row bring nothing new, or when the member refuses for good. It ends with ctx. The files must not
-// change, and be plain ones with names of letters, digits and ". _ - +".
+// when several in a row bring nothing new, or when the member refuses for good or has no room. It ends with ctx. The
+// files must not change, and be plain ones with names of letters, digits and ". _ - +". When a directory is shipped
+// again, only what is sent is read of it.
 func (s *Sender) Ship(ctx context.Context, to uint64, header []byte, dir string) error {
-	m, err := scan(ctx, s.opts.FS, dir, header, func(n int) error { return s.pace(ctx, s.hashing, n) })
+	m, err := s.scan(ctx, dir, header, false)
 	if err != nil {
 		return err
 	}
@@ -114,14 +117,30 @@ func (s *Sender) Ship(ctx context.Context, to uint64, header []byte, dir string)
 		if err := s.wait(ctx, pause); err != nil {
 			return fmt.Errorf("ship snapshot to server %d: %w", to, err)
 		}
+		if refusedWith(err, codeDamaged) { // here, perhaps
+			if t.manifest, err = s.scan(ctx, dir, header, true); err != nil {
+				return err
+			}
+		}
 		pause = min(2*pause, pauseMost)
 	}
 }
 
-// isFinal says whether another attempt would come out the same.
+// scan makes the manifest of a directory. afresh has it read all of it.
+func (s *Sender) scan(ctx context.Context, dir string, header []byte, afresh bool) (*manifest, error) {
+	if err := s.hashes.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.hashes.leave()
+	if afresh {
+		s.hashes.forget()
+	}
+	return scan(ctx, s.opts.FS, dir, header, s.hashes, func(n int) error { return s.pace(ctx, s.hashing, n) })
+}
+
+// isFinal says whether another attempt would come out the same, unless somebody makes room.
 func isFinal(err error) bool {
-	refused := (*refusal)(nil)
-	return errors.Is(err, errLocal) || errors.As(err, &refused) && refused.code == codeFinal
+	return errors.Is(err, errLocal) || refusedWith(err, codeFinal) || refusedWith(err, codeRoom)
 }
 
 // wait waits, or returns why ctx ended.

@@ -121,7 +121,7 @@ func TestDamagedOnTheWayIsSentAgain(t *testing.T) {
 
 func TestStagedBytesThatAreWrongAreDiscarded(t *testing.T) {
 	r := newRig(t, content(), nil)
-	m, err := scan(context.Background(), r.from, "checkpoint", []byte("header"), atOnce)
+	m, err := scan(context.Background(), r.from, "checkpoint", []byte("header"), newHashes(), atOnce)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,18 +142,24 @@ func TestStagedBytesThatAreWrongAreDiscarded(t *testing.T) {
 	r.wantHanded(content())
 }
 
-func TestAnotherSnapshotDiscardsWhatIsThere(t *testing.T) {
+// breakOff ships until the stream breaks behind the first chunk, and no more.
+func (r *rig) breakOff() {
+	r.t.Helper()
 	written := int64(0)
-	r := newRig(t, map[string]string{"000001.sst": strings.Repeat("a", 3*testChunk), "000002.sst": "old"}, nil)
 	r.wrap = func(_ int, conn net.Conn) net.Conn {
 		return &faultyConn{Conn: conn, written: &written, broken: testChunk + 1000}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	r.sender.opts.Clock = stopping{cancel, r.sender.opts.Clock}
 	if err := r.sender.Ship(ctx, 2, []byte("header"), "checkpoint"); !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
+		r.t.Fatal(err)
 	}
 	r.streams.Wait()
+}
+
+func TestAnotherSnapshotDiscardsWhatIsThere(t *testing.T) {
+	r := newRig(t, map[string]string{"000001.sst": strings.Repeat("a", 3*testChunk), "000002.sst": "old"}, nil)
+	r.breakOff()
 	if files := readFiles(t, r.to, "data/staging"); len(files["000001.sst"]) == 0 {
 		t.Fatal("nothing is staged")
 	}
@@ -231,7 +237,7 @@ func TestOneTransferAtATime(t *testing.T) {
 
 func TestStreamOfTheSameSenderTakesThePlaceOfTheEarlier(t *testing.T) {
 	r := newRig(t, content(), nil)
-	m, err := scan(context.Background(), r.from, "checkpoint", []byte("header"), atOnce)
+	m, err := scan(context.Background(), r.from, "checkpoint", []byte("header"), newHashes(), atOnce)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +287,7 @@ func TestThrottle(t *testing.T) {
 
 func TestMarkIsGoneBeforeAnythingIsVerifiedAnew(t *testing.T) {
 	r := newRig(t, map[string]string{"a": "right"}, nil)
-	m, err := scan(context.Background(), r.from, "checkpoint", nil, atOnce)
+	m, err := scan(context.Background(), r.from, "checkpoint", nil, newHashes(), atOnce)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -345,7 +351,7 @@ func TestSilence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := scan(context.Background(), r.from, "checkpoint", nil, atOnce)
+	m, err := scan(context.Background(), r.from, "checkpoint", nil, newHashes(), atOnce)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -417,7 +423,7 @@ func TestDiskFull(t *testing.T) {
 			o.FS = fullFS{o.FS, &left, &os.PathError{Op: "write", Path: "file", Err: syscall.ENOSPC}}
 		})
 		err := r.ship()
-		if err == nil || !strings.Contains(err.Error(), "the disk is full: free") || r.attempts != 1 {
+		if err == nil || !strings.Contains(err.Error(), "no room in data: the state needs") || r.attempts != 1 {
 			t.Fatalf("%d attempts, %v", r.attempts, err)
 		}
 		r.streams.Wait()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"syscall"
 
@@ -28,7 +29,8 @@ type staging struct {
 	dir      string
 	manifest *manifest
 	buf      []byte
-	received int64 // bytes of files, of this stream
+	missing  int64 // bytes of files that were not there when the stream began
+	received int64 // of them, on this stream
 }
 
 // path returns the path of a file in the directory.
@@ -38,21 +40,52 @@ func (st *staging) path(name string) string { return st.fs.PathJoin(st.dir, name
 func (st *staging) fill(s *stream) error {
 	err := st.take(s)
 	var broken *streamError
-	if err == nil || errors.As(err, &broken) {
+	if err == nil || errors.As(err, &broken) || refusedWith(err, codeDamaged) {
 		return err
 	}
-	if refused := (*refusal)(nil); errors.As(err, &refused) {
-		return err
-	}
-	// The disk. What is there may be wrong, and takes room.
-	cause := err
 	if isFull(err) {
-		cause = fmt.Errorf("the disk is full: free %d bytes: %w", st.manifest.bytes, err)
+		err = st.noRoom(err)
 	}
+	// Whatever comes next begins anew. The disk is perhaps wrong, and what is there takes room.
+	cause := err
 	if err := st.discard(); err != nil {
 		cause = errors.Join(cause, err)
 	}
+	if refused := (*refusal)(nil); errors.As(cause, &refused) {
+		return &refusal{refused.code, cause.Error()}
+	}
 	return final(cause)
+}
+
+// spareMost and spareShare are what is left alone of the disk: a share of it, bounded. Both are guesses.
+const (
+	spareMost  = 64 << 20
+	spareShare = 32
+)
+
+// room says whether the disk has room for so many bytes more; an error is a refusal.
+func (st *staging) room(bytes int64) error {
+	usage, err := st.fs.GetDiskUsage(st.fs.PathDir(st.dir))
+	if err != nil {
+		return nil //nolint:nilerr // it is found out by writing
+	}
+	spare := int64(min(usage.TotalBytes/spareShare, spareMost))
+	free := max(int64(min(usage.AvailBytes, math.MaxInt64))-spare, 0)
+	if bytes > free {
+		return &refusal{codeRoom, fmt.Sprintf("no room in %s: the state needs %d bytes more, %d are free",
+			st.fs.PathDir(st.dir), bytes, free)}
+	}
+	return nil
+}
+
+// noRoom is the refusal when the disk is full.
+func (st *staging) noRoom(cause error) error {
+	missing := max(st.missing-st.received, 1)
+	if err := st.room(missing); err != nil {
+		return err
+	}
+	return &refusal{codeRoom, fmt.Sprintf("no room in %s: the state needs %d bytes more: %v",
+		st.fs.PathDir(st.dir), missing, cause)}
 }
 
 // streamError is a stream that broke.
@@ -73,9 +106,9 @@ func (st *staging) take(s *stream) error {
 	if err != nil {
 		return err
 	}
-	if usage, err := st.fs.GetDiskUsage(st.dir); err == nil && int64(usage.AvailBytes) < missing {
-		return fmt.Errorf("%d bytes are missing, %d are free in %s: %w",
-			missing, usage.AvailBytes, st.dir, syscall.ENOSPC)
+	st.missing = missing
+	if err := st.room(missing); err != nil {
+		return err
 	}
 	if err := s.write(msgHave, have); err != nil {
 		return &streamError{err}
@@ -91,7 +124,8 @@ func (st *staging) take(s *stream) error {
 	return st.writeFile(completeName, st.manifest.id[:])
 }
 
-// prepare makes the directory one of this snapshot: what is there of another is removed.
+// prepare makes the directory one of this snapshot. Of another one that is there the files are left that both have:
+// most tables of a checkpoint are those of the one before.
 func (st *staging) prepare() error {
 	old, err := staged(st.fs, st.dir)
 	if err != nil {
@@ -100,6 +134,9 @@ func (st *staging) prepare() error {
 	if old != nil && old.id == st.manifest.id {
 		return st.unmark() // all is verified again, as it was left by who knows whom
 	}
+	if old != nil {
+		return st.replace(old)
+	}
 	if err := st.discard(); err != nil {
 		return err
 	}
@@ -107,6 +144,38 @@ func (st *staging) prepare() error {
 		return err
 	}
 	if err := st.syncDir(st.fs.PathDir(st.dir)); err != nil {
+		return err
+	}
+	return st.writeFile(transferName, st.manifest.raw)
+}
+
+// replace removes what is there of another snapshot and does not belong to this one, and then says that the directory
+// is of this one. A file that stays may be a part of it, and is verified like any other.
+func (st *staging) replace(old *manifest) error {
+	if err := st.unmark(); err != nil {
+		return err
+	}
+	wanted := make(map[file]bool, len(st.manifest.files))
+	for _, f := range st.manifest.files {
+		wanted[f] = true
+	}
+	same := map[string]bool{transferName: true}
+	for _, f := range old.files {
+		same[f.name] = wanted[f]
+	}
+	names, err := st.fs.List(st.dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if same[name] {
+			continue
+		}
+		if err := st.fs.Remove(st.path(name)); err != nil {
+			return err
+		}
+	}
+	if err := st.syncDir(st.dir); err != nil {
 		return err
 	}
 	return st.writeFile(transferName, st.manifest.raw)
@@ -189,13 +258,16 @@ func (st *staging) takeFile(s *stream, index int, offset int64) (err error) {
 			if err := to.SyncData(); err != nil {
 				return err
 			}
+			if err := st.room(st.missing - st.received); err != nil {
+				return err
+			}
 		}
 	}
 	if got := d.Sum64(); got != f.hash {
 		if err := st.fs.Remove(st.path(f.name)); err != nil {
 			return err
 		}
-		return &refusal{codeLater, fmt.Sprintf("file %s has hash %016x, want %016x: it is discarded and wanted again",
+		return &refusal{codeDamaged, fmt.Sprintf("file %s has hash %016x, want %016x: it is discarded and wanted again",
 			f.name, got, f.hash)}
 	}
 	return to.Sync()

@@ -174,8 +174,10 @@ func (s *stream) why(err error) error {
 
 // Codes of a message that gives up.
 const (
-	codeLater = 1 // the sender may try again
-	codeFinal = 2 // it would come out the same
+	codeLater   = 1 // the sender may try again
+	codeFinal   = 2 // it would come out the same
+	codeRoom    = 3 // the disk has no room; who does not know it takes it for codeLater
+	codeDamaged = 4 // a file is not what the manifest says; likewise
 )
 
 // refusal is what the receiver said.
@@ -185,6 +187,12 @@ type refusal struct {
 }
 
 func (r *refusal) Error() string { return fmt.Sprintf("the receiver gives up: %q", r.text) }
+
+// refusedWith says whether an error is what the receiver said, with that code.
+func refusedWith(err error, code uint8) bool {
+	refused := (*refusal)(nil)
+	return errors.As(err, &refused) && refused.code == code
+}
 
 // parseRefusal reads the body of a message that gives up.
 func parseRefusal(body []byte) error {

@@ -25,8 +25,8 @@ func (t *Transport) accept(l net.Listener) {
 		raw, err := l.Accept()
 		switch {
 		case err == nil:
-			t.admit(raw)
-		case t.isClosed():
+			t.admit(raw, l.Addr().String())
+		case t.isClosed() || !t.accepts(l):
 			return
 		case errors.Is(err, net.ErrClosed):
 			t.opts.Logger.Error("the port for servers was closed", slog.Any("err", err))
@@ -47,7 +47,7 @@ func (t *Transport) isClosed() bool {
 
 // admit shakes hands with a new connection, unless too many do. Strangers cannot take the places of hosts on which this
 // server has found a peer.
-func (t *Transport) admit(raw net.Conn) {
+func (t *Transport) admit(raw net.Conn, at string) {
 	host := hostOf(raw.RemoteAddr().String())
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -58,7 +58,7 @@ func (t *Transport) admit(raw net.Conn) {
 	}
 	t.shaking++
 	t.handshakes[host]++
-	t.goLocked(func() { t.receive(raw, host) })
+	t.goLocked(func() { t.receive(raw, host, at) })
 }
 
 // hostOf returns address without its port, if it has one.
@@ -97,9 +97,9 @@ type guest struct {
 	purpose purpose
 }
 
-// receive serves an accepted connection to its end.
-func (t *Transport) receive(raw net.Conn, host string) {
-	g, err := t.greet(raw)
+// receive serves a connection that was accepted at an address to its end.
+func (t *Transport) receive(raw net.Conn, host, at string) {
+	g, err := t.greet(raw, at)
 	t.leave(host)
 	if err != nil {
 		if g != nil {
@@ -122,7 +122,7 @@ func (t *Transport) receive(raw net.Conn, host string) {
 }
 
 // greet shakes hands. A guest is returned with some errors, and is then to leave.
-func (t *Transport) greet(raw net.Conn) (*guest, error) {
+func (t *Transport) greet(raw net.Conn, at string) (*guest, error) {
 	ctx, cancel := t.within(context.Background(), t.done, t.opts.DialTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() }) // what waits for it sees the error
@@ -135,15 +135,20 @@ func (t *Transport) greet(raw net.Conn) (*guest, error) {
 	if err != nil {
 		return nil, cause(ctx, err)
 	}
+	if err := t.await(ctx, h); err != nil {
+		return nil, err
+	}
 	a := answer{cluster: t.opts.ClusterID(), id: t.opts.ID, mark: t.mark, name: t.opts.Name}
-	a.founders = t.opts.Founders()
-	l := &link{raw: raw, conn: conn, address: raw.RemoteAddr().String(), mark: h.mark, name: h.name, cluster: h.cluster}
+	a.founders, a.levels = t.opts.Founders(), t.levels()
+	l := &link{raw: raw, conn: conn, address: raw.RemoteAddr().String(), at: at, mark: h.mark, name: h.name,
+		cluster: h.cluster, levels: h.levels, version: min(h.newest, versionNewest)}
 	g, refusal := t.welcome(h, l)
 	if refusal != nil {
 		a.code, a.text = refusal.Code, refusal.Text
 	} else {
-		a.version = min(h.newest, versionNewest)
+		a.version = l.version
 	}
+	a.standing = t.standing()
 	_, err = conn.Write(a.encode())
 	if h.purpose == forCluster {
 		return nil, errAsked
@@ -214,6 +219,7 @@ func (t *Transport) welcome(h *hello, l *link) (*guest, *RefusalError) {
 	if refusal := t.judge(h); refusal != nil {
 		return nil, refusal
 	}
+	l.said = t.standing() // which judge may have changed
 	p := (*t.peers.Load())[h.from]
 	if p == nil && t.opts.Stranger != nil {
 		t.opts.Stranger(h.from)
@@ -221,6 +227,7 @@ func (t *Transport) welcome(h *hello, l *link) (*guest, *RefusalError) {
 	if p == nil || !p.hold(l.raw) {
 		return nil, &RefusalError{Code: NotMember, Text: fmt.Sprintf("server %d knows no server %d", t.opts.ID, h.from)}
 	}
+	p.hear(h.where)
 	g := &guest{peer: p, link: l, purpose: h.purpose}
 	var refusal *RefusalError
 	if h.purpose == forMessages {
@@ -232,6 +239,7 @@ func (t *Transport) welcome(h *hello, l *link) (*guest, *RefusalError) {
 		p.forget(l.raw)
 		return nil, refusal
 	}
+	p.noteLevels(l)
 	return g, nil
 }
 
@@ -253,16 +261,23 @@ func (t *Transport) judge(h *hello) *RefusalError {
 	case clustersDiffer(h.cluster, cluster):
 		return &RefusalError{Code: OtherCluster,
 			Text: fmt.Sprintf("server %d is of cluster %x, not %x", id, cluster, h.cluster)}
+	case h.purpose != forCluster && t.tooOld(h.from, h.levels) != nil:
+		return t.tooOld(h.from, h.levels)
 	case h.purpose != forCluster && t.differ(h.from, h.cluster, h.founders) != "":
 		return &RefusalError{Code: OtherFounders, Text: t.differ(h.from, h.cluster, h.founders)}
-	case h.purpose == forCluster && t.opts.Knows != nil && t.opts.Knows(h.from):
+	case h.purpose == forCluster && t.opts.Knows != nil && t.isBegun() && t.opts.Knows(h.from):
 		return &RefusalError{Code: Known, Text: fmt.Sprintf("server %d knows server %d", id, h.from)}
+	case t.isPeer(h.from) && t.apart(h.from, h.cluster, h.standing) != "":
+		return &RefusalError{Code: Apart, Text: t.apart(h.from, h.cluster, h.standing)}
 	case h.purpose != forMessages && (h.purpose != forSnapshot || t.opts.Streams == nil):
 		return &RefusalError{Code: NoStreams,
 			Text: fmt.Sprintf("server %d takes no stream of purpose %d", id, h.purpose)}
 	}
 	return nil
 }
+
+// isPeer tells whether a server is a peer of this one.
+func (t *Transport) isPeer(id uint64) bool { return (*t.peers.Load())[id] != nil }
 
 // differ returns how the list of another server differs from this one's, while neither knows a cluster.
 func (t *Transport) differ(server uint64, cluster [16]byte, founders string) string {

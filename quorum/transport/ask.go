@@ -9,18 +9,33 @@ import (
 // errAsked means a connection that was made for its answer alone.
 var errAsked = errors.New("the peer wanted to know the cluster only")
 
-// AskCluster returns the id of the cluster that a peer belongs to, zero if it knows none, and whether it has met a
-// member with this server's id (Options.Knows). Neither has this server to be a peer of it, nor Start to be called
-// before. It tries all addresses and ends with ctx.
-func (t *Transport) AskCluster(ctx context.Context, id uint64) (cluster [16]byte, known bool, err error) {
+// Asked is what a peer has answered to AskCluster.
+type Asked struct {
+	Cluster  [16]byte // that it belongs to, zero if it knows none
+	Known    bool     // it has met a member with this server's id (Options.Knows)
+	Standing Standing
+}
+
+// AskCluster asks a peer for its cluster. Neither has this server to be a peer of it, nor Start to be called before. It
+// tries all addresses and ends with ctx.
+func (t *Transport) AskCluster(ctx context.Context, id uint64) (Asked, error) {
 	p := (*t.peers.Load())[id]
 	if p == nil {
-		return [16]byte{}, false, fmt.Errorf("ask server %d for its cluster: %w", id, errUnknown)
+		return Asked{}, fmt.Errorf("ask server %d for its cluster: %w", id, errUnknown)
 	}
-	_, err = p.connect(ctx, forCluster)
+	_, err := p.connect(ctx, forCluster)
 	refused := (*RefusalError)(nil)
-	if errors.As(err, &refused) && (refused.Code == NoStreams || refused.Code == Known) {
-		return refused.cluster, refused.Code == Known, nil
+	if errors.As(err, &refused) && (refused.answers() || refused.Code == OtherCluster) {
+		asked := Asked{Cluster: refused.cluster, Known: refused.Code == Known, Standing: refused.standing}
+		if refused.Code == Apart {
+			asked.Standing = Founding // though it may have founded since
+		}
+		return asked, nil
 	}
-	return [16]byte{}, false, fmt.Errorf("ask server %d for its cluster: %w", id, err)
+	return Asked{}, fmt.Errorf("ask server %d for its cluster: %w", id, err)
+}
+
+// answers tells whether a refusal is the answer to a question.
+func (e *RefusalError) answers() bool {
+	return e.Code == NoStreams || e.Code == Known || e.Code == Apart
 }

@@ -45,13 +45,13 @@ func TestAskCluster(t *testing.T) {
 		{1, 2, cluster, true}, {4, 2, cluster, false}, {1, 3, [16]byte{}, false},
 	} {
 		ctx, cancel := context.WithTimeout(context.Background(), testDeadline)
-		id, known, err := asking[tc.asking].AskCluster(ctx, tc.asked)
+		got, err := asking[tc.asking].AskCluster(ctx, tc.asked)
 		cancel()
-		if err != nil || id != tc.cluster || known != tc.known {
-			t.Errorf("server %d of server %d: %x, %v, %v, want %+v", tc.asking, tc.asked, id, known, err, tc)
+		if want := (Asked{Cluster: tc.cluster, Known: tc.known, Standing: Idle}); err != nil || got != want {
+			t.Errorf("server %d of server %d: %+v, %v, want %+v", tc.asking, tc.asked, got, err, want)
 		}
 	}
-	if _, _, err := asking[1].AskCluster(context.Background(), 9); !errors.Is(err, errUnknown) {
+	if _, err := asking[1].AskCluster(context.Background(), 9); !errors.Is(err, errUnknown) {
 		t.Errorf("a server without an address: %v", err)
 	}
 }
@@ -61,7 +61,7 @@ func TestAskClusterEndsWithItsContext(t *testing.T) {
 	m.SetPeers(map[uint64]Peer{2: {Addresses: []string{"127.0.0.1:1"}}})
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, _, err := m.AskCluster(ctx, 2); err == nil {
+	if _, err := m.AskCluster(ctx, 2); err == nil {
 		t.Error("it was answered")
 	}
 }

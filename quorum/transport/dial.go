@@ -9,19 +9,35 @@ import (
 	"net"
 	"slices"
 	"syscall"
+	"time"
 )
 
-// connect tries the peer's addresses, the one that was good last before the others.
+// connect tries the peer's addresses, the one that was good last before the others, then where else it may be.
 func (p *peer) connect(ctx context.Context, what purpose) (*link, error) {
 	p.mu.Lock()
-	addresses, good := p.addresses, p.good
+	addresses := slices.Concat(p.inTurnLocked(), p.elsewhereLocked())
 	p.mu.Unlock()
-	if i := slices.Index(addresses, good); i > 0 {
-		addresses = slices.Concat(addresses[i:], addresses[:i])
+	return p.connectTo(ctx, addresses, what)
+}
+
+// connectTo tries addresses in turn: if there are several, each for a short while first, so that one where nobody
+// answers does not hold up the others.
+func (p *peer) connectTo(ctx context.Context, addresses []string, what purpose) (*link, error) {
+	long := p.transport.opts.DialTimeout
+	short := min(p.transport.opts.TryTimeout, long)
+	if len(addresses) > 1 && short < long {
+		if l, err := p.tryEach(ctx, addresses, what, short); err == nil || !errors.Is(err, errTimeout) {
+			return l, err
+		}
 	}
+	return p.tryEach(ctx, addresses, what, long)
+}
+
+// tryEach tries addresses in turn, each for so long.
+func (p *peer) tryEach(ctx context.Context, addresses []string, what purpose, long time.Duration) (*link, error) {
 	errs := []error{}
 	for _, address := range addresses {
-		l, err := p.dial(ctx, address, what)
+		l, err := p.dial(ctx, address, what, long)
 		if err == nil {
 			p.mu.Lock()
 			p.good, p.host = address, hostOf(l.raw.RemoteAddr().String())
@@ -39,16 +55,19 @@ func (p *peer) connect(ctx context.Context, what purpose) (*link, error) {
 	return nil, errors.Join(errs...)
 }
 
-// dial connects to one address and shakes hands. The peer holds the connection.
-func (p *peer) dial(ctx context.Context, address string, what purpose) (*link, error) {
+// dial connects to one address and shakes hands, within so long. The peer holds the connection.
+func (p *peer) dial(ctx context.Context, address string, what purpose, long time.Duration) (*link, error) {
 	t := p.transport
-	ctx, cancel := t.within(ctx, p.done, t.opts.DialTimeout)
+	ctx, cancel := t.within(ctx, p.done, long)
 	defer cancel()
 	raw, err := t.opts.Dial(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", address, cause(ctx, err))
 	}
 	t.boundSilence(raw)
+	if what == forMessages {
+		t.boundUnsent(raw)
+	}
 	if !p.hold(raw) {
 		_ = raw.Close() // unused
 		return nil, fmt.Errorf("connect to %s: %w", address, errClosed)
@@ -84,10 +103,12 @@ func (p *peer) introduce(ctx context.Context, raw net.Conn, address string, what
 		}
 		conn = secure
 	}
+	said := t.standing()
 	h := hello{
 		oldest: versionOldest, newest: versionNewest,
 		cluster: t.opts.ClusterID(), from: t.opts.ID, to: p.id, mark: t.mark, purpose: what, name: t.opts.Name,
-		founders: t.opts.Founders(),
+		founders: t.opts.Founders(), levels: t.levels(), where: t.opts.Where(),
+		standing: said,
 	}
 	if _, err := conn.Write(h.encode()); err != nil {
 		return nil, err
@@ -103,15 +124,22 @@ func (p *peer) introduce(ctx context.Context, raw net.Conn, address string, what
 	if err := p.judge(a, h.cluster); err != nil {
 		return nil, err
 	}
-	return &link{raw: raw, conn: conn, address: address, mark: a.mark, name: a.name, cluster: a.cluster}, nil
+	l := &link{raw: raw, conn: conn, address: address, mark: a.mark, name: a.name, cluster: a.cluster, levels: a.levels,
+		said: said, version: a.version}
+	p.noteLevels(l)
+	return l, nil
 }
 
 // judge refuses an answer that says no, or is of another server than the one meant.
 func (p *peer) judge(a *answer, cluster [16]byte) error {
 	t := p.transport
+	apart := ""
+	if a.id == p.id && a.mark != t.mark && !clustersDiffer(a.cluster, cluster) {
+		apart = t.apart(p.id, a.cluster, a.standing)
+	}
 	switch {
 	case a.code != Accepted:
-		return &RefusalError{Code: a.code, Text: a.text, cluster: a.cluster, mark: a.mark}
+		return &RefusalError{Code: a.code, Text: a.text, cluster: a.cluster, mark: a.mark, standing: a.standing}
 	case a.version < versionOldest || a.version > versionNewest:
 		return &RefusalError{Code: BadVersion, Text: fmt.Sprintf("it wants to speak version %d", a.version)}
 	case a.mark == t.mark:
@@ -122,6 +150,11 @@ func (p *peer) judge(a *answer, cluster [16]byte) error {
 		return &RefusalError{Code: OtherFounders, Text: t.differ(p.id, a.cluster, a.founders)}
 	case clustersDiffer(a.cluster, cluster):
 		return &RefusalError{Code: OtherCluster, Text: fmt.Sprintf("its cluster is %x, ours %x", a.cluster, cluster)}
+	case apart != "":
+		return &RefusalError{Code: Apart, Text: apart}
+	}
+	if refusal := t.tooOld(p.id, a.levels); refusal != nil { // no nil of another type
+		return refusal
 	}
 	return nil
 }

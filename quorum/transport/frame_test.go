@@ -50,7 +50,7 @@ func TestFrameErrors(t *testing.T) {
 		"an empty one, checked": {[]byte{0, 0, 0, 0, 0, 0, 0, 1}, errFrame},
 		"a wrong checksum":      {append(bytes.Clone(whole[:len(whole)-1]), 'x'), errFrame},
 	} {
-		if _, _, err := newFrameReader(bytes.NewReader(tc.bytes)).next(); !errors.Is(err, tc.want) {
+		if _, _, err := newFrameReader(bytes.NewReader(tc.bytes), versionOldest).next(); !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v, want %v", name, err, tc.want)
 		}
 	}
@@ -58,7 +58,7 @@ func TestFrameErrors(t *testing.T) {
 
 func TestLengthAloneTakesNoMemory(t *testing.T) {
 	claim := append(binary.BigEndian.AppendUint32(nil, frameBytesMax), 0, 0, 0, 0)
-	r := newFrameReader(bytes.NewReader(append(claim, make([]byte, 2*readBufferBytes)...)))
+	r := newFrameReader(bytes.NewReader(append(claim, make([]byte, 2*readBufferBytes)...)), versionOldest)
 	if _, _, err := r.next(); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestLargeBuffersAreGivenBack(t *testing.T) {
 	for range idleUses {
 		b, _ = appendFrame(b, 1, body("x"))
 	}
-	r := newFrameReader(bytes.NewReader(b))
+	r := newFrameReader(bytes.NewReader(b), versionOldest)
 	for i := range idleUses + 1 {
 		if _, _, err := r.next(); err != nil {
 			t.Fatal(err)
@@ -92,12 +92,69 @@ func TestLargeBuffersAreGivenBack(t *testing.T) {
 	}
 }
 
+// pieces is a large frame as it goes onto a stream of a version that knows pieces.
+func pieces(kind uint8, text string) []byte {
+	large := largeFrame{head: []byte{kind}, kept: []byte(text)}
+	b := large.appendPieces(nil, len(text))
+	return b
+}
+
+func TestPieceErrors(t *testing.T) {
+	long := strings.Repeat("x", 2*pieceBytes)
+	whole := pieces(1, long)
+	first := whole[:frameHeadBytes+pieceBytes]
+	ordered, _ := appendFrame(nil, 1, body("x"))
+	piece := func(total uint32, text string) []byte {
+		b := append(make([]byte, frameHeadBytes), binary.BigEndian.AppendUint32(nil, total)...)
+		b = append(b, text...)
+		putHead(b, framePiece)
+		return b
+	}
+	beyond, _ := appendFlagged(nil, framePiece, 1, body(long))
+	for name, tc := range map[string]struct { // order: each case is read alone
+		bytes   []byte
+		version uint16
+		want    error
+	}{
+		"all of it":                    {whole, versionPieces, io.EOF},
+		"a part of it":                 {first, versionPieces, io.ErrUnexpectedEOF},
+		"half a piece":                 {first[:100], versionPieces, io.ErrUnexpectedEOF},
+		"in a version without pieces":  {whole, versionOldest, errFrame},
+		"one that should wait between": {append(bytes.Clone(first), ordered...), versionPieces, errFrame},
+		"a piece too many":             {append(bytes.Clone(first), whole...), versionPieces, errFrame},
+		"a piece beyond its bound":     {beyond, versionPieces, errFrame},
+		"no total":                     {piece(0, "")[:frameHeadBytes], versionPieces, io.ErrUnexpectedEOF},
+		"nothing behind the total":     {piece(7, ""), versionPieces, errFrame},
+		"a total of nothing":           {piece(0, "x"), versionPieces, errFrame},
+		"a total beyond":               {piece(frameBytesMax+1, "x"), versionPieces, errFrame},
+		"more than the total":          {piece(3, "four"), versionPieces, errFrame},
+	} {
+		r, err := newFrameReader(bytes.NewReader(tc.bytes), tc.version), error(nil)
+		for err == nil {
+			_, _, err = r.next()
+		}
+		if !errors.Is(err, tc.want) {
+			t.Errorf("%s: %v, want %v", name, err, tc.want)
+		}
+	}
+}
+
+func TestTotalAloneTakesNoMemory(t *testing.T) {
+	b := append(make([]byte, frameHeadBytes), binary.BigEndian.AppendUint32(nil, frameBytesMax)...)
+	b = append(b, "begins"...)
+	putHead(b, framePiece)
+	r := newFrameReader(bytes.NewReader(b), versionPieces)
+	if _, _, err := r.next(); !errors.Is(err, io.ErrUnexpectedEOF) || cap(r.partial) > growBytes {
+		t.Errorf("took %d bytes, %v", cap(r.partial), err)
+	}
+}
+
 func FuzzFrames(f *testing.F) {
 	b, _ := appendFrame(nil, 1, body("abc"))
 	f.Add(appendKeepAlive(b))
 	f.Add([]byte{4, 0, 0, 0, 0, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		r := newFrameReader(bytes.NewReader(b))
+		r := newFrameReader(bytes.NewReader(b), versionOldest)
 		rest := b
 		for {
 			kind, content, err := r.next()
@@ -115,6 +172,28 @@ func FuzzFrames(f *testing.F) {
 		}
 		if cap(r.large) > len(b)+2*growBytes {
 			t.Errorf("%d bytes taken for %d", cap(r.large), len(b))
+		}
+	})
+}
+
+// FuzzPieces reads what may be frames of a stream with pieces: what is handed on was there, and no memory is taken for
+// what was not.
+func FuzzPieces(f *testing.F) {
+	ahead, _ := appendFlagged(nil, frameAhead, 2, body("abc"))
+	f.Add(append(ahead, pieces(1, "large")...))
+	f.Add(pieces(1, strings.Repeat("x", pieceBytes)))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r := newFrameReader(bytes.NewReader(b), versionNewest)
+		got := 0
+		for {
+			_, content, err := r.next()
+			if err != nil {
+				break
+			}
+			got += 1 + len(content)
+		}
+		if got > len(b) || cap(r.partial) > growFactor*len(b)+growBytes {
+			t.Errorf("%d bytes are handed on and %d taken for %d", got, cap(r.partial), len(b))
 		}
 	})
 }

@@ -48,8 +48,9 @@ func TestAnswers(t *testing.T) {
 	}{
 		"good":              {func(*hello, uint64) {}, Accepted},
 		"cluster not known": {func(h *hello, _ uint64) { h.cluster = [16]byte{} }, Accepted},
+		"older and newest":  {func(h *hello, _ uint64) { h.newest = versionOldest }, Accepted},
 		"newer and older":   {func(h *hello, _ uint64) { h.newest = 7 }, Accepted},
-		"newer only":        {func(h *hello, _ uint64) { h.oldest, h.newest = 2, 7 }, BadVersion},
+		"newer only":        {func(h *hello, _ uint64) { h.oldest, h.newest = versionNewest+1, 7 }, BadVersion},
 		"older only":        {func(h *hello, _ uint64) { h.oldest, h.newest = 0, 0 }, BadVersion},
 		"other cluster":     {func(h *hello, _ uint64) { h.cluster[3]++ }, OtherCluster},
 		"other server":      {func(h *hello, _ uint64) { h.to = 3 }, WrongServer},
@@ -70,7 +71,7 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("answer %+v, want code %d", a, tc.want)
 			}
 			if tc.want == Accepted {
-				if a.version != 1 || a.text != "" {
+				if a.version != min(h.newest, versionNewest) || a.text != "" {
 					t.Errorf("answer %+v", a)
 				}
 				return
@@ -150,7 +151,7 @@ func TestDialerFindsItselfAndOthers(t *testing.T) {
 
 func TestAnswerOfAnotherServerIsRefused(t *testing.T) {
 	a := newMember(t, 1, nil)
-	p := newPeer(a.Transport, 2, nil, nil)
+	p := newPeer(a.Transport, 2, Peer{}, nil)
 	fine := answer{version: 1, cluster: cluster, id: 2, mark: 5}
 	if err := p.judge(&fine, cluster); err != nil {
 		t.Fatal(err)
@@ -158,7 +159,7 @@ func TestAnswerOfAnotherServerIsRefused(t *testing.T) {
 	for want, change := range map[Code]func(*answer){ // order: each case is judged alone
 		WrongServer:  func(a *answer) { a.id = 3 },
 		OtherCluster: func(a *answer) { a.cluster[0]++ },
-		BadVersion:   func(a *answer) { a.version = 2 },
+		BadVersion:   func(a *answer) { a.version = versionNewest + 1 },
 		Itself:       func(n *answer) { n.mark = a.mark },
 		NotMember:    func(a *answer) { a.code = NotMember },
 		200:          func(a *answer) { a.code = 200 },
@@ -280,7 +281,7 @@ func TestStrangersDoNotTakeThePlacesOfPeers(t *testing.T) {
 	silent := func(host int) net.Conn {
 		near, far := net.Pipe()
 		t.Cleanup(func() { _ = far.Close() })
-		a.admit(strange{near, from(host)})
+		a.admit(strange{near, from(host)}, "here")
 		return far
 	}
 	for i := range 2 * handshakesMax {
@@ -365,7 +366,7 @@ func FuzzHandshake(f *testing.F) {
 	f.Add([]byte("\x16\x03\x01\x00\xf4"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if got, err := readHello(bytes.NewReader(b)); err == nil {
-			if again, err := readHello(bytes.NewReader(got.encode())); err != nil || *again != *got {
+			if again, err := readHello(bytes.NewReader(got.encode())); err != nil || !reflect.DeepEqual(again, got) {
 				t.Errorf("%+v comes back as %+v, %v", got, again, err)
 			}
 		} else if err.Error() == "" {

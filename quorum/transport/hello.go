@@ -7,21 +7,25 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
 )
 
 // The handshake; docs/formats/peer.md draws it. The head of a hello and of an answer never change; later versions add
 // fields to the end of the bodies.
 const (
 	versionOldest uint16 = 1
-	versionNewest uint16 = 1
+	versionNewest uint16 = 2
+	// versionPieces is the first in which large frames come in pieces, and others may pass them.
+	versionPieces uint16 = 2
 
 	helloHeadBytes  = 14
 	answerHeadBytes = 12
-	// handshakeBytesMax bounds what follows a head. Version 1 needs at most 16,688 and 17,188 bytes.
+	// handshakeBytesMax bounds what follows a head. Version 1 needs at most 18,742 and 17,193 bytes.
 	handshakeBytesMax = 20 << 10
 	textBytesMax      = 512
 	foundersBytesMax  = 16 << 10
 	nameBytesMax      = 255
+	whereBytesMax     = 2 << 10
 	sumBytes          = 4
 )
 
@@ -50,6 +54,24 @@ type hello struct {
 	purpose        purpose
 	name           string
 	founders       string // Options.Founders
+	levels         levels
+	where          []string // Options.Where
+	standing       Standing
+}
+
+// levels are the feature levels of a program.
+type levels struct {
+	able   uint16 // the highest that it can do
+	agreed uint16 // the highest to which it agrees that the ensemble is raised
+}
+
+// levelUnsaid is the level of a program that says none.
+const levelUnsaid = 1
+
+// append adds the levels to a hello or an answer.
+func (l levels) append(b []byte) []byte {
+	b = binary.BigEndian.AppendUint16(b, l.able)
+	return binary.BigEndian.AppendUint16(b, l.agreed)
 }
 
 // encode returns the hello's bytes.
@@ -65,6 +87,9 @@ func (h *hello) encode() []byte {
 	b = append(b, byte(h.purpose))
 	b = appendText8(b, h.name)
 	b = appendFounders(b, h.founders)
+	b = h.levels.append(b)
+	b = appendWhere(b, h.where)
+	b = append(b, byte(h.standing))
 	return seal(b, helloHeadBytes)
 }
 
@@ -85,6 +110,11 @@ func readHello(r io.Reader) (*hello, error) {
 	h.purpose = purpose(f.uint8())
 	h.name = f.text(int(f.uint8()))
 	h.founders = f.text(int(f.uint16()))
+	h.levels = f.levels()
+	if len(f.rest) > 0 { // older peers say nothing more
+		h.where = f.addresses()
+	}
+	h.standing = f.standing()
 	return h, f.err("hello")
 }
 
@@ -99,6 +129,8 @@ type answer struct {
 	text    string // for people
 	// founders is Options.Founders.
 	founders string
+	levels   levels
+	standing Standing
 }
 
 // encode returns the answer's bytes.
@@ -115,6 +147,8 @@ func (a *answer) encode() []byte {
 	b = binary.BigEndian.AppendUint16(b, uint16(len(text)))
 	b = append(b, text...)
 	b = appendFounders(b, a.founders)
+	b = a.levels.append(b)
+	b = append(b, byte(a.standing))
 	return seal(b, answerHeadBytes)
 }
 
@@ -133,6 +167,8 @@ func readAnswer(r io.Reader) (*answer, error) {
 	a.name = f.text(int(f.uint8()))
 	a.text = f.text(int(f.uint16()))
 	a.founders = f.text(int(f.uint16()))
+	a.levels = f.levels()
+	a.standing = f.standing()
 	return a, f.err("answer")
 }
 
@@ -149,6 +185,21 @@ func appendFounders(b []byte, list string) []byte {
 	}
 	b = binary.BigEndian.AppendUint16(b, uint16(len(list)))
 	return append(b, list...)
+}
+
+// appendWhere adds addresses: their number in one byte, then each with its length in one. What does not fit is
+// left out.
+func appendWhere(b []byte, addresses []string) []byte {
+	count, start := len(b), len(b)+1
+	b = append(b, 0)
+	for _, a := range addresses {
+		if len(a) > nameBytesMax || b[count] == math.MaxUint8 || len(b)-start+1+len(a) > whereBytesMax {
+			continue
+		}
+		b[count]++
+		b = appendText8(b, a)
+	}
+	return b
 }
 
 // seal puts the number of bytes behind the head at the head's end, and adds the checksum of all.
@@ -214,6 +265,19 @@ func (f *fields) take(n int) []byte {
 func (f *fields) cluster(to *[16]byte) { copy(to[:], f.take(len(to))) }
 func (f *fields) text(n int) string    { return string(f.take(n)) }
 
+// addresses reads what appendWhere wrote.
+func (f *fields) addresses() []string {
+	var list []string
+	left := whereBytesMax
+	for n := f.uint8(); n > 0 && !f.short; n-- {
+		a := f.text(int(f.uint8()))
+		left -= 1 + len(a)
+		f.short = f.short || left < 0 // nobody sends so much
+		list = append(list, a)
+	}
+	return list
+}
+
 func (f *fields) uint8() uint8 {
 	if b := f.take(1); b != nil {
 		return b[0]
@@ -233,6 +297,22 @@ func (f *fields) uint64() uint64 {
 		return binary.BigEndian.Uint64(b)
 	}
 	return 0
+}
+
+// levels reads the feature levels, which programs that know none do not say.
+func (f *fields) levels() levels {
+	if len(f.rest) == 0 {
+		return levels{able: levelUnsaid, agreed: levelUnsaid}
+	}
+	return levels{able: f.uint16(), agreed: f.uint16()}
+}
+
+// standing reads how the other side stands, which older programs do not say.
+func (f *fields) standing() Standing {
+	if len(f.rest) == 0 {
+		return Unsaid
+	}
+	return Standing(f.uint8())
 }
 
 // err tells whether a field was missing.

@@ -175,6 +175,9 @@ func (h *hostilePeers) run(seed uint64) {
 	for i := range 20 {
 		b, _ := appendFrame(nil, uint8(i), body(fmt.Sprint("frame ", i, string(make([]byte, i*i)))))
 		real = append(real, wrapped(b))
+		large := largeFrame{head: []byte{uint8(i)}, kept: make([]byte, 1+i*i)}
+		b = large.appendPieces(nil, 1)
+		real = append(real, wrapped(b))
 	}
 	frames := hostile.NewMutator(real, seed)
 	hellos := hostile.NewMutator([][]byte{wrapped(hello)}, seed)
@@ -187,7 +190,8 @@ func (h *hostilePeers) run(seed uint64) {
 		for range hostileBatch {
 			damaged := frames.Append(nil)[4:]
 			if random.IntN(10) > 0 && len(damaged) > frameHeadBytes {
-				b, _ = appendFrame(b, damaged[0], body(string(damaged[1:])))
+				flags := random.Uint32N(4) * frameAhead >> 1 // none, a piece, ahead, or both
+				b, _ = appendFlagged(b, flags, damaged[0], body(string(damaged[1:])))
 			} else {
 				b = append(b, damaged...)
 			}

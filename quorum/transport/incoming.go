@@ -86,9 +86,12 @@ func (p *peer) read(s *stream) {
 	p.transport.handler.Lost(p.id)
 }
 
-// handOn hands on frames until the stream breaks, and returns why.
+// handOn hands on frames until the stream breaks, and returns why. While a large one is dealt with, those behind it
+// wait, and those that need not be in order go on.
 func (p *peer) handOn(s *stream) error {
-	frames := newFrameReader(s)
+	frames := newFrameReader(s, s.version)
+	in := newInOrder(p)
+	defer in.end()
 	for {
 		kind, body, err := frames.next()
 		if err == io.EOF { //nolint:errorlint // next returns it bare
@@ -101,6 +104,10 @@ func (p *peer) handOn(s *stream) error {
 			return errClosed
 		}
 		p.framesIn.Add(1)
-		p.transport.handler.Receive(p.id, kind, body)
+		if frames.ahead || !frames.owned && in.idle() {
+			p.transport.handler.Receive(p.id, kind, body)
+		} else {
+			in.put(kind, body, frames.owned)
+		}
 	}
 }

@@ -12,9 +12,13 @@ type link struct {
 	raw     net.Conn // what is closed to end it: closing TLS may wait for a peer that does not read
 	conn    net.Conn // raw, or TLS over it
 	address string   // that was dialed, or the remote one
+	at      string   // of the listener that has accepted it; "" if it was dialed
 	mark    uint64   // of the peer's process
 	name    string   // and version of the peer's program
 	cluster [16]byte // of the peer, as it said; zero if it knew none
+	levels  levels   // of the peer's program
+	said    Standing // of this server, as the peer was told
+	version uint16   // that both speak
 }
 
 // stream is a link for messages, in one direction.
@@ -77,6 +81,25 @@ func (s *stream) write(b []byte) error {
 	}
 	s.last.Store(s.transport.now())
 	return nil
+}
+
+// writeWith writes b, and then some pieces of a large frame if there is one, all of it if the peer knows no pieces. It
+// returns b, which may have grown.
+func (s *stream) writeWith(b []byte, large *largeFrame) ([]byte, error) {
+	if large == nil {
+		return b, s.write(b)
+	}
+	if s.version >= versionPieces {
+		b = large.appendPieces(b, burstPieces)
+		return b, s.write(b)
+	}
+	for _, part := range [...][]byte{b, large.frameHead(), large.head, large.kept} {
+		if err := s.write(part); err != nil {
+			return b, err
+		}
+	}
+	large.done = large.size()
+	return b, nil
 }
 
 // waits returns for how long a system call is under way.

@@ -23,6 +23,7 @@ func (t *Transport) mind() {
 			for _, p := range *t.peers.Load() { // the order does not matter: each is looked at alone
 				p.tend(t.now())
 			}
+			t.moveOne()
 		case <-t.done:
 			return
 		}
@@ -36,6 +37,8 @@ func (p *peer) tend(now int64) {
 	in, out := p.incoming, p.outgoing
 	p.mu.Unlock()
 	p.compare(now, in, out)
+	p.compareLevels(in, out)
+	p.compareStanding(in, out)
 	if in != nil && in.waits(now) > idle {
 		in.end(errSilent)
 		if out != nil {

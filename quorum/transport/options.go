@@ -14,8 +14,9 @@ import (
 
 // Handler is told what arrives and which peers can be reached. Calls for different peers come at once.
 type Handler interface {
-	// Receive takes one frame of a peer. Frames of one peer come one after the other, in the order in which it sent
-	// them. body is valid during the call, which may block: then that peer waits, and no other.
+	// Receive takes one frame of a peer. Those of SendInOrder come one after the other, in the order in which the peer
+	// sent them, and so do those of Send, which may come during the call for a large one. body is valid during the
+	// call, which may block: then that peer waits, and no other.
 	Receive(from uint64, kind uint8, body []byte)
 	// Connected says that the outgoing stream to peer is up: Send works from now on. It must not block.
 	Connected(peer uint64)
@@ -29,6 +30,9 @@ type Handler interface {
 type Peer struct {
 	// Addresses are host:port, tried in turn; names are looked up at each attempt.
 	Addresses []string
+	// Former are where it may be yet: they are tried after those. A stream to one of them stays until one to the
+	// Addresses can take its place.
+	Former []string
 }
 
 // Options says what a Transport consists of. ID, Dial, Clock and Rand are needed; the rest has defaults.
@@ -38,8 +42,11 @@ type Options struct {
 	Name string
 	// ClusterID returns the id of the cluster, zero while it is not known; any goroutine, at each handshake. nil: zero.
 	ClusterID func() [16]byte
-	// Listeners accept the other servers. The transport closes them. None: nobody can connect.
+	// Listeners accept the other servers. The transport closes them. None: nobody can connect before Accept.
 	Listeners []net.Listener
+	// Where returns the addresses, host:port, at which the others reach this server now. They are told at each
+	// handshake, and try them when it cannot be reached where it is meant to be. Any goroutine. nil: nobody is told.
+	Where func() []string
 	// Dial makes a connection, as net.Dialer.DialContext.
 	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	Clock  clock.Clock
@@ -58,9 +65,23 @@ type Options struct {
 	// Differ returns how the list of another server differs from this one's, for people; empty if it does not, or does
 	// not matter. It is asked when neither knows a cluster and both have a list; any goroutine. nil: no list differs.
 	Differ func(server uint64, founders string) string
+	// Standing returns what this server has to do with an ensemble that is not founded yet. Any goroutine, at each
+	// handshake. nil: Idle.
+	Standing func() Standing
+	// Apart returns what speaks against a connection with a peer of that cluster and standing, for people; empty:
+	// nothing. It is asked in each handshake, on both sides, for questions too; any goroutine. What it returns is
+	// logged on both sides. nil: nothing ever.
+	Apart func(server uint64, cluster [16]byte, standing Standing) string
 	// Stranger is told that a server that is no peer has called, and was refused; any goroutine. It must not block.
 	// nil: nobody is told.
 	Stranger func(id uint64)
+
+	// Level is the highest feature level that this program can do, LevelAgreed the highest to which it agrees that the
+	// ensemble is raised. 0: as of a program that knows none.
+	Level, LevelAgreed uint16
+	// EnsembleLevel returns the feature level that the ensemble is at: servers that cannot do it are refused. Any
+	// goroutine, at each handshake and now and then. nil: none is refused for it.
+	EnsembleLevel func() uint16
 
 	// TLSServer, if not nil, is for accepted connections: plain ones are refused, unless PortUnification is set. It
 	// should ask for a certificate of the client.
@@ -81,6 +102,8 @@ type Options struct {
 	IdleTimeout time.Duration
 	// DialTimeout bounds an attempt to connect to one address, and any handshake.
 	DialTimeout time.Duration
+	// TryTimeout bounds the first attempt at each address of a peer that has several.
+	TryTimeout time.Duration
 }
 
 // Defaults of Options.
@@ -88,6 +111,7 @@ const (
 	defaultQueueBytesMax = 32 << 20         // a guess: 32 raft messages of full size
 	defaultIdleTimeout   = 10 * time.Second // a guess: many times a long pause of a garbage collector or a disk
 	defaultDialTimeout   = 5 * time.Second  // ZooKeeper's zookeeper.cnxTimeout
+	defaultTryTimeout    = time.Second      // ZooKeeper's zookeeper.multiAddress.reachabilityCheckTimeoutMs
 )
 
 // Back-off between attempts to connect: doubled from the least to the most, each time with a jitter of up to half. The
@@ -111,11 +135,20 @@ func (o *Options) check() error {
 	if o.ClusterID == nil {
 		o.ClusterID = func() [16]byte { return [16]byte{} }
 	}
+	if o.Level == 0 {
+		o.Level, o.LevelAgreed = levelUnsaid, levelUnsaid
+	}
+	if o.EnsembleLevel == nil {
+		o.EnsembleLevel = func() uint16 { return 0 }
+	}
 	if o.Founders == nil {
 		o.Founders = func() string { return "" }
 	}
 	if o.Differ == nil {
 		o.Differ = func(uint64, string) string { return "" }
+	}
+	if o.Where == nil {
+		o.Where = func() []string { return nil }
 	}
 	if o.QueueBytesMax <= 0 {
 		o.QueueBytesMax = defaultQueueBytesMax
@@ -125,6 +158,9 @@ func (o *Options) check() error {
 	}
 	if o.DialTimeout <= 0 {
 		o.DialTimeout = defaultDialTimeout
+	}
+	if o.TryTimeout <= 0 {
+		o.TryTimeout = min(defaultTryTimeout, o.DialTimeout)
 	}
 	return nil
 }

@@ -27,6 +27,9 @@ type peer struct {
 	mu        sync.Mutex
 	ended     bool                  // guarded by mu
 	addresses []string              // guarded by mu; the slice never changes
+	former    []string              // guarded by mu; likewise: where it may be yet
+	told      []string              // guarded by mu; likewise: where it says that it is
+	ready     *link                 // guarded by mu; takes the place of the outgoing stream; nil: none
 	outgoing  *stream               // guarded by mu; nil: none
 	incoming  *stream               // guarded by mu; the newest; nil: none
 	held      map[net.Conn]struct{} // guarded by mu; all connections, to be closed by end
@@ -39,8 +42,12 @@ type peer struct {
 	learned atomic.Pointer[learned] // what a question that was asked for itself has brought, else nil
 	asked   int64                   // Transport.now of the last; owned by the minder
 
-	told   string    // kind of failure that was logged last, "" after a success; owned by run
-	toldAt time.Time // owned by run
+	agreed atomic.Uint32 // levels.agreed of the process that was met last; 0: none was
+
+	moved int64 // Transport.now when it was last tried to move the outgoing stream; owned by the minder
+
+	logged   string    // kind of failure that was logged last, "" after a success; owned by run
+	loggedAt time.Time // owned by run
 }
 
 // learned is the cluster of a peer's process.
@@ -50,7 +57,7 @@ type learned struct {
 }
 
 // newPeer returns a peer that does nothing until run.
-func newPeer(t *Transport, id uint64, addresses []string, turn chan struct{}) *peer {
+func newPeer(t *Transport, id uint64, where Peer, turn chan struct{}) *peer {
 	return &peer{
 		transport: t,
 		id:        id,
@@ -58,7 +65,8 @@ func newPeer(t *Transport, id uint64, addresses []string, turn chan struct{}) *p
 		turn:      turn,
 		done:      make(chan struct{}),
 		nudge:     make(chan struct{}, 1),
-		addresses: slices.Clone(addresses),
+		addresses: slices.Clone(where.Addresses),
+		former:    slices.Clone(where.Former),
 		held:      map[net.Conn]struct{}{},
 	}
 }
@@ -68,20 +76,6 @@ func (p *peer) isOn(host string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.host != "" && p.host == host
-}
-
-// move gives the peer other addresses.
-func (p *peer) move(addresses []string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if slices.Equal(p.addresses, addresses) {
-		return
-	}
-	p.addresses = slices.Clone(addresses)
-	if p.outgoing != nil && !slices.Contains(addresses, p.outgoing.address) {
-		p.outgoing.end(errMoved)
-	}
-	p.wake()
 }
 
 // wake makes run dial at once, if it waits.
@@ -129,7 +123,10 @@ func (p *peer) run() {
 	clock := p.transport.opts.Clock
 	wait := backoffLeast
 	for !p.isEnded() {
-		l, err := p.connect(context.Background(), forMessages)
+		l, err := p.takeReady(), error(nil)
+		if l == nil {
+			l, err = p.connect(context.Background(), forMessages)
+		}
 		if err == nil {
 			began := clock.Now()
 			err = p.serve(l)
@@ -172,10 +169,10 @@ func (p *peer) tell(err error) {
 	}
 	kind := failureKind(err)
 	clock := p.transport.opts.Clock
-	if kind == p.told && clock.Since(p.toldAt) < tellInterval {
+	if kind == p.logged && clock.Since(p.loggedAt) < tellInterval {
 		return
 	}
-	p.told, p.toldAt = kind, clock.Now()
+	p.logged, p.loggedAt = kind, clock.Now()
 	p.transport.opts.Logger.Warn("peer cannot be reached", slog.Uint64("peer", p.id), slog.Any("err", err))
 }
 
@@ -194,9 +191,9 @@ func failureKind(err error) string {
 func (p *peer) serve(l *link) error {
 	s := newStream(p.transport, l, &p.bytesOut)
 	logger := p.transport.opts.Logger
-	p.queue.open() // before Status shows the stream
+	p.queue.open(l.version) // before Status shows the stream
 	p.setOutgoing(s)
-	p.told = ""
+	p.logged = ""
 	logger.Info("stream to peer is up", slog.Uint64("peer", p.id), slog.String("address", l.address),
 		slog.String("program", l.name))
 	watched := make(chan struct{})
@@ -211,7 +208,14 @@ func (p *peer) serve(l *link) error {
 	p.setOutgoing(nil)
 	_ = p.release(l.raw) // closed already
 	if !p.isEnded() {
-		logger.Warn("stream to peer broke", slog.Uint64("peer", p.id), slog.Any("err", s.err))
+		p.mu.Lock()
+		moves := p.isMovingLocked(s)
+		p.mu.Unlock()
+		if moves {
+			logger.Info("stream to peer moves", slog.Uint64("peer", p.id), slog.String("from", l.address))
+		} else {
+			logger.Warn("stream to peer broke", slog.Uint64("peer", p.id), slog.Any("err", s.err))
+		}
 		p.transport.handler.Lost(p.id)
 	}
 	return s.err
@@ -222,9 +226,11 @@ func (p *peer) setOutgoing(s *stream) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.outgoing = s
-	if s != nil && !slices.Contains(p.addresses, s.address) {
-		s.end(errMoved)
+	if s != nil && p.ready != nil { // one that was made while that one was dialed
+		p.dropLocked(p.ready)
+		p.ready = nil
 	}
+	p.checkAddressLocked()
 }
 
 // watch ends s when the peer closes it, or says something, which it must not.
@@ -237,13 +243,16 @@ func (p *peer) watch(s *stream) {
 	s.end(err)
 }
 
+// burstPieces is how many pieces of a large frame are written at once: what may pass it waits for so many.
+const burstPieces = 4
+
 // write writes what is queued until s ends, and returns how many frames were taken but not written.
 func (p *peer) write(s *stream) (lost int) {
 	var spare []byte
 	idle := 0
 	for {
-		buf, frames := p.queue.take(spare)
-		if len(buf) == 0 {
+		buf, frames, large := p.queue.take(spare)
+		if len(buf) == 0 && large == nil {
 			spare = buf
 			select {
 			case <-p.queue.wake:
@@ -252,9 +261,14 @@ func (p *peer) write(s *stream) (lost int) {
 				return 0
 			}
 		}
-		if err := s.write(buf); err != nil {
+		buf, err := s.writeWith(buf, large)
+		if err != nil {
 			s.end(err)
 			return frames
+		}
+		if large != nil && large.done == large.size() {
+			p.queue.passed()
+			frames++
 		}
 		p.framesOut.Add(int64(frames))
 		spare, idle = giveBack(buf, idle)

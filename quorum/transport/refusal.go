@@ -28,6 +28,10 @@ const (
 	Known
 	// OtherFounders: neither knows a cluster, and they would found different ones.
 	OtherFounders
+	// OldLevel: the ensemble is at a feature level that the caller cannot do.
+	OldLevel
+	// Apart: one of both founds an ensemble without data, the other belongs to one that is founded on data.
+	Apart
 )
 
 // remedies says for each refusal what an operator does about it, on the side that is refused.
@@ -44,6 +48,9 @@ var remedies = [...]string{
 	Known:            "nothing is wrong",
 	OtherFounders: "make the server lines of both the same; one that is to join an ensemble that runs needs " +
 		"zkd.join=true",
+	OldLevel: "run on the older server the zkd that the others run: the feature level of an ensemble is never lowered",
+	Apart: "stop the servers that have no data of their own and empty their dataDir: they get the data from the " +
+		"others; until then this passes only if they have founded an ensemble",
 }
 
 // remedy says what an operator does about the refusal.
@@ -61,6 +68,8 @@ type RefusalError struct {
 
 	cluster [16]byte // of the refusing side
 	mark    uint64   // likewise
+
+	standing Standing // likewise
 }
 
 // Error gives the refusing side's words and the remedy.

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"errors"
 	"log/slog"
 	"net"
 	"syscall"
@@ -12,22 +13,33 @@ import (
 // boundSilence has the system give up a connection when what was sent is not acknowledged within the idle timeout: the
 // host is gone. By itself it would try for a quarter of an hour, and the first who notices may be a reader elsewhere.
 func (t *Transport) boundSilence(conn net.Conn) {
-	tcp, ok := conn.(syscall.Conn)
-	if !ok {
-		return // of a test
-	}
-	raw, err := tcp.SyscallConn()
-	if err == nil {
-		var failed error
-		err = raw.Control(func(fd uintptr) {
-			millis := int(t.opts.IdleTimeout / time.Millisecond)
-			failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, millis)
-		})
-		if err == nil {
-			err = failed
-		}
-	}
+	err := setTCP(conn, unix.TCP_USER_TIMEOUT, int(t.opts.IdleTimeout/time.Millisecond))
 	if err != nil { // the minder gives it up too, if later
 		t.opts.Logger.Debug("the system does not bound the silence of a connection", slog.Any("err", err))
 	}
+}
+
+// boundUnsent has the system take little more of a connection than it has sent: a small frame waits behind all that it
+// has taken, and by itself that is megabytes.
+func (t *Transport) boundUnsent(conn net.Conn) {
+	if err := setTCP(conn, unix.TCP_NOTSENT_LOWAT, burstPieces*pieceBytes); err != nil {
+		t.opts.Logger.Debug("the system does not bound what is not sent", slog.Any("err", err))
+	}
+}
+
+// setTCP sets an option of a TCP connection; nothing of another one, such as a test's.
+func setTCP(conn net.Conn, option, value int) error {
+	tcp, ok := conn.(syscall.Conn)
+	if !ok {
+		return nil
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, option, value)
+	})
+	return errors.Join(err, failed)
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,11 +24,15 @@ type Transport struct {
 	warn    *warning.Limiter // for what strangers can cause
 	handler Handler          // set by Start, before any goroutine runs
 	done    chan struct{}
+	begun   chan struct{}                    // closed by Start
 	running sync.WaitGroup                   // all goroutines
 	peers   atomic.Pointer[map[uint64]*peer] // replaced under mu; never nil, nor changed once it is there
 
+	moving     atomic.Bool // a stream is about to be moved to another address; set by the minder
 	mu         sync.Mutex
+	listeners  []net.Listener           // guarded by mu
 	started    bool                     // guarded by mu
+	accepting  bool                     // guarded by mu
 	closed     bool                     // guarded by mu
 	turns      map[uint64]chan struct{} // guarded by mu; for each id ever known, see peer.turn
 	handshakes map[string]int           // guarded by mu; accepted connections in handshake, by remote host
@@ -41,6 +46,7 @@ var (
 	errSilent  = errors.New("nothing was heard for the idle timeout: the peer is stuck or cannot be reached")
 	errStuck   = errors.New("a write made no progress for the idle timeout: the peer does not read")
 	errNewer   = errors.New("the peer has connected anew")
+	errRenewed = errors.New("this server founds nothing any more, and says so in another handshake")
 	errMoved   = errors.New("the peer has other addresses now")
 	errUnknown = errors.New("no such peer")
 )
@@ -56,8 +62,10 @@ func New(opts Options) (*Transport, error) {
 		start:      opts.Clock.Now(),
 		warn:       warning.NewLimiter(opts.Logger, opts.Clock),
 		done:       make(chan struct{}),
+		begun:      make(chan struct{}),
 		turns:      map[uint64]chan struct{}{},
 		handshakes: map[string]int{},
+		listeners:  slices.Clone(opts.Listeners),
 	}
 	t.peers.Store(&map[uint64]*peer{})
 	return t, nil
@@ -71,9 +79,8 @@ func (t *Transport) Start(handler Handler) {
 		return
 	}
 	t.started, t.handler = true, handler
-	for _, l := range t.opts.Listeners {
-		t.goLocked(func() { t.accept(l) })
-	}
+	close(t.begun)
+	t.acceptLocked()
 	t.goLocked(t.mind)
 	for _, p := range *t.peers.Load() { // the order does not matter: each has its own goroutine
 		t.goLocked(p.run)
@@ -88,8 +95,17 @@ func (t *Transport) Send(to uint64, kind uint8, encode func(b []byte) []byte) bo
 	return p != nil && p.queue.add(kind, encode)
 }
 
+// SendInOrder is Send for what must not be passed by others of its kind: these frames arrive in their order, those of
+// Send may pass them. If kept is not nil the body is what encode appends and then kept, which the transport keeps and
+// nobody may change any more: such a frame costs no copy, and is large.
+func (t *Transport) SendInOrder(to uint64, kind uint8, encode func(b []byte) []byte, kept []byte) bool {
+	p := (*t.peers.Load())[to]
+	return p != nil && p.queue.addInOrder(kind, encode, kept)
+}
+
 // SetPeers says who the other servers are; this one is left out if it is there. Connections of a peer that is gone are
-// closed, and an outgoing one to an address that is no longer the peer's is made anew. It does not wait.
+// closed, and an outgoing one to an address that is neither the peer's nor a former one is made anew. One to a former
+// address goes on until the peer is reached at one that is its own. It does not wait.
 func (t *Transport) SetPeers(peers map[uint64]Peer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -103,9 +119,9 @@ func (t *Transport) SetPeers(peers map[uint64]Peer) {
 		case id == t.opts.ID:
 		case p != nil:
 			next[id] = p
-			p.move(where.Addresses)
+			p.move(where)
 		default:
-			next[id] = t.newPeerLocked(id, where.Addresses)
+			next[id] = t.newPeerLocked(id, where)
 		}
 	}
 	t.peers.Store(&next)
@@ -117,13 +133,13 @@ func (t *Transport) SetPeers(peers map[uint64]Peer) {
 }
 
 // newPeerLocked returns a peer, which dials if the transport is started.
-func (t *Transport) newPeerLocked(id uint64, addresses []string) *peer {
+func (t *Transport) newPeerLocked(id uint64, where Peer) *peer {
 	turn := t.turns[id]
 	if turn == nil {
 		turn = make(chan struct{}, 1) // one value: the right to hand on frames of the peer
 		t.turns[id] = turn
 	}
-	p := newPeer(t, id, addresses, turn)
+	p := newPeer(t, id, where, turn)
 	if t.started {
 		t.goLocked(p.run)
 	}
@@ -151,7 +167,7 @@ func (t *Transport) Close() {
 	if !t.closed {
 		t.closed = true
 		close(t.done)
-		for _, l := range t.opts.Listeners {
+		for _, l := range t.listeners {
 			if err := l.Close(); err != nil {
 				t.opts.Logger.Warn("listener does not close", slog.Any("err", err))
 			}

@@ -100,7 +100,7 @@ func (c countingConn) Write(b []byte) (int, error) {
 
 func TestWhatWaitsIsWrittenWithOneCall(t *testing.T) {
 	q := newQueue(1 << 20)
-	q.open()
+	q.open(versionOldest)
 	for i := range uint64(100) {
 		q.add(1, number(i))
 	}
@@ -109,13 +109,13 @@ func TestWhatWaitsIsWrittenWithOneCall(t *testing.T) {
 	writes := 0
 	mu := sync.Mutex{}
 	a := newMember(t, 1, nil)
-	p := newPeer(a.Transport, 2, nil, make(chan struct{}, 1))
+	p := newPeer(a.Transport, 2, Peer{}, make(chan struct{}, 1))
 	p.queue = q
 	raw := countingConn{client, &mu, &writes}
 	s := newStream(a.Transport, &link{raw: raw, conn: raw}, &p.bytesOut)
 	done := make(chan int)
 	go func() { done <- p.write(s) }()
-	frames := newFrameReader(server)
+	frames := newFrameReader(server, versionOldest)
 	for i := range uint64(100) {
 		_, got, err := frames.next()
 		if err != nil || binary.BigEndian.Uint64(got) != i {
@@ -130,14 +130,14 @@ func TestWhatWaitsIsWrittenWithOneCall(t *testing.T) {
 
 func TestSendAllocatesNothing(t *testing.T) {
 	q := newQueue(1 << 30)
-	q.open()
+	q.open(versionOldest)
 	encode := body(strings.Repeat("x", 1024))
 	var spare []byte
 	allocs := testing.AllocsPerRun(200, func() {
 		for range 64 {
 			q.add(1, encode)
 		}
-		taken, _ := q.take(spare)
+		taken, _, _ := q.take(spare)
 		spare = taken
 	})
 	if allocs > 0 {
@@ -150,7 +150,7 @@ func TestQueueIsBounded(t *testing.T) {
 	if q.add(1, body("x")) {
 		t.Error("a queue that is down takes a frame")
 	}
-	q.open()
+	q.open(versionOldest)
 	large := body(strings.Repeat("x", 5000))
 	if !q.add(1, large) {
 		t.Error("a large frame is refused by an empty queue")
@@ -158,11 +158,11 @@ func TestQueueIsBounded(t *testing.T) {
 	if q.add(1, body("x")) {
 		t.Error("a frame is taken beyond the bound")
 	}
-	taken, frames := q.take(nil)
+	taken, frames, _ := q.take(nil)
 	if frames != 1 || len(taken) != 5009 {
 		t.Errorf("took %d frames of %d bytes", frames, len(taken))
 	}
-	taken, _ = q.take(taken)
+	taken, _, _ = q.take(taken)
 	small := body(strings.Repeat("x", 191))
 	for i := range 5 {
 		if !q.add(1, small) || i < 4 && q.add(1, large) {

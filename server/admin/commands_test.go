@@ -202,4 +202,13 @@ func TestHealth(t *testing.T) {
 	if got, _ := ask(t, s, http.MethodGet, "/debug/pprof/"); got != http.StatusOK {
 		t.Errorf("profiles: %d", got)
 	}
+	s.opts.DiskHangs = func() bool { return true }
+	if _, body := ask(t, s, http.MethodGet, "/health/ready"); !strings.Contains(body, `"disk" : "does not answer"`) {
+		t.Errorf("ready while the disk hangs: %s", body)
+	}
+	*info = fourletter.Info{}
+	if got, body := ask(t, s, http.MethodGet, "/health/ready"); got != http.StatusServiceUnavailable ||
+		!strings.Contains(body, `"status" : "the disk does not answer"`) {
+		t.Errorf("ready when clients are turned away: %d %s", got, body)
+	}
 }

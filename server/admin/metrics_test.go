@@ -186,6 +186,23 @@ func TestDashboardsAskForWhatThereIs(t *testing.T) {
 	}
 }
 
+// TestAlertsOfAdmission: who waits to be let in, and who is missed, is told of.
+func TestAlertsOfAdmission(t *testing.T) {
+	text, err := os.ReadFile("../../conf/prometheus/zkd-alerts.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for alert, metric := range map[string]string{ // order: each for itself
+		"ZkdWaitsForAdmission": "zkd_admitted", "ZkdVotersMissed": "zkd_voters_away",
+		"ZkdVotersEmptied": "zkd_voters_emptied",
+	} {
+		rule := regexp.MustCompile(`- alert: ` + alert + `\n\s+expr: .*\b` + metric + `\b.*\n\s+for: `)
+		if !rule.Match(text) {
+			t.Errorf("no rule %s asks for %s for a while", alert, metric)
+		}
+	}
+}
+
 // inQuery are words that are no metrics.
 var (
 	labelList = regexp.MustCompile(`\{[^}]*\}|\b(by|without|on|ignoring|group_left)\s*\([^)]*\)|"[^"]*"|\\.`)

@@ -27,7 +27,13 @@ type Options struct {
 	// Page serves the metrics for Prometheus at /metrics; nil for no such path.
 	Page http.Handler
 
+	// Room says, for health, how much room the disks of this server have, and those of its group: ample, low or
+	// critical. nil: it is not known.
+	Room func() (own, group string)
+
 	Members func() *Members // nil for a server that is alone
+	// DiskHangs tells whether a disk of this server does not answer; nil if nobody knows.
+	DiskHangs func() bool
 	// InitialConfiguration is the text of the zoo.cfg that was read, and Properties what holds, by ZooKeeper's names:
 	// both without secrets.
 	InitialConfiguration func() string

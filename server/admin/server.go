@@ -225,14 +225,38 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 		s.health(w, r, http.StatusOK, "ready")
 		return
 	}
-	s.health(w, r, http.StatusServiceUnavailable, "no leader, or behind it")
+	why := "no leader, or behind it"
+	if s.hangs() {
+		why = "the disk does not answer"
+	}
+	s.health(w, r, http.StatusServiceUnavailable, why)
 }
+
+// hangs tells whether a disk of this server hangs.
+func (s *Server) hangs() bool { return s.opts.DiskHangs != nil && s.opts.DiskHangs() }
 
 func (s *Server) health(w http.ResponseWriter, r *http.Request, status int, text string) {
 	s.page(w, r, status, func(p *page) {
 		p.str("status", text)
-		if mode := s.opts.Info().Mode; mode != "" {
+		info := s.opts.Info()
+		if mode := info.Mode; mode != "" {
 			p.str("mode", mode)
+		}
+		own, group := "", ""
+		if s.opts.Room != nil {
+			own, group = s.opts.Room()
+		}
+		if s.hangs() {
+			own = "does not answer"
+		}
+		if own != "" {
+			p.str("disk", own)
+		}
+		if group != "" {
+			p.str("disks", group)
+		}
+		if awaited := info.Awaited; awaited != "" {
+			p.str("awaited", awaited)
 		}
 	})
 }

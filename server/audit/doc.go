@@ -2,7 +2,7 @@
 // it was done, as ZooKeeper's audit log has them (org.apache.zookeeper.audit).
 //
 // It owns the names of the operations, the forms of a line, the queue in front of the sink, and the file. It must never
-// know a connection, a request or the configuration: the server hands it events, cmd/zkd the sink.
+// know a connection, a request or the configuration: the server hands it events, server/instance the sink.
 //
 // # Goroutines
 //

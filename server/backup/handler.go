@@ -18,6 +18,7 @@ import (
 	"zkd/quorum/clock"
 	"zkd/server/auth"
 	"zkd/storage"
+	"zkd/storage/schema"
 )
 
 // Path is where a server has its backups.
@@ -39,17 +40,17 @@ const writeTimeout = time.Minute
 // Source makes backups; *storage.Machine is one.
 type Source interface {
 	// Backup writes the state of some moment during the call to w.
-	Backup(ctx context.Context, o storage.BackupOptions, w io.Writer) (storage.BackupInfo, error)
+	Backup(ctx context.Context, o storage.BackupOptions, w io.Writer) (schema.Summary, error)
 }
 
-// Options says what a Handler serves. All but FS are required.
+// Options says what a Handler serves. All of it is required.
 type Options struct {
 	Source   Source
 	Registry *auth.Registry // decides whose credentials are a superuser's
 	// ScratchDir is a directory of the handler's own, on the state's file system, where checkpoints stand while they
 	// are sent. New empties it.
 	ScratchDir string
-	FS         vfs.FS // the operating system's if nil
+	FS         vfs.FS
 	Clock      clock.Clock
 	Logger     *slog.Logger
 	Writer     string // the version of this server
@@ -63,9 +64,6 @@ type Handler struct {
 
 // New returns a handler, and removes the checkpoints that earlier processes have left.
 func New(o Options) (*Handler, error) {
-	if o.FS == nil {
-		o.FS = vfs.Default
-	}
 	if err := o.FS.RemoveAll(o.ScratchDir); err != nil {
 		return nil, fmt.Errorf("remove the checkpoints of earlier backups in %s: %w", o.ScratchDir, err)
 	}
@@ -130,7 +128,7 @@ func (h *Handler) send(w http.ResponseWriter, r *http.Request) {
 	o := storage.BackupOptions{
 		Scratch: h.opts.FS.PathJoin(h.opts.ScratchDir, "checkpoint"), Made: jute.Millis(start.UnixMilli()),
 		Writer: h.opts.Writer,
-		Begun: func(info storage.BackupInfo) error {
+		Begun: func(info schema.Summary) error {
 			header := w.Header()
 			header.Set("Content-Type", ContentType)
 			header.Set("Trailer", ErrorTrailer)

@@ -15,6 +15,7 @@ import (
 	"zkd/quorum/clock"
 	"zkd/server/auth"
 	"zkd/storage"
+	"zkd/storage/schema"
 )
 
 // superDigest is super:secret.
@@ -132,8 +133,8 @@ func TestOnlyASuperuserGetsABackup(t *testing.T) {
 type source func(context.Context, storage.BackupOptions, io.Writer) error
 
 // Backup implements Source.
-func (s source) Backup(ctx context.Context, o storage.BackupOptions, w io.Writer) (storage.BackupInfo, error) {
-	return storage.BackupInfo{}, s(ctx, o, w)
+func (s source) Backup(ctx context.Context, o storage.BackupOptions, w io.Writer) (schema.Summary, error) {
+	return schema.Summary{}, s(ctx, o, w)
 }
 
 // TestFailuresAreTold fails before the first byte, and in the middle.
@@ -145,7 +146,7 @@ func TestFailuresAreTold(t *testing.T) {
 		t.Errorf("%d: %s", a.status, a.body)
 	}
 	s, _ = newTestServer(t, source(func(_ context.Context, o storage.BackupOptions, w io.Writer) error {
-		if err := o.Begun(storage.BackupInfo{}); err != nil {
+		if err := o.Begun(schema.Summary{}); err != nil {
 			return err
 		}
 		_, err := io.WriteString(w, "half")
@@ -163,7 +164,7 @@ func TestOneBackupAtATime(t *testing.T) {
 	s, _ := newTestServer(t, source(func(_ context.Context, o storage.BackupOptions, _ io.Writer) error {
 		begun <- struct{}{}
 		<-end
-		return o.Begun(storage.BackupInfo{})
+		return o.Begun(schema.Summary{})
 	}))
 	first := make(chan int)
 	go func() { first <- ask(t, s, http.MethodGet, "digest super:secret").status }()

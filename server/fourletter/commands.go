@@ -120,6 +120,9 @@ func (c *Commands) run(p *page, w Word, argument []byte, info *Info) {
 		p.str(notServing)
 		if w != Hash { // Quirk: DigestCommand prints it without an end of line.
 			p.str("\n")
+			if info.Awaited != "" {
+				p.str(info.Awaited, "\n")
+			}
 		}
 	}
 }

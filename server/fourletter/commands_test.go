@@ -78,6 +78,20 @@ func TestNotServing(t *testing.T) {
 	}
 }
 
+// TestNotServingSaysWhomItMisses: in a second line, where a word has lines.
+func TestNotServingSaysWhomItMisses(t *testing.T) {
+	const first = "This ZooKeeper instance is not currently serving requests"
+	c := New(Options{Whitelist: "*"})
+	info := &Info{Awaited: "missing: server 2"}
+	for w, want := range map[Word]string{
+		Srvr: first + "\nmissing: server 2\n", Mntr: first + "\nmissing: server 2\n", Hash: first, Ruok: "imok",
+	} {
+		if got := answer(t, c, w, nil, info); got != want {
+			t.Errorf("%s: %q, want %q", w, got, want)
+		}
+	}
+}
+
 // TestSmallWords has those whose answers fit in a line, of a server with nothing to show.
 func TestSmallWords(t *testing.T) {
 	resets := ""

@@ -18,7 +18,10 @@ type Info struct {
 	// that.
 	Serving  bool
 	ReadOnly bool
-	Mode     string // standalone, leader, follower, observer or read-only
+	// Awaited is why there has been no leader for long, "" if nothing is known to be in its way: a line more for the
+	// words that are refused then.
+	Awaited string
+	Mode    string // standalone, leader, follower, observer or read-only
 	// PeerState is of a member of an ensemble, such as "leading - broadcast"; "" standalone. Only mntr shows it.
 	PeerState string
 	// ObserverMaster is the server that an observer follows, the leader; 0 elsewhere. Only mntr shows it.

@@ -20,5 +20,5 @@
 //
 // Connections register on their own goroutines and one goroutine fires. A change that is fired before it can be read,
 // while no registration that has read the old state is under way, is never missed; the caller provides for this by
-// registering inside the same read view that it answers from.
+// registering at the moment of the state that it answers from, under the lock that keeps entries out.
 package watch

@@ -135,6 +135,20 @@ func list(text, separator string) []string {
 	return slices.DeleteFunc(parts, func(part string) bool { return part == "" })
 }
 
+// MovedPeers returns the ids, sorted, of the servers that are in both configurations and have other addresses for the
+// other servers in next.
+func (c *Config) MovedPeers(next *Config) []uint64 {
+	var moved []uint64
+	for i := range next.Servers {
+		s := &next.Servers[i]
+		old, ok := c.Server(s.ID)
+		if ok && !slices.Equal(old.PeerAddresses(), s.PeerAddresses()) {
+			moved = append(moved, s.ID)
+		}
+	}
+	return moved
+}
+
 // Changes tells what is to be done to a group so that it follows a configuration. Each list is sorted by id.
 type Changes struct {
 	Added    []Server // new ids

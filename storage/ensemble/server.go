@@ -26,6 +26,15 @@ type Address struct {
 	ElectionPort uint16
 }
 
+// PeerAddresses are where the other servers reach the server, host:port.
+func (s *Server) PeerAddresses() []string {
+	found := make([]string, 0, len(s.Addresses))
+	for _, a := range s.Addresses {
+		found = append(found, bracketed(a.Host)+":"+strconv.Itoa(int(a.Port)))
+	}
+	return found
+}
+
 // String returns the value of the server's line.
 func (s *Server) String() string {
 	var b strings.Builder

@@ -89,6 +89,17 @@ func (v *Values) SetKeyed(name, key string, n int64) {
 	v.sets[name][key] = Number{Whole: n}
 }
 
+// SetKeyedFloat sets the value of one key in a set of gauges that have decimals.
+func (v *Values) SetKeyedFloat(name, key string, f float64) {
+	if !row(name, Gauge).Float {
+		invariants.Violated("a metric without decimals is set to a number with decimals", slog.String("name", name))
+	}
+	if v.sets[name] == nil {
+		v.sets[name] = map[string]Number{}
+	}
+	v.sets[name][key] = Number{Decimals: f}
+}
+
 // SetHistogram sets a summary.
 func (v *Values) SetHistogram(name string, h *stats.Histogram) {
 	row(name, Summary, Percentiles)

@@ -1,0 +1,88 @@
+package bench
+
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	"zkd/jute"
+	"zkd/jute/client"
+)
+
+// listing has one healthy client read, and then write, one request at a time: first alone, and then while all the
+// others list a znode of Count children in a loop. The last result is of the lists.
+func (r *run) listing() ([]Result, error) {
+	if err := r.makeNodes(1); err != nil {
+		return nil, err
+	}
+	if err := r.create("/big", nil); err != nil {
+		return nil, err
+	}
+	big := r.base + "/big"
+	child := func(i int) string { return big + "/child-" + strconv.Itoa(i) }
+	if err := r.createMany(r.admin, r.o.Count, child, nil); err != nil {
+		return nil, err
+	}
+	results, err := r.readThenWrite(r.o.String() + " alone")
+	if err != nil {
+		return results, err
+	}
+	listers, err := r.dial(r.o.Clients)
+	if err != nil {
+		return results, err
+	}
+	defer closeAll(listers)
+	rec := newRecorder()
+	done := make(chan error, 1) // the one result of parallel
+	go func() {
+		done <- parallel(len(listers), len(listers), func(i int) error { return r.list(listers[i], i, rec, big) })
+	}()
+	rec.counting.Store(true)
+	began := nanos()
+	some, err := r.readThenWrite(r.o.String())
+	rec.stopping.Store(true)
+	err = errors.Join(err, <-done)
+	lists := Result{Name: r.o.String() + " lists", Seconds: time.Duration(nanos() - began).Seconds()}
+	rec.fill(&lists)
+	usage, usageErr := r.usage()
+	lists.RSSBytes = usage.RSSBytes
+	err = errors.Join(err, usageErr)
+	return append(append(results, some...), lists), err
+}
+
+// readThenWrite runs one client with one request at a time.
+func (r *run) readThenWrite(name string) ([]Result, error) {
+	var results []Result
+	for _, load := range []struct {
+		name string
+		make func(int) generator
+	}{{" read", r.reads}, {" write", r.writes}} {
+		conns, err := r.dial(1)
+		if err != nil {
+			return results, err
+		}
+		result, err := r.loopOn(conns, name+load.name, load.make)
+		if err != nil {
+			return results, err
+		}
+		results = append(results, result)
+	}
+	return results, nil
+}
+
+// list lists a znode until the load is over.
+func (r *run) list(conn *client.Conn, i int, rec *recorder, path string) error {
+	if err := conn.SetDeadline(2*(r.o.Warmup+r.o.Duration) + grace); err != nil {
+		return err
+	}
+	request := jute.PathWatchRequest{Path: path}
+	for !rec.stopping.Load() {
+		sent := nanos()
+		header, _, err := conn.Do(jute.OpGetChildren, request.Append)
+		if err != nil {
+			return err
+		}
+		rec.add(i, []reply{{took: nanos() - sent, code: header.Err}})
+	}
+	return nil
+}

@@ -1,0 +1,174 @@
+package ensemble_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"zkd/compat-tests/ensemble"
+	"zkd/compat-tests/target"
+	"zkd/jute"
+	"zkd/jute/client"
+)
+
+// Sizes of TestMemberWithoutRoom: what logs keep, a disk that has no room for the state, and one that has.
+const (
+	retained   = 16 << 20
+	smallDisk  = 96 << 20
+	largeDisk  = 1 << 30
+	znodeBytes = 256 << 10
+)
+
+// filling writes large znodes to an ensemble.
+type filling struct {
+	t       *testing.T
+	e       *ensemble.Ensemble
+	written int
+}
+
+// write makes znodes of so many bytes in all, and checks what the logs keep all the while.
+func (f *filling) write(bytes int) {
+	f.t.Helper()
+	c, err := client.Dial(context.Background(), client.Options{Addr: f.e.AwaitLeader().Addr, Timeout: 30 * time.Second,
+		Now: time.Now, Dial: new(net.Dialer).DialContext})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer c.Close()
+	random := rand.NewChaCha8([32]byte{byte(f.written)})
+	data := make([]byte, znodeBytes)
+	for end := f.written + bytes/znodeBytes; f.written < end; f.written++ {
+		_, _ = random.Read(data) // cannot fail
+		r := jute.CreateRequest{Path: fmt.Sprintf("/n%d", f.written), Data: data, ACL: []jute.ACL{
+			{Perms: jute.PermAll, ID: jute.ID{Scheme: "world", ID: "anyone"}},
+		}}
+		header, _, err := c.Do(jute.OpCreate, r.Append)
+		if err != nil || header.Err != jute.OK {
+			f.t.Fatalf("create of %s: %v, %v", r.Path, header.Err, err)
+		}
+		if f.written%16 == 0 {
+			f.checkLogs()
+		}
+	}
+}
+
+// checkLogs checks what the logs of the servers that have a vote in it keep.
+func (f *filling) checkLogs() {
+	f.t.Helper()
+	for _, s := range f.e.Servers {
+		if s.Mode() != "leader" && s.Mode() != "follower" {
+			continue
+		}
+		if kept := figure(f.t, s, "zk_zkd_log_kept_bytes"); kept >= 2*retained {
+			f.t.Fatalf("the log of server %d keeps %d bytes, the bound is %d", s.ID, kept, retained)
+		}
+	}
+}
+
+// figure is a number of a server's mntr, -1 if it does not tell it.
+func figure(t *testing.T, s *ensemble.Server, name string) int64 {
+	t.Helper()
+	text, err := s.FourLetterWord("mntr")
+	if err != nil {
+		return -1
+	}
+	for line := range strings.Lines(text) {
+		if key, value, _ := strings.Cut(strings.TrimSpace(line), "\t"); key == name {
+			n, err := strconv.ParseInt(value, 10, 64)
+			if err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			return n
+		}
+	}
+	return -1
+}
+
+// failedShipments matches what a leader says of a snapshot that was not taken.
+var failedShipments = regexp.MustCompile(
+	`msg="a snapshot did not reach its member" peer=3 failures=(\d+) again=(\S+) err=.*no room in .*needs \d+ bytes`)
+
+// pauses returns the pauses after the failures that a server's log tells, in their order.
+func pauses(t *testing.T, s *ensemble.Server) (found []time.Duration) {
+	t.Helper()
+	log, err := os.ReadFile(s.LogPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, m := range failedShipments.FindAllStringSubmatch(string(log), -1) {
+		pause, err := time.ParseDuration(m[2])
+		if err != nil || m[1] != strconv.Itoa(i+1) {
+			t.Fatalf("failure %d: %q, %v", i+1, m[0], err)
+		}
+		found = append(found, pause)
+	}
+	return found
+}
+
+// TestMemberWithoutRoom has a server come back with a disk that is too small for the state that it lacks: the others
+// keep no more of their logs than they may, do not send it again and again, and send it once there is room.
+func TestMemberWithoutRoom(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short was given")
+	}
+	if err := ensemble.Mountable(t); err != nil {
+		target.LeaveOut(t, err.Error())
+	}
+	if target.Selected(t) != target.Zkd {
+		t.Skip("it is about zkd's own figures and messages")
+	}
+	config := map[string]string{"zkd.log.retainBytes": strconv.Itoa(retained), "4lw.commands.whitelist": "*"}
+	for key, value := range quick { // any order
+		config[key] = value
+	}
+	e := ensemble.Start(t, ensemble.Options{Config: config, DiskBytesOf: map[int]int64{3: smallDisk}})
+	f, small := &filling{t: t, e: e}, e.Servers[2]
+	small.Kill9()
+	e.AwaitLeader()
+	f.write(smallDisk)
+	small.Launch()
+	leader := e.AwaitLeader()
+	awaitIn(t, func() (bool, string) {
+		f.write(znodeBytes)
+		n := len(pauses(t, leader))
+		return n >= 3, fmt.Sprintf("%d snapshots have failed, want 3", n)
+	})
+	f.write(4 * retained)
+	for i, pause := range pauses(t, leader) {
+		if least := min(time.Second<<i, time.Minute) * 3 / 4; pause < least {
+			t.Errorf("after failure %d the pause is %v, want at least %v", i+1, pause, least)
+		}
+	}
+	if n := figure(t, leader, "zk_3_zkd_peer_snapshot_failures_total"); n < 3 {
+		t.Errorf("the leader's metrics tell of %d failures, want 3", n)
+	}
+	if _, err := os.Stat(filepath.Join(small.DataDir(), "state.staged")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what was staged is left: %v", err)
+	}
+	if tail := small.LogTail(1000); !strings.Contains(tail, "there is no room for the state that this server lacks") {
+		t.Errorf("the server does not say what it lacks:\n%s", tail)
+	}
+	small.ResizeDisk(largeDisk)
+	awaitIn(t, func() (bool, string) {
+		mine, its := figure(t, small, "zk_zkd_applied_index"), figure(t, leader, "zk_zkd_applied_index")
+		return mine == its && mine > 0, fmt.Sprintf("the server is at entry %d, the leader at %d", mine, its)
+	})
+	f.checkLogs()
+}
+
+// awaitIn fails the test with the last reason if it does not become ready.
+func awaitIn(t *testing.T, ready func() (bool, string)) {
+	t.Helper()
+	if why := ensemble.Await(3*time.Minute, ready); why != "" {
+		t.Fatal(why)
+	}
+}

@@ -1,0 +1,319 @@
+package quorum
+
+import (
+	"errors"
+	"maps"
+	"slices"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
+
+	"zkd/storage/entry"
+)
+
+// Only the incarnations that the log has admitted count (rejoin.go). Each answer of raft to another member bears the
+// incarnation of who sends it, and who receives it gives raft only those of incarnations that his own membership lists:
+// so raft's proof holds with incarnations in the place of members. A change of membership is in force when it is
+// applied, and a leader proposes none before it has applied the one before, so of any two that are in force at once
+// each majority of the one has a member in common with each of the other.
+//
+// The first entry of a group lists the incarnations of those that found it, and takes out those that are not there.
+// Nothing is proposed before it is committed. Until a member has that entry in its log it counts whoever answers.
+
+// errNotMet means a change that gives a vote to a member that nobody has heard yet: it could not be counted.
+var errNotMet = errors.New("a member that is to get a vote is not connected: start it first")
+
+// counts tells whether raft may see a message: it is no answer that raft counts, or of the incarnation that does.
+func (a *admission) counts(m *raftpb.Message) bool {
+	if !bearsIncarnation(m) {
+		return true
+	}
+	counted := a.members.counted()
+	if counted == nil {
+		return true
+	}
+	from, incarnation := m.GetFrom(), m.GetVote()
+	if incarnation == 0 { // of a revision that does not say
+		incarnation = a.met[from]
+	}
+	return incarnation != 0 && (counted[from] == incarnation ||
+		incarnation == a.met[from] && a.otherOfTwo(from))
+}
+
+// bearsIncarnation tells whether a message is an answer that raft counts. Its field vote, which raft uses for hard
+// states alone, has the incarnation of the sender.
+func bearsIncarnation(m *raftpb.Message) bool {
+	switch m.GetType() {
+	case raftpb.MsgAppResp, raftpb.MsgHeartbeatResp, raftpb.MsgVoteResp, raftpb.MsgPreVoteResp:
+		return true
+	default:
+		return false
+	}
+}
+
+// blank tells whether this member has nothing.
+func (a *admission) blank() bool {
+	return (a.empty || a.fresh) && a.lastIndex() <= bootstrapIndex
+}
+
+// isGuest tells whether a founded group has taken in this member, and it does not know yet whom that consists of. It
+// gives its vote to those alone that do.
+func (a *admission) isGuest() bool { return a.guest && a.members.counted() == nil }
+
+// mayLead tells whether this member may ask for votes: its own counts, by what it knows.
+func (a *admission) mayLead() bool {
+	if a.gaveWay() {
+		return false
+	}
+	if counted := a.members.counted(); counted != nil {
+		return counted[a.id] == a.incarnation
+	}
+	return !a.guest
+}
+
+// nextChange returns what the leader changes next so that everybody counts who should, or nil.
+func (a *admission) nextChange() *raftpb.ConfChangeV2 {
+	if !a.member.recorded {
+		if cc := a.recordChange(); cc != nil {
+			return cc
+		}
+	}
+	// What cannot be committed now is not proposed. It would be when others are back, and take out a member that they
+	// need by then.
+	if !a.quorumCounts() {
+		return nil
+	}
+	// Of two voters one that is emptied comes before anybody who is added: as soon as that is in the log there may be a
+	// third voter, and the two cannot vouch for each other any more.
+	for _, id := range a.member.voters() {
+		if a.met[id] == 0 || !a.otherOfTwo(id) {
+			continue
+		}
+		if cc := a.correction(id); cc != nil {
+			return cc
+		}
+	}
+	if cc := a.returnChange(); cc != nil {
+		return cc
+	}
+	for _, id := range slices.Sorted(maps.Keys(a.met)) {
+		if id == a.id || !a.member.has(id) {
+			continue
+		}
+		if cc := a.correction(id); cc != nil {
+			return cc
+		}
+	}
+	return nil
+}
+
+// quorumCounts tells whether the voters that are connected, and count, are enough to commit something.
+func (a *admission) quorumCounts() bool {
+	counted, n := a.members.counted(), 0
+	for _, id := range a.member.voters() {
+		here := a.here[id] && (counted == nil || counted[id] == a.met[id] || a.otherOfTwo(id))
+		if id == a.id || here {
+			n++
+		}
+	}
+	return n >= a.member.quorum()
+}
+
+// returnChange returns the change that adds a member again, or a founder that was not there at the founding.
+func (a *admission) returnChange() *raftpb.ConfChangeV2 {
+	for _, id := range slices.Sorted(maps.Keys(a.member.out)) {
+		o := a.member.out[id]
+		if a.here[id] && a.member.recorded {
+			o.incarnation = a.met[id]
+		}
+		if o.incarnation == 0 || a.member.recorded && a.here[id] && !a.able(id) {
+			continue
+		}
+		kind := raftpb.ConfChangeAddNode
+		if o.learner {
+			kind = raftpb.ConfChangeAddLearnerNode
+		}
+		cc := &raftpb.ConfChangeV2{Changes: []*raftpb.ConfChangeSingle{change(kind, id)}}
+		if a.member.recorded {
+			cc.Context = admissionContext(map[uint64]uint64{id: o.incarnation}, nil)
+		}
+		return cc
+	}
+	return nil
+}
+
+// correction returns the change that follows from the incarnation that a member has now, or nil.
+func (a *admission) correction(id uint64) *raftpb.ConfChangeV2 {
+	votes := a.member.votes(id)
+	ofTwo := votes && len(a.member.voters()) <= 2
+	kind := raftpb.ConfChangeAddLearnerNode
+	if votes {
+		kind = raftpb.ConfChangeAddNode
+	}
+	if !a.member.recorded {
+		if known := a.known[id]; ofTwo || !(known != 0 && known != a.met[id] || a.mute[id]) {
+			return nil
+		}
+	} else {
+		listed := a.member.incarnations[id]
+		if listed == a.met[id] || !a.here[id] || ofTwo && listed != 0 && !a.otherOfTwo(id) {
+			return nil
+		}
+		if listed == 0 || ofTwo { // it has never been counted, or has nothing that this member has not
+			return &raftpb.ConfChangeV2{
+				Context: admissionContext(map[uint64]uint64{id: a.met[id]}, nil),
+				Changes: []*raftpb.ConfChangeSingle{change(kind, id)}, // changes nothing for raft
+			}
+		}
+	}
+	return &raftpb.ConfChangeV2{
+		Context: outcast{learner: !votes, incarnation: a.met[id]}.append(nil),
+		Changes: []*raftpb.ConfChangeSingle{change(raftpb.ConfChangeRemoveNode, id)},
+	}
+}
+
+// recordChange returns the change from when on incarnations are part of the membership; nil: not now.
+func (a *admission) recordChange() *raftpb.ConfChangeV2 {
+	if !a.records() {
+		return nil
+	}
+	admits := map[uint64]uint64{a.id: a.incarnation}
+	var changes []*raftpb.ConfChangeSingle
+	absent := 0
+	for _, id := range a.member.ids() {
+		switch {
+		case id == a.id:
+		case a.here[id] && a.hasData() && !a.sameAsEver(id):
+			return nil // it is taken out and in again first, or has yet to be heard out
+		case a.here[id]:
+			admits[id] = a.met[id]
+		case a.member.votes(id):
+			absent++
+			changes = append(changes, change(raftpb.ConfChangeRemoveNode, id))
+		}
+	}
+	if a.hasData() && a.level() < levelAdmissions {
+		return nil
+	}
+	if absent > 0 && (a.hasData() || len(a.member.voters())-absent < a.member.quorum()) {
+		return nil
+	}
+	if len(changes) == 0 {
+		changes = append(changes, change(raftpb.ConfChangeAddNode, a.id)) // changes nothing for raft
+	}
+	return &raftpb.ConfChangeV2{Context: admissionContext(admits, nil), Changes: changes}
+}
+
+// sameAsEver tells whether a member that is there is the one whose acknowledgments this leader has counted: nobody
+// knows another incarnation of it, and it has acknowledged something to this leader. One that came back without its
+// data is not, and must not be recorded as the member that it was.
+func (a *admission) sameAsEver(id uint64) bool {
+	if known := a.known[id]; a.mute[id] || known != 0 && known != a.met[id] {
+		return false
+	}
+	acknowledged := true
+	a.raft.WithProgress(func(peer uint64, kind raft.ProgressType, pr tracker.Progress) {
+		if peer == id {
+			acknowledged = kind == raft.ProgressTypeLearner || pr.Match > 0
+		}
+	})
+	return acknowledged
+}
+
+// records tells whether incarnations can be made part of the membership: all members that were met can do with that.
+func (a *admission) records() bool {
+	o := a.options
+	if a.transport == nil || a.member.recorded || !a.member.votes(a.id) || o.LevelMax < levelAdmissions {
+		return false
+	}
+	return !slices.ContainsFunc(a.member.ids(), func(id uint64) bool {
+		met := a.here[id] || o.PeerLevel != nil && o.PeerLevel(id) > 0
+		return id != a.id && met && !a.able(id)
+	})
+}
+
+// hasData tells whether the group was founded: its log may hold what clients have written.
+func (a *admission) hasData() bool {
+	a.founded = a.founded || a.options.Machine.ClusterID() != [16]byte{}
+	return a.founded
+}
+
+// unfounded tells whether this member is to belong to an ensemble that is not founded yet, as far as it has applied:
+// it may know who leads, but serves nobody. A server that asks whether an ensemble runs here must not hear no from
+// one that serves clients.
+func (a *admission) unfounded() bool { return len(a.options.Founding) > 0 && !a.hasData() }
+
+// foundsFirst tells whether this leader must not propose anything yet, as who founds the group is not recorded.
+func (a *admission) foundsFirst() bool {
+	return !a.member.recorded && a.leads() && a.records() && !a.hasData()
+}
+
+// admitting returns the incarnations that a change of membership admits: of those that it adds, or gives a vote to.
+func (a *admission) admitting(changes []*raftpb.ConfChangeSingle) (map[uint64]uint64, error) {
+	admits := map[uint64]uint64{}
+	for _, c := range changes {
+		id := c.GetNodeId()
+		if c.GetType() == raftpb.ConfChangeRemoveNode || a.member.incarnations[id] != 0 {
+			continue
+		}
+		switch {
+		case a.here[id]:
+			admits[id] = a.met[id]
+		case c.GetType() == raftpb.ConfChangeAddNode:
+			return nil, errNotMet
+		}
+	}
+	return admits, nil
+}
+
+// withAdmissions returns the context of a change that comes with a proposal.
+func (a *admission) withAdmissions(changes []*raftpb.ConfChangeSingle, proposal []byte) ([]byte, error) {
+	if !a.member.recorded {
+		return proposal, nil
+	}
+	admits, err := a.admitting(changes)
+	if err != nil || len(admits) == 0 {
+		return proposal, err
+	}
+	return admissionContext(admits, proposal), nil
+}
+
+// levelAdmissions is the feature level from which on incarnations are part of the membership.
+const levelAdmissions entry.Level = 2
+
+// able tells whether a member can do with incarnations as a part of the membership.
+func (a *admission) able(id uint64) bool {
+	return a.options.PeerLevel == nil || a.options.PeerLevel(id) >= levelAdmissions
+}
+
+// A group of two cannot take out a member that has lost its disk, and needs not: each has all that was ever committed.
+// The one that has forgotten may give its vote again. It must not lead in a term in which it may have led before, with
+// entries of that term that somebody has and it has not.
+
+// otherOfTwo tells whether this member and another one are the two voters of the group.
+func (a *admission) otherOfTwo(id uint64) bool {
+	return id != a.id && a.member.votes(a.id) && a.ofTwo(id)
+}
+
+// ofTwo tells whether a member is one of two voters, and that there are no others by a change of membership that this
+// member's log holds: none is committed without being in the logs of both.
+func (a *admission) ofTwo(id uint64) bool {
+	return a.member.votes(id) && len(a.member.voters()) <= 2 && !a.members.changeLogged()
+}
+
+// votedFor tells whether the sender asks for a vote that it has got in this term. It has forgotten that, and may have
+// led in this term: its log would have other entries of it. It is told the term, to ask for a later one.
+func (a *admission) votedFor(m *raftpb.Message) bool {
+	hard := a.raft.BasicStatus().HardState
+	if m.GetTerm() != hard.GetTerm() || m.GetFrom() != hard.GetVote() {
+		return false
+	}
+	if m.GetType() == raftpb.MsgPreVote {
+		refused, to, term := true, m.GetFrom(), hard.GetTerm()
+		a.sendRaft(&raftpb.Message{
+			Type: raftpb.MsgPreVoteResp.Enum(), From: &a.id, To: &to, Term: &term, Reject: &refused,
+		})
+	}
+	return true
+}

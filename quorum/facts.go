@@ -1,0 +1,62 @@
+package quorum
+
+import (
+	"log/slog"
+	"time"
+
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+	"go.etcd.io/raft/v3/tracker"
+
+	"zkd/storage/entry"
+	"zkd/storage/raftlog"
+)
+
+// facts is what every component of the loop may know of this member and its group. It is the loop goroutine's; the loop
+// writes it, and the components, which share it, only read.
+type facts struct {
+	id      uint64
+	options *Options // immutable
+	logger  *slog.Logger
+	origin  uint64 // of the entries of this process
+	log     *raftlog.Log
+	raft    raftStatus
+
+	member      membership
+	removed     bool // this member was told that it does not belong to the group any more
+	soft        raft.SoftState
+	term        uint64
+	termReached bool   // the apply goroutine was handed an entry of term
+	termIndex   uint64 // the first such entry
+	commit      uint64
+	appended    uint64 // the last entry handed to the append goroutine
+	syncing     int    // messages handed to the append goroutine that it has not answered
+	elected     uint64 // the first entry of the log when this leader was elected
+	now         uint64 // the time in ticks, from the start of this process
+}
+
+// raftStatus is what raft tells of itself.
+type raftStatus interface {
+	BasicStatus() raft.BasicStatus
+	WithProgress(visit func(id uint64, kind raft.ProgressType, pr tracker.Progress))
+}
+
+// leads tells whether this member leads.
+func (f *facts) leads() bool { return f.soft.RaftState == raft.StateLeader }
+
+// lastIndex is the last entry of raft's log, on disk or not.
+func (f *facts) lastIndex() uint64 { return max(f.appended, f.log.LastIndex()) }
+
+// level is the feature level of the ensemble: what is new at a higher one is neither proposed nor sent. It never goes
+// down.
+func (f *facts) level() entry.Level { return f.options.Machine.Level() }
+
+// ownEntry returns the entry of a proposal that is nobody's who waits.
+func (f *facts) ownEntry(p *entry.Proposal) *raftpb.Entry {
+	return &raftpb.Entry{Data: entry.AppendProposal(entry.AppendEntryHeader(nil, f.origin, 0), p)}
+}
+
+// ticksTake is how long ticks take.
+func (f *facts) ticksTake(ticks int) time.Duration {
+	return time.Duration(ticks) * f.options.TickInterval
+}

@@ -1,0 +1,123 @@
+package quorum
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// largeProposal is the size of a proposal that takes some ticks to travel.
+const largeProposal = 4*bytesPerTick + 1
+
+// largeLate is how many frames of that size are on their way to a member.
+func (g *stepGroup) largeLate(to uint64) (n int) {
+	for _, f := range g.late {
+		if f.to == to && len(f.body) > largeProposal {
+			n++
+		}
+	}
+	return n
+}
+
+// leadAndOthers returns the leader, and the other members.
+func (g *stepGroup) leadAndOthers() (leader *stepMember, others []*stepMember) {
+	leader = g.leader()
+	return leader, slices.DeleteFunc(slices.Clone(g.members), func(m *stepMember) bool { return m == leader })
+}
+
+// TestALargeEntryOnItsWayEndsNoLeadership: while an entry travels for many election timeouts, from the leader or to it,
+// nobody campaigns and the leader does not step down; it is not sent again and again; and when it comes it counts once.
+func TestALargeEntryOnItsWayEndsNoLeadership(t *testing.T) {
+	for name, tc := range map[string]struct { // order: each case has a group of its own
+		forwarded bool // through a member that does not lead
+		probes    bool // the leader does not know how far the others are
+	}{"of the leader": {}, "of a leader that probes": {probes: true}, "forwarded": {forwarded: true}} {
+		t.Run(name, func(t *testing.T) {
+			g := newStepGroup(t, 1)
+			defer g.close()
+			g.settle(100)
+			leader, others := g.leadAndOthers()
+			term := leader.stepper.Node().Status().Term
+			if tc.probes {
+				for _, m := range others {
+					leader.stepper.Node().Lost(m.id)
+				}
+			}
+			from, to := leader, others
+			if tc.forwarded {
+				from, to = others[0], []*stepMember{leader}
+			}
+			g.slow = true
+			c := &stepClient{id: 1, acks: &ledger{acked: map[uint32]uint32{}}}
+			p := proposal(applied{1, 0}, largeProposal)
+			if err := from.stepper.Node().Propose(p, &stepWaiter{c, 0}); err != nil {
+				t.Fatal(err)
+			}
+			ticks := 6 * defaultElectionTicks
+			g.settle(ticks)
+			for _, m := range g.members {
+				if s := m.stepper.Node().Status(); s.Term != term || s.Leader != leader.id {
+					t.Errorf("member %d is in term %d under %d, was in %d under %d", m.id, s.Term, s.Leader, term,
+						leader.id)
+				}
+			}
+			for _, m := range to {
+				if n := g.largeLate(m.id); n == 0 || n > 1+ticks/(resendTicks+patienceFor(largeProposal)) {
+					t.Errorf("%d large frames are on their way to member %d after %d ticks", n, m.id, ticks)
+				}
+			}
+			g.slow = false
+			for _, f := range g.late {
+				to := g.members[f.to-1].stepper
+				to.Node().Receive(f.from, f.kind, f.body)
+				if _, err := to.Turn(); err != nil { // takes it: there is room for the next one
+					t.Fatal(err)
+				}
+			}
+			g.settle(50)
+			if c.acks.acked[1] != 1 {
+				t.Error("the write is not acknowledged")
+			}
+			for _, m := range g.members {
+				got := slices.DeleteFunc(m.machine.list(), func(a applied) bool { return a.client == 0 })
+				if diff := cmp.Diff([]applied{{1, 0}}, got, cmp.AllowUnexported(applied{})); diff != "" {
+					t.Errorf("member %d has applied:\n%s", m.id, diff)
+				}
+			}
+		})
+	}
+}
+
+// TestWhatIsKeptIsNotUsedAgain: the buffer of a batch that the transport keeps is not filled with another one, and a
+// leader that dates a batch that it has forwarded before dates a copy.
+func TestWhatIsKeptIsNotUsedAgain(t *testing.T) {
+	g := newStepGroup(t, 1)
+	defer g.close()
+	g.settle(100)
+	leader, others := g.leadAndOthers()
+	from := others[0]
+	g.slow = true
+	c := &stepClient{id: 1, acks: &ledger{acked: map[uint32]uint32{}}}
+	if err := from.stepper.Node().Propose(proposal(applied{1, 0}, largeBytes), &stepWaiter{c, 0}); err != nil {
+		t.Fatal(err)
+	}
+	g.settle(1)
+	var forwarded *batch
+	from.stepper.node.gather.eachProposed(leader.stepper.Node().Status().Term, func(b *batch) { forwarded = b })
+	if forwarded == nil || !forwarded.kept {
+		t.Fatal("nothing that is kept was forwarded")
+	}
+	kept := forwarded.data
+	before := slices.Clone(kept)
+	from.stepper.node.loop.batches = []*batch{forwarded}
+	from.stepper.node.loop.takeBatches(123456)
+	if !slices.Equal(kept, before) || slices.Equal(forwarded.data, before) || forwarded.kept {
+		t.Error("what is on its way was dated")
+	}
+	forwarded.kept = true
+	from.stepper.node.gather.release(forwarded)
+	if slices.Contains(from.stepper.node.gather.mu.free, forwarded) {
+		t.Error("what is on its way is used again")
+	}
+}

@@ -1,0 +1,93 @@
+package transport
+
+import "context"
+
+// Standing is what a server has to do with an ensemble that is not founded yet. The numbers are on the wire.
+type Standing uint8
+
+// How a server stands.
+const (
+	// Unsaid is that of a program that does not say.
+	Unsaid Standing = iota
+	// Idle: it takes part in no founding: it belongs to an ensemble, or waits.
+	Idle
+	// Founding: it takes part in the founding of an ensemble of servers without data.
+	Founding
+	// WithData: it has data, and founds an ensemble with it; ClusterID is that ensemble's already.
+	WithData
+	// GaveWay: it has no data, and takes part in no founding as another server has some.
+	GaveWay
+)
+
+// standing says how this server stands.
+func (t *Transport) standing() Standing {
+	if t.opts.Standing == nil {
+		return Idle
+	}
+	return t.opts.Standing()
+}
+
+// compareStanding ends streams in whose handshake this server said that it stands otherwise than giving way, once it
+// does.
+func (p *peer) compareStanding(streams ...*stream) {
+	if p.transport.standing() != GaveWay {
+		return
+	}
+	for _, s := range streams {
+		if s != nil && s.said != GaveWay {
+			s.end(errRenewed)
+		}
+	}
+}
+
+// apart returns what speaks against a connection with a server, by what it says of the founding.
+func (t *Transport) apart(server uint64, cluster [16]byte, standing Standing) string {
+	if t.opts.Apart == nil {
+		return ""
+	}
+	return t.opts.Apart(server, cluster, standing)
+}
+
+// Answer begins to accept before Start: questions are answered that have to do with the founding on data, which both
+// sides must know of before either is a part of anything. All else waits for Start.
+func (t *Transport) Answer() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.acceptLocked()
+}
+
+// acceptLocked begins to accept at all listeners.
+func (t *Transport) acceptLocked() {
+	if t.closed || t.accepting {
+		return
+	}
+	t.accepting = true
+	for _, l := range t.listeners {
+		t.goLocked(func() { t.accept(l) })
+	}
+}
+
+// await waits until this server can deal with what a hello asks for.
+func (t *Transport) await(ctx context.Context, h *hello) error {
+	own := t.standing()
+	if h.purpose == forCluster && (own == WithData || h.standing == WithData) ||
+		own == WithData && h.standing == Founding {
+		return nil
+	}
+	select {
+	case <-t.begun:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// isBegun tells whether Start was called.
+func (t *Transport) isBegun() bool {
+	select {
+	case <-t.begun:
+		return true
+	default:
+		return false
+	}
+}

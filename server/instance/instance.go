@@ -1,0 +1,263 @@
+package instance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"zkd/conf"
+	"zkd/jute"
+	"zkd/quorum"
+	"zkd/server"
+	"zkd/server/admin"
+	"zkd/server/auth"
+	"zkd/server/fourletter"
+	"zkd/server/instance/peers"
+	"zkd/server/instance/tlsstores"
+	"zkd/storage"
+	"zkd/storage/datadir"
+	"zkd/storage/raftlog"
+	"zkd/storage/space"
+)
+
+// stopTimeout is how long a clean stop may take before what is left is given up.
+const stopTimeout = 30 * time.Second
+
+// failedStopTimeout is that after a failure: what waits for a disk that failed would wait for ever, and the server is
+// back the sooner the sooner its process ends. A guess.
+const failedStopTimeout = 2 * time.Second
+
+// Instance is one running server: what is opened, in the order of opening.
+type Instance struct {
+	config  *conf.Config
+	options Options
+	logger  *slog.Logger // of options
+	world   World
+	fatal   chan error // room for one; the first failure that ends the process
+
+	audit   auditLog
+	guard   *space.Guard
+	dir     *datadir.Dir
+	log     *raftlog.Log
+	machine *storage.Machine
+	server  *server.Server
+	peers   *peers.Peers // nil if this server is alone
+	figures figures
+
+	words     *fourletter.Commands
+	registry  *auth.Registry
+	operators *operators    // nil until the server runs
+	admin     *admin.Server // nil if there is none
+	node      *quorum.Node
+	ports     *clientPorts
+	stores    []*tlsstores.Reloader // of the ports that are served with TLS; complete once all is open
+	client    *movable              // nil if there is only the port with TLS
+	secure    *movable              // nil if there is none with TLS alone
+	first     net.Addr              // of client as it was opened
+	moves     chan string           // where the port for clients is to be; the last counts
+	wanted    string                // the last of moves; owned by run
+	retry     <-chan time.Time      // when it is tried again, nil: not; owned by run
+	port      atomic.Int64          // where clients connect since it has moved, else 0
+	done      chan struct{}         // closed when run has returned
+	endScrubs func()                // nil until the server runs
+	running   sync.WaitGroup        // what serves ports and reads stores again
+	broken    bool                  // run has returned errCannotGoOn
+}
+
+// Options is what a server is told that is not of its configuration. Logger is needed.
+type Options struct {
+	Logger   *slog.Logger
+	Revision string    // the commit that the program was built from
+	Built    time.Time // when that was made
+	// Notify is told how far the server is, on the goroutines of Open and Run. nil: nobody is told.
+	Notify func(Stage)
+	Beat   time.Duration // how often Notify is told that the server is Alive; 0 is never
+}
+
+// Stage is how far a server is.
+type Stage int
+
+// The stages, of which Alive repeats.
+const (
+	Ready Stage = iota
+	Alive
+	Stopping
+)
+
+// newInstance returns a server of which nothing is open yet.
+func newInstance(config *conf.Config, world World, o Options) *Instance {
+	return &Instance{config: config, options: o, logger: o.Logger, world: world, fatal: make(chan error, 1),
+		moves: make(chan string, 1), done: make(chan struct{})}
+}
+
+// Open opens a server: its stores, its node, and its ports, at which nobody is served before Run. What was opened
+// before a failure is closed.
+func Open(ctx context.Context, c *conf.Config, w World, o Options) (*Instance, error) {
+	i := newInstance(c, w, o)
+	err := i.open(ctx)
+	i.audit.begin(err)
+	if err != nil {
+		i.tell(Stopping)
+		return nil, errors.Join(err, i.Close())
+	}
+	return i, nil
+}
+
+// Run serves until ctx ends or something fails. It is called once at most.
+func (i *Instance) Run(ctx context.Context) error {
+	running, end := context.WithCancel(ctx)
+	defer end()
+	for _, r := range i.stores {
+		i.running.Go(func() { r.Run(running) })
+	}
+	i.endScrubs = i.scrub(running)
+	i.logger.Info("serving", slog.String("client", i.client.address()), slog.String("secure", i.secure.address()),
+		slog.String("data", i.config.Storage.DataDir), slog.String("zxid", zxidText(i.machine.LastZxid())))
+	i.tell(Ready)
+	err := i.run(ctx)
+	i.broken = errors.Is(err, errCannotGoOn)
+	i.tell(Stopping)
+	return err
+}
+
+// ClientAddr is where clients connect, as it was opened: a reconfig may have moved it. nil if there is only the port
+// with TLS.
+func (i *Instance) ClientAddr() net.Addr { return i.first }
+
+// Machine is the state of the server, until Close.
+func (i *Instance) Machine() *storage.Machine { return i.machine }
+
+// tell tells how far the server is.
+func (i *Instance) tell(s Stage) {
+	if i.options.Notify != nil {
+		i.options.Notify(s)
+	}
+}
+
+// zxidText writes a zxid as ZooKeeper does.
+func zxidText(zxid jute.Zxid) string { return fmt.Sprintf("%#x", uint64(zxid)) }
+
+// run serves until ctx ends or something fails.
+func (i *Instance) run(ctx context.Context) error {
+	ended := make(chan served)
+	defer close(i.done)
+	i.serveClients(i.client, ended)
+	i.serveClients(i.secure, ended)
+	var beats <-chan time.Time
+	if i.options.Beat > 0 {
+		ticker := i.world.Clock.NewTicker(i.options.Beat)
+		defer ticker.Stop()
+		beats = ticker.C()
+	}
+	for {
+		select {
+		case <-beats: // from here: it is this loop that would see the server fail
+			i.tell(Alive)
+		case <-ctx.Done():
+			i.logger.Info("stopping")
+			return nil
+		case end := <-ended:
+			if end.listener == i.client || end.listener == i.secure {
+				return end.err
+			}
+		case addr := <-i.moves:
+			i.wanted, i.retry = addr, nil
+			i.moveClients(ctx, ended)
+		case <-i.retry:
+			i.moveClients(ctx, ended)
+		case err := <-i.fatal:
+			return fmt.Errorf("%w: %w", errCannotGoOn, err)
+		}
+	}
+}
+
+// errCannotGoOn says that a part of the server has failed for good.
+var errCannotGoOn = errors.New("the server cannot go on")
+
+// fail records the first failure.
+func (i *Instance) fail(err error) {
+	select {
+	case i.fatal <- err:
+	default: // one is there already
+	}
+}
+
+// Close stops what runs and closes what is open, the last first. What has not stopped within bounded time is given up.
+func (i *Instance) Close() error {
+	within := stopTimeout
+	if i.broken {
+		within = failedStopTimeout
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	i.audit.stop()
+	var errs []error
+	if i.operators != nil { // first: they look at all that is closed below
+		errs = append(errs, i.operators.close(ctx))
+	}
+	serving := i.client != nil || i.secure != nil
+	if serving {
+		errs = append(errs, i.server.Shutdown(ctx))
+	}
+	if i.node != nil {
+		errs = append(errs, i.node.Stop(ctx))
+		if !serving {
+			errs = append(errs, i.server.Shutdown(ctx))
+		}
+	}
+	if i.peers != nil {
+		i.peers.Close()
+	}
+	if i.endScrubs != nil {
+		i.endScrubs()
+	}
+	if i.machine != nil {
+		errs = append(errs, i.machine.Close())
+	}
+	if i.log != nil {
+		errs = append(errs, i.log.Close())
+	}
+	if i.dir != nil {
+		errs = append(errs, i.dir.Close())
+	}
+	for _, l := range []*movable{i.client, i.secure} { // those that nobody has served
+		if l != nil {
+			errs = append(errs, l.Close())
+		}
+	}
+	ended := make(chan struct{})
+	go func() { i.running.Wait(); close(ended) }()
+	select {
+	case <-ended:
+	case <-ctx.Done(): // of files that do not answer
+	}
+	return errors.Join(append(errs, i.audit.close())...)
+}
+
+// scrub begins the scrubs of the server, and returns what waits for their end.
+func (i *Instance) scrub(ctx context.Context) (wait func()) {
+	var running sync.WaitGroup
+	if i.config.Storage.ScrubRate > 0 {
+		s := &scrubber{machine: i.machine, clock: i.world.Clock, logger: i.logger, figures: &i.figures.scrubs,
+			rate: i.config.Storage.ScrubRate, interval: i.config.Storage.ScrubInterval, damaged: i.stateDamaged,
+			room: i.guard.Level}
+		ctx, cancel := context.WithCancel(ctx)
+		running.Go(func() { s.run(ctx) })
+		return func() { cancel(); running.Wait() }
+	}
+	return func() {}
+}
+
+// stateDamaged stops a member of an ensemble whose state a scrub has found damaged: the others have a good one. A
+// server alone goes on: what it has is all that there is.
+func (i *Instance) stateDamaged(cause error) {
+	if i.peers == nil {
+		return
+	}
+	i.fail(errors.Join(cause, i.machine.Condemn(cause)))
+}

@@ -1,0 +1,224 @@
+package instance
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"syscall"
+	"time"
+
+	"zkd/conf"
+	"zkd/conf/keystore"
+	"zkd/jute"
+	"zkd/quorum"
+	"zkd/server"
+	"zkd/server/instance/peers"
+	"zkd/server/instance/tlsstores"
+	"zkd/storage"
+	"zkd/storage/datadir"
+	"zkd/storage/entry"
+	"zkd/storage/raftlog"
+	"zkd/storage/space"
+)
+
+// open opens everything. What was opened before a failure is closed by close.
+func (i *Instance) open(ctx context.Context) error {
+	// First: what it refuses leaves nothing behind.
+	authentication, err := newAuthentication(i.config, &i.world, i.logger)
+	if err != nil {
+		return err
+	}
+	if i.audit, err = openAudit(i.config.Audit, authentication.login, &i.world, i.logger); err != nil {
+		return err
+	}
+	if err := i.openStores(ctx); err != nil {
+		return err
+	}
+	if i.ports, err = newClientPorts(i.config, authentication.registry, i.world.stores(), i.logger); err != nil {
+		return err
+	}
+	i.reload(i.ports.stores, "clients")
+	i.server = server.New(i.serverOptions(authentication))
+	if i.node, err = i.startNode(ctx); err != nil {
+		return err
+	}
+	i.server.Start(i.node)
+	if i.peers != nil {
+		i.peers.Start(i.node)
+	}
+	if err := i.openOperators(ctx); err != nil {
+		return err
+	}
+	// The port opens last: who can connect is served.
+	return i.openClientPorts(ctx)
+}
+
+// startNode starts the raft node: alone, or as a member of an ensemble.
+func (i *Instance) startNode(ctx context.Context) (*quorum.Node, error) {
+	empty, founds := peers.IsEmpty(i.log), true
+	if empty {
+		var err error
+		if founds, err = peers.MayBeginEmpty(i.config, i.world.Files); err != nil {
+			return nil, err
+		}
+	}
+	source, err := newSource(i.world.Random)
+	if err != nil {
+		return nil, err
+	}
+	o := quorum.Options{
+		ID: ServerID(i.config), Log: i.log, Machine: i.machine, FS: i.world.FS, Clock: i.world.Clock, Logger: i.logger,
+		Observer: i.server, Rand: source, OnFatal: i.fail, OnRestoring: i.server.Restoring, OnRestored: i.restored,
+		LevelMax: peers.LevelMax(i.config),
+		Room:     i.guard, Reclaim: i.reclaim,
+	}
+	if i.config.Ensemble.Distributed {
+		if err := i.openPeers(ctx); err != nil {
+			return nil, err
+		}
+		o.Observer = committed{i.server, i.peers}
+		o.OnState, o.OnReport = i.server.SetState, i.server.Heard
+		if err := i.peers.Join(ctx, &o, founds); err != nil {
+			return nil, err
+		}
+	}
+	node, err := quorum.Start(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("start the raft node: %w", err)
+	}
+	if empty {
+		err = peers.Begun(i.config, i.world.Files, i.logger)
+	}
+	return node, err
+}
+
+// openPeers opens what a member of an ensemble has.
+func (i *Instance) openPeers(ctx context.Context) (err error) {
+	source, err := newSource(i.world.Random)
+	if err != nil {
+		return err
+	}
+	w := &i.world
+	i.peers, err = peers.Open(ctx, peers.Options{
+		Config: i.config, Logger: i.logger, Program: i.program(), Clock: w.Clock, FS: w.FS, Files: w.Files,
+		Network: w.Network, Random: w.Random, Rand: source, Dir: i.dir, Machine: i.machine, Moves: i.moves,
+	})
+	return err
+}
+
+// committed is the node's observer in an ensemble: the server, and who wants to know of other members.
+type committed struct {
+	*server.Server
+	peers *peers.Peers
+}
+
+// Committed implements quorum.Observer.
+func (c committed) Committed(r *storage.Result) {
+	c.Server.Committed(r)
+	if r.Code == jute.OK && (r.Op == jute.OpReconfig || r.Op == entry.OpFoundEnsemble) {
+		c.peers.MembersChanged()
+	}
+}
+
+// newSource returns randomness that differs from process to process.
+func newSource(random io.Reader) (*rand.Rand, error) {
+	var seed [16]byte
+	if _, err := io.ReadFull(random, seed[:]); err != nil {
+		return nil, fmt.Errorf("draw the mark of this process: %w", err)
+	}
+	source := rand.NewPCG(binary.NativeEndian.Uint64(seed[:]), binary.NativeEndian.Uint64(seed[8:]))
+	return rand.New(source), nil //nolint:gosec // tells processes apart, and is no secret
+}
+
+// restored is told that a snapshot has replaced the state.
+func (i *Instance) restored() {
+	i.server.Restored()
+	if i.peers != nil {
+		i.peers.MembersChanged()
+	}
+}
+
+// openStores locks the data directory and opens the raft log and the state.
+func (i *Instance) openStores(ctx context.Context) (err error) {
+	s := i.config.Storage
+	if err := importOnStart(ctx, i.config, i.world.FS, i.logger); err != nil {
+		return err
+	}
+	begun := i.world.Clock.Now()
+	defer func() { i.figures.opening.Add(i.world.Clock.Since(begun).Milliseconds()) }()
+	i.guard = space.New(space.Options{FS: i.world.FS, Dirs: []string{s.DataDir, s.DataLogDir}, Logger: i.logger,
+		ReserveBytes: s.DiskReserveBytes})
+	fs := i.guard.FS()
+	i.dir, err = datadir.Open(datadir.Options{Dir: s.DataDir, LogDir: s.DataLogDir, FS: fs,
+		Logger: i.logger, MustExist: !s.AutocreateDataDir})
+	if err != nil {
+		return err
+	}
+	defer func() { err = i.fullDisk(err) }()
+	i.guard.Look()
+	start := i.world.Clock.Now()
+	i.log, err = raftlog.Open(raftlog.Options{
+		Dir: i.dir.RaftLogDir(), FS: fs, Logger: i.logger, OnFatal: i.fail, SlowAfter: s.FsyncWarning,
+		Nanotime: func() int64 { return int64(i.world.Clock.Since(start)) },
+		OnFsync: func(took time.Duration) {
+			if took > s.FsyncWarning {
+				i.figures.slowFsyncs.Inc()
+				i.logger.Warn("a write to the raft log took long: look at the disk", slog.Duration("took", took))
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if err := i.settleInstall(); err != nil {
+		return err
+	}
+	i.machine, err = storage.OpenMachine(storage.MachineOptions{
+		Dir: i.dir.StateDir(), FS: fs, Logger: i.logger, OnFatal: i.fail, SlowAfter: s.FsyncWarning,
+	})
+	return err
+}
+
+// settleInstall completes the install of a received state that a crash has interrupted, or removes what is left of one
+// that was not to be.
+func (i *Instance) settleInstall() error {
+	if quorum.Installing(i.log) {
+		return i.dir.FinishInstall()
+	}
+	return i.dir.DiscardInstall()
+}
+
+// reload has stores read again when they change; whose says of which, for messages. Without TLS there are none.
+func (i *Instance) reload(set *keystore.Set, whose string) {
+	if set != nil {
+		i.stores = append(i.stores, tlsstores.NewReloader(set, whose, i.world.Clock, i.logger))
+	}
+}
+
+// reclaim gives the room of what was removed back. The node calls it, while there is little.
+func (i *Instance) reclaim(ctx context.Context) error {
+	i.machine.Frugal(i.guard.Level() != space.Ample)
+	return errors.Join(i.machine.Reclaim(ctx), i.log.Reclaim(ctx))
+}
+
+// fullDisk adds to an error of the start, if it is that of a full disk, what the operator needs to know: the reserve is
+// gone by then.
+func (i *Instance) fullDisk(err error) error {
+	if err == nil || !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+		return err
+	}
+	return fmt.Errorf("%w: the reserve is used up, or there was none; a start needs about %s", err,
+		space.LeastToOpen(i.world.FS, i.dir.RaftLogDir()))
+}
+
+// ServerID is myid; a standalone server without one is 1, as in ZooKeeper's session ids.
+func ServerID(c *conf.Config) uint64 {
+	if id := c.Ensemble.MyID; id > 0 {
+		return uint64(id)
+	}
+	return 1
+}

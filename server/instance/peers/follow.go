@@ -1,0 +1,219 @@
+package peers
+
+import (
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"zkd/conf"
+	"zkd/quorum/transport"
+	"zkd/storage/ensemble"
+)
+
+// Times about members that come and go. Guesses: a server that wants to be let in calls every three seconds at most;
+// one that was removed should hear of it before its connections are closed.
+const (
+	askingFor   = 10 * time.Second
+	lingerFor   = 5 * time.Second
+	followEvery = time.Second
+)
+
+// asking is which servers that are no members have called of late.
+type asking struct {
+	mu   sync.Mutex
+	last map[uint64]time.Time // guarded by mu; at most askingMax
+}
+
+// askingMax bounds how many servers are remembered: anybody may claim any id.
+const askingMax = 256
+
+// note takes note of a call.
+func (a *asking) note(id uint64, now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.last == nil {
+		a.last = map[uint64]time.Time{}
+	}
+	if len(a.last) >= askingMax {
+		maps.DeleteFunc(a.last, func(_ uint64, at time.Time) bool { return now.Sub(at) > askingFor })
+	}
+	if _, known := a.last[id]; known || len(a.last) < askingMax {
+		a.last[id] = now
+	}
+}
+
+// lately tells whether a server has called of late.
+func (a *asking) lately(id uint64, now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at, ok := a.last[id]
+	return ok && now.Sub(at) <= askingFor
+}
+
+// called is told that a server that is no member has called.
+func (p *Peers) called(id uint64) { p.asking.note(id, p.opts.Clock.Now()) }
+
+// asks tells whether a server that is no member has called of late.
+func (p *Peers) asks(id uint64) bool { return p.asking.lately(id, p.opts.Clock.Now()) }
+
+// placed is a server that streams go to.
+type placed struct {
+	addresses []string
+	former    []string  // where it was before
+	until     time.Time // how long it is looked for there
+	gone      time.Time // since when it is in no configuration; zero: it is in one
+}
+
+// follow brings the streams, and the files of the configuration, in step with the members that the state has.
+func (p *Peers) follow() {
+	ticker := p.opts.Clock.NewTicker(followEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-p.changed:
+			p.reconnect()
+			p.writeFiles()
+		case <-ticker.C(): // those that have left may have been told by now
+			p.reconnect()
+		case <-p.halt:
+			return
+		}
+	}
+}
+
+// MembersChanged says that the state may have other members. It does not block.
+func (p *Peers) MembersChanged() {
+	select {
+	case p.changed <- struct{}{}:
+	default: // it has a token already
+	}
+}
+
+// reconnect has the streams go to the members of the state, or as long as it has none, of the configuration. One that
+// is not in it any more is kept for a while, to be told, and as long as it takes part.
+func (p *Peers) reconnect() {
+	present, err := p.agreed()
+	if err != nil {
+		p.logger.Error("the members in the state cannot be read: run a newer zkd", slog.Any("err", err))
+		return
+	}
+	if present == nil {
+		present = &p.founding
+	} else if !p.config.Tree.Reconfig { // then new addresses come by zoo.cfg
+		present = p.withConfigured(present)
+	}
+	p.place(present)
+	where := make(map[uint64]transport.Peer, len(p.known))
+	for id, s := range p.known { // order: each for itself
+		where[id] = transport.Peer{Addresses: s.addresses, Former: p.elsewhere(id, s)}
+	}
+	p.streams.SetPeers(where)
+	p.settle(present)
+}
+
+// elsewhere returns where a server may be that is not where the configuration has it: where it was, and where a
+// reconfig in the log has it.
+func (p *Peers) elsewhere(id uint64, s *placed) []string {
+	var found []string
+	if p.opts.Clock.Now().Before(s.until) {
+		found = s.former
+	}
+	if next := p.coming.Load(); next != nil {
+		if there, ok := next.Server(id); ok {
+			found = slices.Concat(found, peerAddresses(&there))
+		}
+	}
+	return found
+}
+
+// withConfigured returns the members with the addresses of zoo.cfg, where they are in it.
+func (p *Peers) withConfigured(agreed *ensemble.Config) *ensemble.Config {
+	c := ensemble.Config{Servers: slices.Clone(p.founding.Servers)}
+	for i := range agreed.Servers {
+		if _, ok := c.Server(agreed.Servers[i].ID); !ok {
+			c.Servers = append(c.Servers, agreed.Servers[i])
+		}
+	}
+	return &c
+}
+
+// place brings p.known in step with c.
+func (p *Peers) place(c *ensemble.Config) {
+	if p.known == nil {
+		p.known = map[uint64]*placed{}
+	}
+	now := p.opts.Clock.Now()
+	var group []uint64
+	if p.node != nil {
+		s := p.node.Status()
+		group = slices.Concat(s.Voters, s.Learners)
+	}
+	maps.DeleteFunc(p.known, func(id uint64, s *placed) bool {
+		if _, stays := c.Server(id); stays || slices.Contains(group, id) {
+			s.gone = time.Time{}
+			return false
+		}
+		if s.gone.IsZero() {
+			s.gone = now
+		}
+		return now.Sub(s.gone) > lingerFor
+	})
+	for i := range c.Servers {
+		s := &placed{addresses: peerAddresses(&c.Servers[i])}
+		if before := p.known[c.Servers[i].ID]; before != nil {
+			s.former, s.until = before.former, before.until
+			if !slices.Equal(before.addresses, s.addresses) {
+				s.former, s.until = before.addresses, now.Add(formerFor)
+			}
+		}
+		p.known[c.Servers[i].ID] = s
+	}
+}
+
+// moveClients has the port for clients follow the configuration.
+func (p *Peers) moveClients(addr string) {
+	if addr == "" || addr == p.client || !p.config.Tree.Reconfig {
+		return
+	}
+	p.client = addr
+	select {
+	case <-p.opts.Moves: // not seen yet, and past
+	default:
+	}
+	p.opts.Moves <- addr // nobody else writes
+}
+
+// writeFiles has the dynamic configuration file follow the members, as ZooKeeper does with reconfigEnabled. A server
+// that does not belong to them any more keeps its files.
+func (p *Peers) writeFiles() {
+	agreed, err := p.agreed()
+	if err != nil || agreed == nil {
+		return // reconnect has told
+	}
+	p.compare(agreed)
+	own, ok := agreed.Server(uint64(p.config.Ensemble.MyID))
+	if !ok {
+		return
+	}
+	p.moveClients(own.ClientAddr)
+	static, why := p.config.MembershipFile()
+	if static == "" {
+		p.logger.Info("no configuration file follows the members of the ensemble", slog.String("because", why),
+			slog.String("version", strconv.FormatInt(agreed.Version, 16)))
+		return
+	}
+	name, err := conf.WriteDynamic(p.opts.Files, conf.Membership{
+		Static: static, MyID: p.config.Ensemble.MyID, Version: agreed.Version,
+		Lines: strings.Split(strings.TrimSuffix(agreed.Members(), "\n"), "\n"),
+	})
+	if err != nil {
+		p.logger.Error("the configuration files do not follow the members of the ensemble, which are as agreed: "+
+			"correct what is wrong with the files and start this server again", slog.Any("err", err))
+		return
+	}
+	p.logger.Info("the configuration follows the members of the ensemble", slog.String("path", name))
+}

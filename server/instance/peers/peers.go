@@ -1,0 +1,329 @@
+package peers
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"zkd/conf"
+	"zkd/quorum"
+	"zkd/quorum/clock"
+	"zkd/quorum/snapshot"
+	"zkd/quorum/transport"
+	"zkd/server/instance/tlsstores"
+	"zkd/storage"
+	"zkd/storage/datadir"
+	"zkd/storage/ensemble"
+	"zkd/storage/entry"
+)
+
+// Peers is what a member of an ensemble has that a server alone has not: streams to the others, checkpoints for them
+// and from them, and the members as the ensemble has agreed on them.
+type Peers struct {
+	opts     Options
+	config   *conf.Config // of opts, as what follows
+	logger   *slog.Logger
+	machine  *storage.Machine
+	founding ensemble.Config // the server lines of the configuration
+	// beginning and data, the cluster that this server founds with the data that it has, are set by Join before
+	// anybody is answered.
+	beginning *quorum.Beginning
+	data      [16]byte
+	streams   *transport.Transport
+	ports     *peerPorts
+	shipper   *snapshot.Sender
+	receiver  *snapshot.Receiver
+	stores    *tlsstores.Reloader // nil: read at the start alone
+
+	node      *quorum.Node // set before the streams begin
+	joins     atomic.Bool  // this server founds nothing
+	asking    asking
+	known     map[uint64]*placed              // who is dialed; of the goroutine that follows
+	client    string                          // where this server's clients are, as the configuration has it; likewise
+	changed   chan struct{}                   // one token: the state has other members
+	coming    atomic.Pointer[ensemble.Config] // a reconfig in the log, maybe not committed
+	preparing *preparation                    // the last one; of the node's loop
+	halt      chan struct{}                   // closed by Close
+	ending    context.Context                 // ends with halt
+	end       context.CancelFunc
+	running   sync.WaitGroup
+	closing   sync.Once
+}
+
+// Files are the configuration, which follows the members, and the file that lets a server begin empty.
+type Files interface {
+	conf.Files
+	// Stat is os.Stat.
+	Stat(name string) (fs.FileInfo, error)
+}
+
+// Network is what the streams go over.
+type Network interface {
+	tlsstores.Network
+	// Listen opens a port. backlog is how many connections the system holds before they are accepted; 0 or less leaves
+	// that to the system.
+	Listen(ctx context.Context, address string, backlog int) (net.Listener, error)
+	// Dial makes a connection, which the system looks after if keepAlive is true.
+	Dial(ctx context.Context, address string, keepAlive bool) (net.Conn, error)
+	Names
+}
+
+// Options says what peers consist of. All of it is needed.
+type Options struct {
+	Config  *conf.Config
+	Logger  *slog.Logger
+	Program string // its name and version, for the others
+	Clock   clock.Clock
+	FS      vfs.FS // of the state
+	Files   Files
+	Network Network
+	Random  io.Reader  // of the ids of clusters
+	Rand    *rand.Rand // of the streams alone
+	Dir     *datadir.Dir
+	Machine *storage.Machine
+	Moves   chan string // of size 1: where the clients of this server are to be
+}
+
+// Open listens on the peer port. Nothing is accepted or dialed before Start. What was opened before a failure is
+// closed.
+func Open(ctx context.Context, o Options) (_ *Peers, err error) {
+	p := &Peers{opts: o, config: o.Config, logger: o.Logger, machine: o.Machine,
+		changed: make(chan struct{}, 1), halt: make(chan struct{})}
+	p.ending, p.end = context.WithCancel(context.WithoutCancel(ctx))
+	defer func() {
+		if err != nil {
+			p.Close()
+		}
+	}()
+	c := o.Config
+	if p.founding, err = ensemble.Parse(strings.Join(c.Ensemble.Lines(), "\n")); err != nil {
+		return nil, err
+	}
+	own, _ := p.founding.Server(uint64(c.Ensemble.MyID))
+	p.client = own.ClientAddr
+	p.receiver, err = snapshot.NewReceiver(snapshot.ReceiverOptions{
+		FS: o.FS, Dir: o.Dir.StagingDir(), Clock: o.Clock, Logger: o.Logger, Silence: c.Ensemble.InitTimeout,
+		Staged: func(from uint64, header []byte, dir string) error { return p.node.Staged(from, header, dir) },
+		Fits:   quorum.CheckSnapshot,
+	})
+	if err != nil {
+		return nil, err
+	}
+	streams := transport.Options{
+		ID: uint64(c.Ensemble.MyID), Name: o.Program, ClusterID: p.cluster,
+		Standing: p.standing, Apart: p.apart,
+		Dial: p.dial, Clock: o.Clock, Rand: o.Rand, Logger: o.Logger, Streams: p.receiver.Receive,
+		IdleTimeout: c.Ensemble.SyncTimeout, DialTimeout: c.Ensemble.ConnectTimeout,
+		TryTimeout: c.Ensemble.ReachabilityTimeout, Stranger: p.called,
+		Knows: func(id uint64) bool { return p.node.Knows(id) }, Founders: p.founders, Differ: p.differ,
+		Level: uint16(entry.LevelNewest), LevelAgreed: uint16(LevelMax(c)),
+		EnsembleLevel: func() uint16 { return uint16(o.Machine.Level()) },
+		Where:         func() []string { return p.ports.where() },
+	}
+	if err := p.secure(&streams); err != nil {
+		return nil, err
+	}
+	if p.streams, err = transport.New(streams); err != nil {
+		return nil, err
+	}
+	if err := p.openPorts(ctx); err != nil {
+		return nil, err
+	}
+	p.shipper, err = snapshot.NewSender(snapshot.SenderOptions{FS: o.FS, Open: p.streams.OpenStream,
+		Clock: o.Clock, Logger: o.Logger, BytesPerSecond: snapshotRate(c.Ensemble.SnapshotRate),
+		Silence: c.Ensemble.InitTimeout})
+	return p, err
+}
+
+// dial connects with another server.
+func (p *Peers) dial(ctx context.Context, _, address string) (net.Conn, error) {
+	return p.opts.Network.Dial(ctx, address, p.config.Ensemble.KeepAlive)
+}
+
+// secure has the streams use TLS, if the configuration asks for it (sslQuorum, portUnification).
+func (p *Peers) secure(o *transport.Options) error {
+	c := &p.config.TLS
+	if !c.QuorumEnabled && !c.QuorumPortUnification {
+		return nil
+	}
+	from := tlsstores.Source{Clock: p.opts.Clock, Files: p.opts.Files, Network: p.opts.Network}
+	set, err := from.OpenFor(c.Quorum, "ssl.quorum.", "other servers", false, p.logger)
+	if err != nil {
+		return err
+	}
+	o.TLSServer, o.PortUnification = set.Server(), c.QuorumPortUnification
+	o.DetectionTimeout = c.Quorum.HandshakeDetection
+	if c.QuorumEnabled {
+		o.TLSClient = set.Client
+	}
+	if c.QuorumCertReload {
+		p.stores = tlsstores.NewReloader(set, "other servers", p.opts.Clock, p.logger)
+	}
+	return nil
+}
+
+// LevelMax is the highest feature level to which this server agrees that the ensemble is raised.
+func LevelMax(c *conf.Config) entry.Level {
+	if limit := c.Ensemble.FeatureLevelMax; limit > 0 && limit < int64(entry.LevelNewest) {
+		return entry.Level(limit)
+	}
+	return entry.LevelNewest
+}
+
+// snapshotRate is the sender's bytes a second for zkd.snapshotRate, where 0 is no limit: more than any disk gives.
+func snapshotRate(configured int64) int {
+	if configured == 0 {
+		return math.MaxInt32
+	}
+	return int(min(configured, math.MaxInt32))
+}
+
+// checkpointSuffix makes the directory of checkpoints for other members from the state's, beside which it is.
+const checkpointSuffix = ".checkpoints"
+
+// raftTick is raft's unit of time: a leader sends heartbeats once in it.
+const raftTick = 100 * time.Millisecond
+
+// Join adds to the node's options what makes it a member of the group; founds says whether it may found one.
+func (p *Peers) Join(ctx context.Context, o *quorum.Options, founds bool) error {
+	for i := range p.founding.Servers {
+		s := &p.founding.Servers[i]
+		o.Members = append(o.Members, quorum.Member{ID: s.ID, Learner: s.Observer})
+	}
+	if err := p.openBeginning(o); err != nil {
+		return err
+	}
+	if IsEmpty(o.Log) || p.standing() == transport.WithData {
+		p.reconnect()
+		p.streams.Answer()
+	}
+	if quorum.Unserved(o.Log) && p.standing() == transport.WithData {
+		if err := p.mayFound(ctx); err != nil {
+			return err
+		}
+	}
+	o.Joining = p.config.Ensemble.Join || !founds || IsEmpty(o.Log) && p.runsAlready(ctx)
+	if !founds {
+		p.logger.Warn("there is no data, and db.autocreate is false: waits for an ensemble to join",
+			slog.String("allow", initializePath(p.config)))
+	}
+	p.joins.Store(o.Joining)
+	o.Asking, o.MayReconfigure, o.Prepare, o.OnProposed = p.asks, p.mayReconfigure, p.prepare, p.proposed
+	o.PeerLevel = func(id uint64) entry.Level { return entry.Level(p.streams.AgreedLevel(id)) }
+	o.Transport, o.Shipper = p.streams, p.shipper
+	o.CheckpointDir = p.opts.Dir.StateDir() + checkpointSuffix
+	o.ElectionTicks = int(p.config.Ensemble.ElectionTimeout / raftTick)
+	o.TickInterval = raftTick
+	o.RetainBytes = p.config.Ensemble.LogRetainBytes
+	founding := entry.FoundTxn{Config: []byte(p.founding.Text()), ClusterID: p.data}
+	if p.data == [16]byte{} {
+		var err error
+		if founding.ClusterID, err = quorum.DrawCluster(p.opts.Random); err != nil {
+			return err
+		}
+	}
+	o.Founding = founding.Append(nil)
+	return nil
+}
+
+// Start connects the node with the other members.
+func (p *Peers) Start(node *quorum.Node) {
+	p.node = node
+	p.reconnect()
+	p.writeFiles()
+	p.streams.Start(node)
+	p.running.Go(p.follow)
+	if p.stores != nil {
+		p.running.Go(func() { p.stores.Run(p.ending) })
+	}
+}
+
+// agreed returns the members that the state has, nil if it has none yet. They are not those of /zookeeper/config, whose
+// data anybody may write who has the right.
+func (p *Peers) agreed() (*ensemble.Config, error) {
+	text := p.machine.EnsembleConfig()
+	if text == "" {
+		return nil, nil //nolint:nilnil // none, and nothing wrong
+	}
+	c, err := ensemble.Parse(text)
+	return &c, err
+}
+
+// peerAddresses are where a server is for the others, host:port.
+func peerAddresses(s *ensemble.Server) []string {
+	found := make([]string, 0, len(s.Addresses))
+	for _, a := range s.Addresses {
+		found = append(found, net.JoinHostPort(a.Host, strconv.Itoa(int(a.Port))))
+	}
+	return found
+}
+
+// compare tells the operator when zoo.cfg names other members than there are: what it says counted once, at the
+// founding.
+func (p *Peers) compare(agreed *ensemble.Config) {
+	if p.config.Tree.Reconfig {
+		return // the dynamic file follows
+	}
+	same := len(agreed.Servers) == len(p.founding.Servers)
+	for i := range agreed.Servers {
+		s, ok := p.founding.Server(agreed.Servers[i].ID)
+		same = same && ok && s.Observer == agreed.Servers[i].Observer
+	}
+	if !same {
+		p.logger.Warn("the server lines of zoo.cfg are not the members of the ensemble, and do not change them: "+
+			"use reconfig, or correct the lines",
+			slog.String("configured", p.founding.Text()), slog.String("members", agreed.Text()))
+	}
+}
+
+// founders is the list of the servers that this one would found an ensemble with; empty if it founds none.
+func (p *Peers) founders() string {
+	if p.joins.Load() || p.machine.ClusterID() != [16]byte{} {
+		return ""
+	}
+	return p.founding.Members()
+}
+
+// differ says how the server lines of another server differ from those here, as far as that makes another ensemble:
+// servers may see each other under different addresses.
+func (p *Peers) differ(server uint64, founders string) string {
+	theirs, err := ensemble.Parse(founders)
+	if err != nil {
+		return fmt.Sprintf("the server lines of server %d cannot be read here: %v", server, err)
+	}
+	extra := func(has, lacks *ensemble.Config, whose uint64) (lines []string) {
+		for i := range has.Servers {
+			s := &has.Servers[i]
+			if o, ok := lacks.Server(s.ID); !ok || o.Observer != s.Observer {
+				lines = append(lines, fmt.Sprintf("server %d has server.%d=%s", whose, s.ID, s))
+			}
+		}
+		return lines
+	}
+	lines := append(extra(&p.founding, &theirs, uint64(p.config.Ensemble.MyID)), extra(&theirs, &p.founding, server)...)
+	return strings.Join(lines, "; ")
+}
+
+// Close ends the streams. The node is told nothing any more.
+func (p *Peers) Close() {
+	p.closing.Do(func() { close(p.halt); p.end() })
+	p.running.Wait()
+	if p.streams != nil {
+		p.streams.Close()
+	}
+	if p.receiver != nil {
+		p.receiver.Close()
+	}
+}

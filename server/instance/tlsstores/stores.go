@@ -1,0 +1,116 @@
+package tlsstores
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"zkd/conf"
+	"zkd/conf/keystore"
+	"zkd/quorum/clock"
+)
+
+// Files reads key and trust stores.
+type Files interface {
+	ReadFile(name string) ([]byte, error)
+}
+
+// Network is what a handshake may ask for elsewhere.
+type Network interface {
+	// LookupAddr is net.Resolver.LookupAddr.
+	LookupAddr(ctx context.Context, address string) ([]string, error)
+	// Do is http.Client.Do, with a time limit.
+	Do(r *http.Request) (*http.Response, error)
+}
+
+// Source is where key and trust stores come from, and all that a handshake may need from elsewhere.
+type Source struct {
+	Clock   clock.Clock
+	Files   Files
+	Network Network
+}
+
+// lookupWithin bounds what a TLS handshake waits for. A guess: a name server that does not answer within two seconds
+// does not at all.
+const lookupWithin = 2 * time.Second
+
+// Open reads key and trust stores, for whatever they are used.
+func (s Source) Open(end conf.TLSEnd, prefix string, clients bool) (*keystore.Set, error) {
+	return keystore.Open(keystore.Options{
+		End: end, Prefix: prefix, Clients: clients, ReadFile: s.Files.ReadFile, Now: s.Clock.Now,
+		LookupAddr: s.lookupAddr, Do: s.Network.Do,
+	})
+}
+
+// OpenFor reads the key and trust stores of one kind of TLS connections; whose says of which, for messages.
+func (s Source) OpenFor(end conf.TLSEnd, prefix, whose string, clients bool, logger *slog.Logger) (*keystore.Set,
+	error,
+) {
+	set, err := s.Open(end, prefix, clients)
+	if err != nil {
+		return nil, fmt.Errorf("TLS with the %s: %w", whose, err)
+	}
+	for _, w := range set.Warnings() {
+		logger.Warn("TLS is not all that the configuration says", slog.String("with", whose), slog.String("warning", w))
+	}
+	return set, nil
+}
+
+// lookupAddr finds the names of an address in bounded time.
+func (s Source) lookupAddr(ctx context.Context, address string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookupWithin)
+	defer cancel()
+	return s.Network.LookupAddr(ctx, address)
+}
+
+// reloadInterval is how often key and trust stores are read again: ZooKeeper is told by the file system. A certificate
+// is replaced long before it ends, and whoever replaces one wants to see that it works.
+const reloadInterval = 5 * time.Second
+
+// Reloader reads changed key and trust stores.
+type Reloader struct {
+	set    *keystore.Set
+	whose  string // for messages
+	clock  clock.Clock
+	logger *slog.Logger
+	failed string // the last error, which is logged once
+}
+
+// NewReloader returns what reads a set again; whose says of which connections, for messages.
+func NewReloader(set *keystore.Set, whose string, c clock.Clock, logger *slog.Logger) *Reloader {
+	return &Reloader{set: set, whose: whose, clock: c, logger: logger}
+}
+
+// Look reads the stores again if they have changed.
+func (r *Reloader) Look() {
+	changed, err := r.set.Reload()
+	switch {
+	case err != nil:
+		if r.failed != err.Error() {
+			r.logger.Error("changed key or trust stores cannot be read: those before stay in use",
+				slog.String("with", r.whose), slog.Any("err", err))
+		}
+		r.failed = err.Error()
+		return
+	case changed:
+		r.logger.Info("read changed key and trust stores", slog.String("with", r.whose),
+			slog.Time("until", r.set.NotAfter()))
+	}
+	r.failed = ""
+}
+
+// Run looks now and then until ctx ends.
+func (r *Reloader) Run(ctx context.Context) {
+	ticker := r.clock.NewTicker(reloadInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C():
+			r.Look()
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,21 @@
+// Package limits bounds what clients may ask of a server: requests under way, new sessions, the length of frames, large
+// requests and large reads, as ZooKeeper's settings of those names do.
+//
+// It owns the counts, the tokens, the line of requests and the turns. It must never know a connection, a session or
+// what is answered: who waits is a Client, which is asked whether it is still there, and what a limit refuses is
+// refused by whoever has asked.
+//
+// # Invariants
+//
+//   - What a limit holds back waits on its own goroutine, and is woken by what it waits for.
+//   - A limit that is off costs a comparison. Nothing here allocates for a request.
+//   - What is counted in (InFlight.Begin, Throttle.Enter, FrameLimits.Take, ReadTurns.Begin) is counted out once.
+//
+// # Ownership
+//
+//	state                            owner
+//	what is under way, large bytes   atomics: InFlight, FrameLimits
+//	the line of the throttle         whoever is first in it (Throttle.turn)
+//	tokens of new sessions           TokenBucket, its lock, a leaf
+//	turns of large reads             ReadTurns: a channel
+package limits

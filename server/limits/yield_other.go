@@ -1,0 +1,6 @@
+//go:build !linux
+
+package limits
+
+// yieldProcessor does nothing: the kernel decides.
+func yieldProcessor() {}

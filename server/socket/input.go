@@ -1,0 +1,201 @@
+package socket
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"syscall"
+
+	"zkd/jute"
+	"zkd/server/limits"
+)
+
+// Input takes frames from a connection. It holds a buffer only while there are bytes in it. Owned by the reader
+// goroutine.
+type Input struct {
+	net    net.Conn
+	raw    syscall.RawConn // of a plain TCP connection, else nil
+	limits *limits.FrameLimits
+	tls    *tlsStream // where the frames come from in place of the socket; nil for plain text
+
+	buf   *[]byte // nil while idle
+	start int     // of the bytes in buf that are not used
+
+	got  int   // of the last read
+	came int64 // bytes that Taken has not returned yet
+	err  error
+	read func(fd uintptr) bool
+}
+
+// init sets up the input of a connection.
+func (in *Input) init(c net.Conn, raw syscall.RawConn, frames *limits.FrameLimits) {
+	in.net, in.raw, in.limits = c, raw, frames
+	in.read = in.tryRead
+}
+
+// Buffered returns the bytes that are there.
+func (in *Input) Buffered() []byte {
+	if in.buf == nil {
+		return nil
+	}
+	return (*in.buf)[in.start:]
+}
+
+// HasFrame reports whether a whole frame is there, so that taking it does not wait.
+func (in *Input) HasFrame() bool {
+	for !in.holdsFrame() {
+		if in.tls == nil || !in.pull() {
+			return false
+		}
+	}
+	return true
+}
+
+// holdsFrame reports whether a whole frame is in the buffer.
+func (in *Input) holdsFrame() bool {
+	b := in.Buffered()
+	return len(b) >= jute.FrameHeaderBytes &&
+		int64(len(b)) >= jute.FrameHeaderBytes+int64(int32(binary.BigEndian.Uint32(b)))
+}
+
+// Frame returns the next frame's payload, valid until the next call.
+func (in *Input) Frame() ([]byte, error) {
+	head, err := in.Peek(jute.FrameHeaderBytes)
+	if err != nil {
+		return nil, err
+	}
+	n := int(int32(binary.BigEndian.Uint32(head)))
+	if err := in.limits.Check(n); err != nil {
+		return nil, err
+	}
+	b, err := in.Peek(jute.FrameHeaderBytes + n)
+	if err != nil {
+		return nil, err
+	}
+	in.start += len(b)
+	return b[jute.FrameHeaderBytes:], nil
+}
+
+// Peek returns the next n bytes without using them up.
+func (in *Input) Peek(n int) ([]byte, error) {
+	for len(in.Buffered()) < n {
+		if err := in.fill(n); err != nil {
+			return nil, err
+		}
+	}
+	return in.Buffered()[:n:n], nil
+}
+
+// Taken returns how many bytes have come since it was called last.
+func (in *Input) Taken() int64 {
+	n := in.came
+	in.came = 0
+	return n
+}
+
+// Release gives the buffer back if nothing is in it.
+func (in *Input) Release() {
+	if in.buf != nil && in.start == len(*in.buf) {
+		GiveBuffer(in.buf)
+		in.buf, in.start = nil, 0
+	}
+}
+
+// fill reads at least one byte towards n that are wanted.
+func (in *Input) fill(n int) error {
+	in.Release()
+	if in.buf != nil {
+		in.makeRoom(n)
+	}
+	if in.tls != nil {
+		if in.buf == nil {
+			in.tls.await()
+		}
+		in.takeBuffer()
+		in.got, in.err = in.tls.read((*in.buf)[len(*in.buf):cap(*in.buf)], true)
+	} else if in.raw == nil {
+		in.takeBuffer()
+		in.got, in.err = in.net.Read((*in.buf)[len(*in.buf):cap(*in.buf)])
+	} else if err := in.raw.Read(in.read); err != nil {
+		return err
+	}
+	if in.got > 0 {
+		in.came += int64(in.got)
+		*in.buf = (*in.buf)[:len(*in.buf)+in.got]
+		return nil
+	}
+	if in.err == nil {
+		return io.EOF
+	}
+	return in.err
+}
+
+// begin has the frames come from TLS.
+func (in *Input) begin(t *tlsStream) { in.tls, in.raw = t, nil }
+
+// pull takes what is there of a TLS connection without waiting for it, so that a client that sends every request in a
+// record of its own is served as one that does not. false means that nothing was there.
+func (in *Input) pull() bool {
+	if !in.tls.full && !in.tls.records.whole() {
+		return false
+	}
+	if in.buf != nil {
+		in.makeRoom(in.wanted())
+	}
+	in.takeBuffer()
+	n, err := in.tls.read((*in.buf)[len(*in.buf):cap(*in.buf)], false)
+	*in.buf = (*in.buf)[:len(*in.buf)+n]
+	in.Release()
+	return err == nil // the next read that waits finds the error again
+}
+
+// wanted is how many bytes the next frame has with its length, as far as that is known.
+func (in *Input) wanted() int {
+	b := in.Buffered()
+	if len(b) < jute.FrameHeaderBytes {
+		return jute.FrameHeaderBytes
+	}
+	return jute.FrameHeaderBytes + int(int32(binary.BigEndian.Uint32(b)))
+}
+
+// takeBuffer provides a buffer.
+func (in *Input) takeBuffer() {
+	if in.buf == nil {
+		in.buf = TakeBuffer()
+	}
+}
+
+// tryRead is one read call of a socket that never waits; false has the caller wait until something is there.
+func (in *Input) tryRead(fd uintptr) bool {
+	in.takeBuffer()
+	in.got, in.err = syscall.Read(int(fd), (*in.buf)[len(*in.buf):cap(*in.buf)])
+	switch {
+	case errors.Is(in.err, syscall.EAGAIN):
+		in.Release()
+		return false
+	case errors.Is(in.err, syscall.EINTR):
+		return in.retry(fd)
+	default:
+		return true
+	}
+}
+
+// retry reads again after a signal.
+func (in *Input) retry(fd uintptr) bool { return in.tryRead(fd) }
+
+// makeRoom provides room for at least one more byte: moves what is there to the front, and doubles the buffer only when
+// it is full, so that a length costs nothing until its bytes come.
+func (in *Input) makeRoom(n int) {
+	b := *in.buf
+	if in.start > 0 {
+		b = b[:copy(b, b[in.start:])]
+		in.start = 0
+	}
+	if len(b) == cap(b) {
+		grown := make([]byte, len(b), min(2*cap(b), max(n, cap(b)+1)))
+		copy(grown, b)
+		b = grown
+	}
+	*in.buf = b
+}

@@ -1,0 +1,505 @@
+package socket
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"zkd/jute"
+	"zkd/server/limits"
+	"zkd/server/stats"
+)
+
+// outputBufferBytes is the size of the pooled output buffers. One that has grown beyond maxPooledBytes is not kept.
+const (
+	outputBufferBytes = 4 << 10
+	maxPooledBytes    = 256 << 10
+)
+
+// FlushAtBytes is how much a reader lets gather before it writes, although more requests are there.
+const FlushAtBytes = 128 << 10
+
+// MaxOutstanding is how many writes of one connection may be under way before its next request waits. A guess: many
+// times what clients pipeline.
+const MaxOutstanding = 4096
+
+// buffers holds byte slices that connections read into and write from while they have something to do.
+var buffers = sync.Pool{New: func() any { b := make([]byte, 0, outputBufferBytes); return &b }}
+
+// TakeBuffer returns an empty buffer.
+func TakeBuffer() *[]byte { return buffers.Get().(*[]byte) }
+
+// GiveBuffer puts a buffer back, unless it has grown too large to keep.
+func GiveBuffer(b *[]byte) {
+	switch {
+	case cap(*b) <= maxPooledBytes:
+		*b = (*b)[:0]
+		buffers.Put(b)
+	case cap(*b) <= maxLargeBytes:
+		*b = (*b)[:0]
+		largeBuffers.Put(b)
+	}
+}
+
+// Figures are what all connections have sent. The zero Figures are ready.
+type Figures struct {
+	Sent    atomic.Int64 // bytes
+	Replies stats.Extent // bytes of replies
+}
+
+// Output is what a connection has to send, and how many of its writes are under way.
+type Output struct {
+	net     net.Conn
+	socket  syscall.RawConn // of a TCP connection, else nil; immutable after init
+	figures *Figures        // of all connections
+
+	mu sync.Mutex
+	// The rest is guarded by mu.
+	to          io.Writer       // net, or its TLS
+	raw         syscall.RawConn // socket, while no TLS is between
+	settled     sync.Cond       // outstanding became 0, or the output was written, or the connection ended
+	buf         *[]byte         // what is appended to; nil while there is nothing to send
+	ahead       []piece         // goes before buf, in order
+	aheadBytes  int             // of ahead
+	apart       bool            // a reply that goes before buf is being made: buf waits
+	outstanding int             // writes proposed and not answered
+	arrivals    arrivals        // of the outstanding ones
+	held        bool            // the reader waits because too much is under way on all connections together
+	writing     bool            // someone is writing and will come back for more
+	queued      bool            // in the flusher's list
+	finish      bool            // close when all is written
+	closed      bool
+	gone        chan struct{} // closed with the connection; nil until somebody asks
+	replies     replySizes    // since the last write
+
+	attempt attempt // owned by whoever set writing
+}
+
+// attempt is one try to write without waiting; it is here so that trying allocates nothing.
+type attempt struct {
+	b   []byte
+	n   int
+	err error
+	try func(fd uintptr) bool
+}
+
+// replySizes are the sizes of replies that the server's figures have not yet.
+type replySizes struct {
+	some                  bool
+	last, least, greatest int
+}
+
+// add takes in the size of a reply.
+func (r *replySizes) add(n int) {
+	if !r.some {
+		r.some, r.least, r.greatest = true, n, n
+	}
+	r.last, r.least, r.greatest = n, min(r.least, n), max(r.greatest, n)
+}
+
+// wroteLocked gives the server's figures what has gathered, at a write of so many bytes: so it costs each write, and
+// not each reply.
+func (o *Output) wroteLocked(n int) {
+	o.figures.Sent.Add(int64(n))
+	if r := &o.replies; r.some {
+		o.figures.Replies.Add(r.last, r.least, r.greatest)
+		*r = replySizes{}
+	}
+}
+
+// init sets up the output of a connection.
+func (o *Output) init(c net.Conn, f *Figures) {
+	o.net, o.to, o.figures = c, c, f
+	o.settled.L = &o.mu
+	if tcp, ok := c.(syscall.Conn); ok {
+		if raw, err := tcp.SyscallConn(); err == nil {
+			o.socket, o.raw = raw, raw
+		}
+	}
+	o.attempt.try = func(fd uintptr) bool {
+		o.attempt.n, o.attempt.err = syscall.Write(int(fd), o.attempt.b)
+		return true
+	}
+}
+
+// begin has what is sent go through TLS. Nothing was sent before.
+func (o *Output) begin(t *tlsStream) {
+	o.mu.Lock()
+	o.to, o.raw = t, nil
+	o.mu.Unlock()
+}
+
+// Lock begins what appends a reply. The methods whose names end in Locked are called between it and Unlock.
+func (o *Output) Lock() { o.mu.Lock() }
+
+// Unlock ends what Lock has begun.
+func (o *Output) Unlock() { o.mu.Unlock() }
+
+// OpenLocked returns the buffer to append a frame to, for EndLocked.
+func (o *Output) OpenLocked() []byte {
+	if o.buf == nil {
+		o.buf = TakeBuffer()
+	}
+	return *o.buf
+}
+
+// EndLocked ends the reply that begins at mark of b, which is the buffer of OpenLocked with what was appended.
+func (o *Output) EndLocked(b []byte, mark int) {
+	*o.buf = jute.EndFrame(b, mark)
+	o.replies.add(len(b) - mark - jute.FrameHeaderBytes)
+	if o.closed { // nobody will take it
+		GiveBuffer(o.buf)
+		o.buf = nil
+	}
+}
+
+// QueueLocked reports whether the caller must give o to the flusher, when it has given up the lock.
+func (o *Output) QueueLocked() bool {
+	if o.closed || o.writing || o.queued || o.apart {
+		return false
+	}
+	o.queued = true
+	return true
+}
+
+// Push appends a frame that is no reply, and ends the connection if more than unreadMax bytes wait then. wake says that
+// the caller must give o to the flusher. taken is false if the connection has ended before.
+func (o *Output) Push(frame []byte, unreadMax int) (taken, cut, wake bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return false, false, false
+	}
+	b := o.OpenLocked()
+	*o.buf = append(b, frame...)
+	cut = o.lenLocked() > unreadMax
+	if cut {
+		o.closeLocked()
+	}
+	return true, cut, o.QueueLocked()
+}
+
+// Append appends frames that are no replies. The caller appends a reply behind them.
+func (o *Output) Append(frames []byte) {
+	o.mu.Lock()
+	b := o.OpenLocked()
+	*o.buf = append(b, frames...)
+	o.mu.Unlock()
+}
+
+// Unread returns how much waits to be written.
+func (o *Output) Unread() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.lenLocked()
+}
+
+// State is how an output is at a moment.
+type State struct {
+	Outstanding int  // writes
+	Unread      int  // bytes that wait to be written
+	Held        bool // the reader waits because too much is under way on all connections together
+}
+
+// State returns how o is.
+func (o *Output) State() State {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return State{Outstanding: o.outstanding, Unread: o.lenLocked(), Held: o.held}
+}
+
+// Writer is where the bytes go: the connection, or its TLS. For its reader, who alone changes that.
+func (o *Output) Writer() io.Writer { return o.to }
+
+// lenLocked returns how much waits to be written.
+func (o *Output) lenLocked() int {
+	if o.buf == nil {
+		return o.aheadBytes
+	}
+	return o.aheadBytes + len(*o.buf)
+}
+
+// Flush writes what there is and waits for the client to take it, unless someone else is at it.
+func (o *Output) Flush() {
+	o.mu.Lock()
+	if o.writing || o.closed {
+		o.mu.Unlock()
+		return
+	}
+	o.writing = true
+	o.drainLocked()
+	o.mu.Unlock()
+}
+
+// FlushLast writes what there is, after whoever else is writing: when it returns, all is written or the connection is
+// closed.
+func (o *Output) FlushLast() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.writing && !o.closed {
+		o.settled.Wait()
+	}
+	if !o.closed {
+		o.writing = true
+		o.drainLocked()
+	}
+}
+
+// drainLocked writes until nothing is left. The caller has set writing.
+func (o *Output) drainLocked() {
+	for !o.closed {
+		p, ok := o.takeLocked()
+		if !ok {
+			break
+		}
+		to := o.to
+		o.wroteLocked(len(p.rest()))
+		o.mu.Unlock()
+		err := writeFrames(to, p.rest())
+		GiveBuffer(p.buf)
+		o.mu.Lock()
+		if err != nil {
+			o.closeLocked()
+		}
+	}
+	o.doneLocked()
+}
+
+// writeFrames writes whole frames.
+func writeFrames(to io.Writer, b []byte) error {
+	if t, ok := to.(*tlsStream); ok {
+		return t.writeFrames(b)
+	}
+	_, err := to.Write(b)
+	return err
+}
+
+// doneLocked ends writing.
+func (o *Output) doneLocked() {
+	o.writing = false
+	if o.finish {
+		o.closeLocked()
+	}
+	o.settled.Broadcast()
+}
+
+// tryFlush writes what there is without waiting. It returns false if the client does not take all of it; then writing
+// is still set, and the caller has Drain called on a goroutine that may wait.
+func (o *Output) tryFlush() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.queued = false
+	if o.writing {
+		return true
+	}
+	o.writing = true
+	for !o.closed && o.writableLocked() {
+		if o.raw == nil {
+			return false
+		}
+		p, _ := o.takeLocked()
+		o.mu.Unlock()
+		n := len(p.rest())
+		rest, err := o.tryWrite(p.rest())
+		o.mu.Lock()
+		o.wroteLocked(n - len(rest))
+		if err != nil {
+			o.closeLocked()
+		} else if len(rest) > 0 {
+			p.sent += n - len(rest)
+			o.putBackLocked(p)
+			return false
+		}
+		GiveBuffer(p.buf)
+	}
+	o.doneLocked()
+	return true
+}
+
+// Drain is the rest of a tryFlush that returned false.
+func (o *Output) Drain() {
+	o.mu.Lock()
+	o.drainLocked()
+	o.mu.Unlock()
+}
+
+// tryWrite makes one write call and returns what the client did not take.
+func (o *Output) tryWrite(b []byte) (rest []byte, err error) {
+	o.attempt.b = b
+	if err := o.raw.Write(o.attempt.try); err != nil {
+		return nil, err
+	}
+	o.attempt.b = nil
+	switch {
+	case errors.Is(o.attempt.err, syscall.EAGAIN), errors.Is(o.attempt.err, syscall.EINTR):
+		return b, nil
+	case o.attempt.err != nil:
+		return nil, o.attempt.err
+	}
+	return b[o.attempt.n:], nil
+}
+
+// Close ends the connection at once.
+func (o *Output) Close() {
+	o.mu.Lock()
+	o.closeLocked()
+	o.mu.Unlock()
+}
+
+// closeLocked ends the connection: its reader finds out by its next read.
+func (o *Output) closeLocked() {
+	if o.closed {
+		return
+	}
+	o.closed = true
+	if o.gone != nil {
+		close(o.gone)
+	}
+	if o.buf != nil {
+		GiveBuffer(o.buf)
+		o.buf = nil
+	}
+	for _, p := range o.ahead {
+		GiveBuffer(p.buf)
+	}
+	o.ahead, o.aheadBytes = nil, 0
+	_ = o.net.Close() // there is nobody left to tell
+	o.settled.Broadcast()
+}
+
+// Ending returns a channel that is closed when the connection ends.
+func (o *Output) Ending() <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.gone == nil {
+		o.gone = make(chan struct{})
+		if o.closed {
+			close(o.gone)
+		}
+	}
+	return o.gone
+}
+
+// Ended reports whether the connection has ended.
+func (o *Output) Ended() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.closed
+}
+
+// HungUp reports whether the client has closed its end, as far as the system tells: it costs a system call.
+func (o *Output) HungUp() bool { return hungUp(o.socket) }
+
+// AwaitSettled waits until no write is outstanding and what is unread is below limit. It returns false if the
+// connection has ended.
+func (o *Output) AwaitSettled(limit int) bool {
+	ok, _ := o.AwaitTurn(limit)
+	return ok
+}
+
+// AwaitTurn is AwaitSettled, and tells whether it had to wait.
+func (o *Output) AwaitTurn(limit int) (ok, waited bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for !o.closed && (o.outstanding > 0 || o.lenLocked() > limit) {
+		waited = true
+		o.settled.Wait()
+	}
+	return !o.closed, waited
+}
+
+// BeginWrite counts a write in that came at a time, after waiting while too much is under way: of this connection, of
+// all connections together, or unread. It returns false if the connection has ended.
+//
+// However much is under way, a connection may have some, so a reader waits for the replies of its own connection alone:
+// it looks again when they are written, and nobody has to wake the readers of other connections.
+func (o *Output) BeginWrite(came time.Duration, all *limits.InFlight, elapsed func() time.Duration) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	a := Arrival{At: came, Taken: came}
+	for !o.closed && o.fullLocked(all) {
+		o.settled.Wait()
+		a.Taken = 0
+	}
+	if o.closed {
+		return false
+	}
+	if a.Taken != came {
+		a.Taken = elapsed()
+	}
+	o.outstanding++
+	o.arrivals.push(a)
+	all.Begin()
+	return true
+}
+
+// EndWriteLocked counts the oldest write out, which is answered next, and returns when it came. last has the connection
+// closed when the answer is written. open is false if nobody will take the answer.
+func (o *Output) EndWriteLocked(last bool) (came Arrival, open bool) {
+	o.outstanding--
+	came, _ = o.arrivals.pop()
+	if o.outstanding == 0 || o.outstanding == MaxOutstanding {
+		o.settled.Broadcast()
+	}
+	o.finish = o.finish || last
+	return came, !o.closed
+}
+
+// DropWrite counts a write out whose answer is not known, and ends the connection.
+func (o *Output) DropWrite() {
+	o.mu.Lock()
+	o.outstanding--
+	o.closeLocked()
+	o.mu.Unlock()
+}
+
+// fullLocked reports whether another write must wait.
+func (o *Output) fullLocked(all *limits.InFlight) bool {
+	if o.outstanding > MaxOutstanding || o.lenLocked() > FlushAtBytes {
+		return true
+	}
+	if o.held {
+		o.held = !all.Frees(o.outstanding)
+	} else {
+		o.held = all.Holds(o.outstanding)
+	}
+	return o.held
+}
+
+// Arrival is when a write came, and when its connection might propose it: later only if it was held back.
+type Arrival struct{ At, Taken time.Duration }
+
+// arrivals is a queue of the outstanding writes.
+type arrivals struct {
+	at   []Arrival
+	head int
+}
+
+// push adds the newest.
+func (a *arrivals) push(t Arrival) {
+	if a.head > 0 && len(a.at) == cap(a.at) {
+		a.at = a.at[:copy(a.at, a.at[a.head:])]
+		a.head = 0
+	}
+	a.at = append(a.at, t)
+}
+
+// pop takes the oldest.
+func (a *arrivals) pop() (Arrival, bool) {
+	if a.head == len(a.at) {
+		return Arrival{}, false
+	}
+	t := a.at[a.head]
+	a.head++
+	if a.head == len(a.at) {
+		a.at, a.head = a.at[:0], 0
+		if cap(a.at) > 64 {
+			a.at = nil
+		}
+	}
+	return t, true
+}

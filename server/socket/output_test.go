@@ -1,0 +1,72 @@
+package socket
+
+import (
+	"io"
+	"net"
+	"testing"
+	"testing/synctest"
+
+	"zkd/compat-tests/leak"
+	"zkd/quorum/clock"
+	"zkd/server/limits"
+)
+
+func TestMain(m *testing.M) { leak.VerifyTestMain(m) }
+
+func TestTheLastFlushWaitsForWhoIsWriting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		defer func() { _ = far.Close() }()
+		var o Output
+		o.init(near, &Figures{})
+		o.Append([]byte("first "))
+		go o.Flush() // is stuck until the far end reads
+		synctest.Wait()
+		if !o.writing || o.buf != nil {
+			t.Fatal("nobody writes")
+		}
+		o.Append([]byte("second"))
+		go func() {
+			o.FlushLast()
+			o.Close()
+		}()
+		got, err := io.ReadAll(far)
+		if err != nil || string(got) != "first second" {
+			t.Errorf("read %q (%v), want all that was appended", got, err)
+		}
+	})
+}
+
+func TestReadersGoOnByBatches(t *testing.T) {
+	var u limits.InFlight
+	u.Init(16, limits.RequestThrottle{}, clock.Real())
+	var o Output
+	for i, s := range []struct {
+		all  int64
+		own  int
+		full bool
+	}{
+		{16, 16, false},
+		{17, 17, true},
+		{16, 16, true}, // there is room, but not yet for a batch
+		{13, 13, true},
+		{12, 12, false},
+		{16, 16, false},
+		{17, 17, true},
+		{17, 2, true},
+		{17, 1, false}, // the others have it all
+		{17, 2, true},
+		{17, 0, false},
+	} {
+		for u.Count() < s.all {
+			u.Begin()
+		}
+		for u.Count() > s.all {
+			u.End()
+		}
+		o.outstanding = s.own
+		if got := o.fullLocked(&u); got != s.full {
+			t.Errorf("step %d, %+v: %v", i, s, got)
+		}
+	}
+}

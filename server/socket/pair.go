@@ -1,0 +1,65 @@
+package socket
+
+import (
+	"crypto/tls"
+	"io"
+	"net"
+	"time"
+
+	"zkd/quorum/clock"
+	"zkd/server/limits"
+)
+
+// Pair is what comes from one client, and what goes to it.
+type Pair struct {
+	In  Input
+	Out Output
+}
+
+// Init sets up both for a connection.
+func (p *Pair) Init(c net.Conn, frames *limits.FrameLimits, f *Figures) {
+	p.Out.init(c, f)
+	p.In.init(c, p.Out.raw, frames)
+}
+
+// Net is the connection below both, and below its TLS: for its deadlines.
+func (p *Pair) Net() net.Conn { return p.In.net }
+
+// StartTLS does the server's side of a TLS handshake, and has both go through TLS from then on. The input may hold the
+// first bytes of it already.
+func (p *Pair) StartTLS(config *tls.Config, s *Handshakes) (tls.ConnectionState, error) {
+	t := newTLSStream(&p.In, config)
+	t.records.turns = s.turns
+	t.records.take()
+	err := t.Handshake()
+	t.records.give()
+	t.records.turns = nil
+	if err != nil {
+		return tls.ConnectionState{}, err
+	}
+	p.In.begin(t)
+	p.Out.begin(t)
+	return t.ConnectionState(), nil
+}
+
+// Bounds of Linger: guesses, many times what a client has under way.
+const (
+	lingerTime  = time.Second
+	lingerBytes = 1 << 20
+)
+
+// Linger ends the sending side alone and takes in what the client has under way: closing a socket with unread bytes
+// in it resets the connection, which can cost the client the last reply.
+func (p *Pair) Linger(now clock.Clock) {
+	if p.In.tls != nil && p.In.tls.CloseWrite() != nil { // close_notify, which has a deadline of its own
+		return
+	}
+	half, ok := p.In.net.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil {
+		return
+	}
+	if p.In.net.SetReadDeadline(now.Now().Add(lingerTime)) != nil {
+		return
+	}
+	_, _ = io.CopyN(io.Discard, p.In.net, lingerBytes) // whatever ends it, the connection is over
+}

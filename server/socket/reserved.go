@@ -1,0 +1,110 @@
+package socket
+
+import (
+	"slices"
+	"sync"
+)
+
+// piece is a part of what a connection has to send; sent bytes of it are on their way already.
+type piece struct {
+	buf  *[]byte
+	sent int
+}
+
+// rest is what is still to be sent.
+func (p *piece) rest() []byte { return (*p.buf)[p.sent:] }
+
+// writableLocked reports whether there is something that may be written.
+func (o *Output) writableLocked() bool { return len(o.ahead) > 0 || o.buf != nil && !o.apart }
+
+// takeLocked takes what is to be written next.
+func (o *Output) takeLocked() (p piece, ok bool) {
+	switch {
+	case len(o.ahead) > 0:
+		p = o.ahead[0]
+		o.ahead = slices.Delete(o.ahead, 0, 1)
+		o.aheadBytes -= len(p.rest())
+		return p, true
+	case o.buf != nil && !o.apart:
+		p.buf, o.buf = o.buf, nil
+		return p, true
+	}
+	return p, false
+}
+
+// putBackLocked puts a piece that was not written to its end before all others.
+func (o *Output) putBackLocked(p piece) {
+	if o.closed {
+		GiveBuffer(p.buf)
+		return
+	}
+	o.ahead = slices.Insert(o.ahead, 0, p)
+	o.aheadBytes += len(p.rest())
+}
+
+// SetApart leaves room for a reply, of about so many bytes, that is being made: what is appended from now on, the
+// events of later entries, waits and goes behind it. What was appended before may be written meanwhile: if the reply
+// will take long, wake says that the caller must give the connection to the flusher for that. The reader calls it,
+// under the machine's lock.
+func (o *Output) SetApart(bytes int) (wake bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.apart = true
+	if o.buf != nil {
+		o.ahead = append(o.ahead, piece{buf: o.buf})
+		o.aheadBytes += len(*o.buf)
+		o.buf = nil
+	}
+	wake = bytes > outputBufferBytes && len(o.ahead) > 0 && !o.closed && !o.writing && !o.queued
+	o.queued = o.queued || wake
+	return wake
+}
+
+// Insert puts the reply, which is kept, where SetApart has left room for it.
+func (o *Output) Insert(reply *[]byte, bodyBytes int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.apart = false
+	if o.closed { // nobody will take it
+		GiveBuffer(reply)
+		return
+	}
+	o.replies.add(bodyBytes)
+	last := len(o.ahead) - 1
+	// A pipeline of short replies is written by one call.
+	if last >= 0 && len(*reply) <= outputBufferBytes && len(*o.ahead[last].buf) < FlushAtBytes {
+		p := &o.ahead[last]
+		*p.buf = append(*p.buf, *reply...)
+		o.aheadBytes += len(*reply)
+		GiveBuffer(reply)
+		if last == 0 && o.buf == nil && p.sent == 0 {
+			o.buf, o.ahead, o.aheadBytes = p.buf, o.ahead[:0], 0
+		}
+		return
+	}
+	if o.buf == nil && last < 0 {
+		o.buf = reply
+		return
+	}
+	o.ahead = append(o.ahead, piece{buf: reply})
+	o.aheadBytes += len(*reply)
+}
+
+// largeBuffers holds buffers that have grown beyond maxPooledBytes, until the next collections of garbage: who lists a
+// large directory often does so again.
+var largeBuffers sync.Pool
+
+// maxLargeBytes is the most that largeBuffers keeps in one: a guess, some hundred thousand names.
+const maxLargeBytes = 32 << 20
+
+// TakeBufferFor returns an empty buffer for what will take about so many bytes.
+func TakeBufferFor(bytes int) *[]byte {
+	if bytes <= maxPooledBytes {
+		return TakeBuffer()
+	}
+	if b, ok := largeBuffers.Get().(*[]byte); ok {
+		return b
+	}
+	b := make([]byte, 0, min(bytes, maxLargeBytes))
+	return &b
+}

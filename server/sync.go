@@ -1,0 +1,65 @@
+package server
+
+import (
+	"errors"
+
+	"zkd/jute"
+	"zkd/storage"
+)
+
+// sync answers when this server has applied all that was committed when it came.
+func (c *writes) sync(r *request) error {
+	p := &c.req.path
+	if c.req.decode(r, p) != nil {
+		return c.unreadable(r)
+	}
+	zxid, err := newBarrier().await(c.conn)
+	if err != nil {
+		return err
+	}
+	now := c.server.elapsed()
+	c.Out.Lock()
+	b, mark := c.beginLocked(r.xid, zxid, jute.OK)
+	c.Out.EndLocked((&jute.SyncResponse{Path: p.Path, Nulls: p.Nulls}).Append(b), mark)
+	c.Out.Unlock()
+	c.answered(r.xid, zxid)
+	c.latency(r.op, c.now, now)
+	if took := now - c.now; c.server.isSlow(took) {
+		c.barred = took - c.held
+		c.server.slowRead(c.conn, r, took)
+	}
+	return nil
+}
+
+// newBarrier returns a waiter for one barrier.
+func newBarrier() *barrier { return &barrier{done: make(chan error, 1)} }
+
+// barrier waits for one. It is told once, and nobody needs to listen.
+type barrier struct {
+	zxid jute.Zxid
+	done chan error
+}
+
+// await waits until this server has applied all that was committed at the call, or the connection ends. It returns the
+// last zxid then.
+func (w *barrier) await(c *conn) (jute.Zxid, error) {
+	c.server.opts.node.Barrier(w)
+	select {
+	case err := <-w.done:
+		return w.zxid, err
+	case <-c.Out.Ending():
+		return 0, errGone
+	}
+}
+
+// errNoBarrier means a barrier that was given up.
+var errNoBarrier = errors.New("sync was given up")
+
+// Applied ends the wait.
+func (w *barrier) Applied(r *storage.Result) {
+	w.zxid = r.Zxid
+	w.done <- nil
+}
+
+// Dropped ends the wait.
+func (w *barrier) Dropped(err error) { w.done <- errors.Join(errNoBarrier, err) }

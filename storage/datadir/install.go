@@ -1,0 +1,137 @@
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"zkd/storage/disk"
+)
+
+// What stands beside the directory of the state store while another state takes its place.
+const (
+	StagedSuffix   = ".staged"   // a state that is being received, or was and waits for its turn
+	ReplacedSuffix = ".replaced" // the state before, on its way out
+)
+
+// StagedMarks are the files of a receiver's own in the staging directory (docs/formats/peer.md). They are no part of
+// the state.
+var StagedMarks = [...]string{"zkd-transfer", "zkd-complete"}
+
+// StagingDir returns the directory where a state that another server sends is put together, for Machine.Restore. It
+// is beside the state, on its file system. Whoever receives makes it.
+func (d *Dir) StagingDir() string { return d.StateDir() + StagedSuffix }
+
+// FinishInstall completes a Machine.Restore that a crash has interrupted, or has kept from beginning: afterwards the
+// state that was staged is the state. It is called at a start, before OpenMachine, if the raft log says that an
+// install is under way; otherwise DiscardInstall is. It may itself be interrupted and called again.
+func (d *Dir) FinishInstall() error {
+	// A restore that the crash has interrupted, too, came before: the log is applied in order.
+	if err := discardRestore(d.Opts.FS, d.StateDir()); err != nil {
+		return Failure(d.Opts.Dir, err)
+	}
+	if err := SwapState(d.Opts.FS, d.StagingDir(), d.StateDir()); err != nil {
+		if errors.Is(err, disk.ErrDamaged) {
+			return Refusal(d.Opts.Dir, err.Error(), "restore it from a backup")
+		}
+		return Failure(d.Opts.Dir, err)
+	}
+	d.Opts.Logger.Info("finished the install of a received state", "path", d.StateDir())
+	if err := RemoveReplaced(d.Opts.FS, d.StateDir()); err != nil {
+		return Failure(d.Opts.Dir, err)
+	}
+	return nil
+}
+
+// DiscardInstall removes what is left of states that were received and not installed, or replaced and not removed. It
+// is called at a start if the raft log says nothing of an install under way.
+func (d *Dir) DiscardInstall() error {
+	if err := d.Opts.FS.RemoveAll(d.StagingDir()); err != nil {
+		return Failure(d.Opts.Dir, err)
+	}
+	if err := RemoveReplaced(d.Opts.FS, d.StateDir()); err != nil {
+		return Failure(d.Opts.Dir, err)
+	}
+	return nil
+}
+
+// SwapState makes the directory staged the directory state. What was there stays beside it until RemoveReplaced. It
+// goes on from wherever a crash has ended it: the staged state is in its place once nothing is staged.
+func SwapState(fs vfs.FS, staged, state string) error {
+	waiting, err := disk.HasFiles(fs, staged)
+	if err != nil {
+		return err
+	}
+	there, err := disk.HasFiles(fs, state)
+	if err != nil {
+		return err
+	}
+	switch {
+	case !waiting && !there:
+		return fmt.Errorf("%w: there is neither a state in %s nor one in %s", disk.ErrDamaged, staged, state)
+	case !waiting:
+		return removeMarks(fs, state)
+	case there:
+		if err := RemoveReplaced(fs, state); err != nil {
+			return err
+		}
+		if err := disk.MoveDir(fs, state, state+ReplacedSuffix); err != nil {
+			return err
+		}
+	default:
+		if err := fs.RemoveAll(state); err != nil { // Open has made it
+			return err
+		}
+	}
+	if err := disk.MoveDir(fs, staged, state); err != nil {
+		return err
+	}
+	return removeMarks(fs, state)
+}
+
+// removeMarks removes the receiver's files from a state that is in its place.
+func removeMarks(fs vfs.FS, state string) error {
+	for _, name := range StagedMarks {
+		if err := fs.Remove(fs.PathJoin(state, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// RemoveReplaced removes the state that SwapState has replaced, if there is one. What a crash leaves of it is removed
+// at the next start.
+func RemoveReplaced(fs vfs.FS, state string) error { return fs.RemoveAll(state + ReplacedSuffix) }
+
+// What stands beside the directory of the state store while a restore puts another state into its place
+// (docs/formats/state.md).
+const (
+	RestoringSuffix = ".restoring" // a state that is being built: nothing counts on it
+	RestoredSuffix  = ".restored"  // a state that is whole, durable, and the next one whatever happens
+)
+
+// SettleRestore finishes a restore whose state was whole when the process ended, and removes what there is of one that
+// was not: its entry is applied again.
+func SettleRestore(fs vfs.FS, dir string) error {
+	whole, err := disk.HasFiles(fs, dir+RestoredSuffix)
+	if err == nil && whole {
+		err = SwapState(fs, dir+RestoredSuffix, dir)
+	}
+	if err == nil && whole {
+		err = RemoveReplaced(fs, dir)
+	}
+	if err == nil {
+		err = fs.RemoveAll(dir + RestoringSuffix)
+	}
+	if err != nil {
+		return fmt.Errorf("finish the restore of a snapshot into %s: %w", dir, err)
+	}
+	return nil
+}
+
+// discardRestore removes what there is of restores: a newer state takes the place of what they led to.
+func discardRestore(fs vfs.FS, dir string) error {
+	return errors.Join(fs.RemoveAll(dir+RestoredSuffix), fs.RemoveAll(dir+RestoringSuffix))
+}

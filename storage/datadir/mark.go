@@ -1,0 +1,129 @@
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"zkd/storage/disk"
+	"zkd/storage/zkdata"
+)
+
+// importName is the mark of an import that is under way: what is in the stores is not whole.
+const importName = "ZKD-IMPORT"
+
+// checkImport refuses a directory with an import that did not come to its end; for an import it removes what there is
+// of the one before, and refuses stores that are no import's.
+func (d *Dir) checkImport() error {
+	_, err := d.Opts.FS.Stat(d.Path(d.Opts.Dir, importName))
+	marked := err == nil
+	switch {
+	case err != nil && !errors.Is(err, os.ErrNotExist):
+		return Failure(d.Opts.Dir, err)
+	case !d.Opts.Importing && marked:
+		return Refusal(d.Opts.Dir, "an import into it did not come to its end",
+			"run zkd import again, or empty the directory")
+	case !d.Opts.Importing:
+		return nil
+	case marked:
+		d.Opts.Logger.Info("removing what an interrupted import has left", "path", d.Opts.Dir)
+		return d.removeStores()
+	}
+	for _, dir := range []string{d.RaftLogDir(), d.StateDir()} {
+		there, err := d.storeIsThere(dir)
+		if err != nil {
+			return err
+		}
+		if there {
+			return Refusal(d.Opts.Dir, fmt.Sprintf("it holds data of zkd already, in %s", dir),
+				"import into an empty directory, or remove raftlog and state if nothing in them is wanted")
+		}
+	}
+	return nil
+}
+
+// markImport makes the mark, durably, before anything else is made.
+func (d *Dir) markImport() error {
+	if !d.Opts.Importing {
+		return nil
+	}
+	_, err := d.Opts.FS.Stat(d.Path(d.Opts.Dir, FormatName))
+	d.formatted = err == nil
+	err = errors.Join(disk.SyncNames(d.Opts.FS, d.Opts.Dir),
+		disk.WriteFile(d.Opts.FS, d.Path(d.Opts.Dir, importName), "an import is under way\n"),
+		disk.SyncDir(d.Opts.FS, d.Opts.Dir))
+	if err != nil {
+		return Failure(d.Opts.Dir, err)
+	}
+	return nil
+}
+
+// EndImport removes the mark once all that the stores hold is durable: the directory is a server's like any other.
+func (d *Dir) EndImport() error {
+	for _, dir := range []string{d.RaftLogDir(), d.StateDir()} {
+		if err := disk.SyncDir(d.Opts.FS, dir); err != nil {
+			return Failure(dir, err)
+		}
+	}
+	return d.unmark()
+}
+
+// unmark removes the mark.
+func (d *Dir) unmark() error {
+	err := errors.Join(d.Opts.FS.Remove(d.Path(d.Opts.Dir, importName)), disk.SyncDir(d.Opts.FS, d.Opts.Dir))
+	if err != nil {
+		return Failure(d.Opts.Dir, err)
+	}
+	return nil
+}
+
+// AbandonImport leaves the directory as it was before the import, the mark last.
+func (d *Dir) AbandonImport() error {
+	if err := d.removeStores(); err != nil {
+		return err
+	}
+	for _, dir := range d.dirs() {
+		if d.formatted {
+			break
+		}
+		err := disk.SyncDir(d.Opts.FS, dir) // stores without the format file would be refused
+		if err == nil {
+			err = d.Opts.FS.Remove(d.Path(dir, FormatName))
+		}
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return Failure(dir, err)
+		}
+	}
+	return d.unmark()
+}
+
+// removeStores removes both stores.
+func (d *Dir) removeStores() error {
+	for _, dir := range []string{d.StateDir(), d.RaftLogDir()} {
+		if err := d.Opts.FS.RemoveAll(dir); err != nil {
+			return Failure(dir, err)
+		}
+	}
+	return nil
+}
+
+// dirs returns dataDir, and dataLogDir if it is another one.
+func (d *Dir) dirs() []string {
+	if d.Opts.LogDir != d.Opts.Dir {
+		return []string{d.Opts.Dir, d.Opts.LogDir}
+	}
+	return []string{d.Opts.Dir}
+}
+
+// ImportPending tells whether dir holds the data of an Apache ZooKeeper server that was not imported, or not to its
+// end.
+func ImportPending(fs vfs.FS, dir string) bool {
+	if !zkdata.Holds(fs, dir) {
+		return false
+	}
+	_, err := fs.Stat(fs.PathJoin(dir, FormatName))
+	_, marked := fs.Stat(fs.PathJoin(dir, importName))
+	return err != nil || marked == nil
+}

@@ -1,0 +1,25 @@
+package storage
+
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"zkd/storage/datadir"
+)
+
+func dirOptions(fs vfs.FS, dir, logDir string) datadir.Options {
+	return datadir.Options{Dir: dir, LogDir: logDir, FS: fs, Logger: slog.New(slog.DiscardHandler)}
+}
+
+// openDir opens a data directory and lets go of it when the test ends.
+func openDir(t testing.TB, fs vfs.FS, dir, logDir string) *datadir.Dir {
+	t.Helper()
+	d, err := datadir.Open(dirOptions(fs, dir, logDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() }) // closing twice is allowed
+	return d
+}

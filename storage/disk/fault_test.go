@@ -1,0 +1,145 @@
+package disk
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+)
+
+// testFault returns a fault that counts what its owner is told, and the log it writes.
+func testFault() (*Fault, *atomic.Int64, *bytes.Buffer) {
+	var told atomic.Int64
+	var log bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	return &Fault{Store: "raft log", Dir: "d", Logger: logger, OnFatal: func(error) { told.Add(1) }}, &told, &log
+}
+
+func TestDiskFaultKeepsTheFirst(t *testing.T) {
+	fault, told, log := testFault()
+	if fault.Err() != nil {
+		t.Fatal("a new fault is set")
+	}
+	first := fault.Trip(syscall.ENOSPC)
+	second := fault.Trip(syscall.EIO)
+	if !errors.Is(first, ErrDiskFailed) || !errors.Is(first, syscall.ENOSPC) || first != second || told.Load() != 1 {
+		t.Errorf("first %v, second %v, told %d times", first, second, told.Load())
+	}
+	if !strings.Contains(first.Error(), "free space there") ||
+		!strings.Contains(log.String(), "no space left on device") {
+		t.Errorf("worded %q, logged %q", first, log)
+	}
+}
+
+func TestPebbleLoggerFatalfTripsTheFault(t *testing.T) {
+	fault, _, log := testFault()
+	logger := Logger{Fault: fault}
+	logger.Infof("hello %d", 1)
+	logger.Errorf("oh %d", 2)
+	logger.Fatalf("no %d", 3)
+	logger.Errorf("repeated %d", 4)
+	if fault.Err() == nil || !strings.Contains(fault.Err().Error(), "no 3") {
+		t.Errorf("fault is %v", fault.Err())
+	}
+	texts := map[string]bool{"hello 1": true, "oh 2": true, "no 3": true, "repeated 4": false}
+	for text, want := range texts { // any order
+		if strings.Contains(log.String(), text) != want {
+			t.Errorf("log has %q: %v, want %v", text, !want, want)
+		}
+	}
+}
+
+func TestPebbleEventsTripTheFault(t *testing.T) {
+	for name, event := range map[string]func(*pebble.EventListener){ // any order
+		"background": func(l *pebble.EventListener) { l.BackgroundError(syscall.EIO) },
+		"corruption": func(l *pebble.EventListener) {
+			l.DataCorruption(pebble.DataCorruptionInfo{Path: "000004.sst", Details: errors.New("bad block")})
+		},
+	} {
+		fault, _, _ := testFault()
+		event(Events(fault))
+		if fault.Err() == nil {
+			t.Errorf("%s: the store goes on", name)
+		}
+	}
+}
+
+func TestFenceHoldsDeletionsBack(t *testing.T) {
+	fs := vfs.NewMem()
+	fault, _, _ := testFault()
+	fence := NewFenceFS(fs, fault, 0)
+	for _, name := range []string{"000002.log", "000003.sst", "MANIFEST-000001", "x.tmp"} {
+		if err := errors.Join(WriteFile(fs, name, "x"), fence.Remove(name)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := fs.Stat(name)
+		if held := err == nil; held != (name != "x.tmp") {
+			t.Errorf("%s: held back: %v", name, held)
+		}
+	}
+	if err := fence.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if names, err := fs.List(""); err != nil || len(names) != 0 {
+		t.Errorf("left after release: %v, %v", names, err)
+	}
+}
+
+// content returns what a small file holds.
+func content(t *testing.T, fs vfs.FS, name string) string {
+	t.Helper()
+	b, err := ReadFile(fs, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestFenceFreezesTheDirectory(t *testing.T) {
+	for _, swallows := range []bool{false, true} {
+		fs := vfs.NewMem()
+		if err := WriteFile(fs, "kept.log", "content"); err != nil {
+			t.Fatal(err)
+		}
+		fault, told, _ := testFault()
+		broken := errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind == errorfs.OpFileSync {
+				return syscall.EIO
+			}
+			return nil
+		}))
+		fence := NewFenceFS(broken, fault, 0)
+		fence.SwallowsAll = swallows
+		if err := fence.Release(); err != nil {
+			t.Fatal(err)
+		}
+		file, err := fence.Create("new", vfs.WriteCategoryUnspecified)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := file.Sync(); (err == nil) != swallows || told.Load() != 1 {
+			t.Errorf("swallows %v: fsync says %v, told %d times", swallows, err, told.Load())
+		}
+		_, writeErr := file.Write([]byte("more"))
+		for what, err := range map[string]error{ // any order
+			"write": writeErr, "remove": fence.Remove("kept.log"), "rename": fence.Rename("kept.log", "gone"),
+		} {
+			if (err == nil) != swallows {
+				t.Errorf("swallows %v: %s says %v", swallows, what, err)
+			}
+		}
+		if got := content(t, fs, "kept.log"); got != "content" {
+			t.Errorf("file is %q", got)
+		}
+		if got := content(t, fs, "new"); got != "" {
+			t.Errorf("written after the failure: %q", got)
+		}
+	}
+}

@@ -1,0 +1,29 @@
+package schema
+
+import "strings"
+
+// The paths of the system's own znodes.
+const (
+	ZookeeperPath   = "/zookeeper"
+	zookeeperPrefix = "/zookeeper/"
+	QuotaPath       = "/zookeeper/quota"
+	RootLimitsPath  = QuotaPath + LimitsName // nobody may have it: 3.9.5 ends when it meets it, in its own data too
+)
+
+// isSystemPath reports whether the digest leaves path out (DigestCalculator.calculateDigest).
+func isSystemPath(path string) bool { return strings.HasPrefix(path, zookeeperPrefix) }
+
+// ConfigPath is the znode whose data is the configuration of the ensemble (ZooDefs.CONFIG_NODE).
+const ConfigPath = "/zookeeper/config"
+
+// ParentOf returns the path of what holds path, as ZooKeeper takes it: all before the last '/', "" for the root's
+// children and the root.
+func ParentOf(path string) string { return path[:strings.LastIndexByte(path, '/')] }
+
+// The names of the znodes of a quota (org.apache.zookeeper.Quotas).
+const (
+	LimitsName   = "/zookeeper_limits"
+	StatsName    = "/zookeeper_stats"
+	QuotaPrefix  = QuotaPath + "/"
+	LimitsPrefix = QuotaPath // of the path of a limits or stats znode, before the path that the quota is for
+)
