@@ -115,14 +115,14 @@ func (p *Peers) runsAlready(ctx context.Context) bool {
 
 // mayFound has the others that have no data give way to the data of this server, and waits as long as one of them takes
 // part in the founding of an ensemble without it. It refuses to found an ensemble beside one that runs, or beside
-// another server with data.
-func (p *Peers) mayFound(ctx context.Context) error {
+// another server with data. ask returns what the others answer.
+func (p *Peers) mayFound(ctx context.Context, ask func(context.Context) map[uint64]transport.Asked) error {
 	waits := map[uint64]bool{}
 	again := p.opts.Clock.NewTicker(askAgain)
 	defer again.Stop()
 	var told time.Time
 	for {
-		answers := p.ask(ctx)
+		answers := ask(ctx)
 		for _, id := range slices.Sorted(maps.Keys(answers)) {
 			if err := p.mayFoundBeside(id, answers[id]); err != nil {
 				return err

@@ -210,7 +210,7 @@ func (p *Peers) Join(ctx context.Context, o *quorum.Options, founds bool) error 
 		p.streams.Answer()
 	}
 	if quorum.Unserved(o.Log) && p.standing() == transport.WithData {
-		if err := p.mayFound(ctx); err != nil {
+		if err := p.mayFound(ctx, p.ask); err != nil {
 			return err
 		}
 	}
