@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"zkd/compat-tests/leak"
@@ -124,33 +125,41 @@ func TestASlowSinkHoldsRequestsUp(t *testing.T) {
 		"long lines": {Operation: audit.OpDelete, Znode: audit.Of(strings.Repeat("x", 1<<20))},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := &gate{open: make(chan struct{})}
-			log := audit.Open(g, clock.Real(), slog.New(slog.DiscardHandler))
-			const n = 40_000
-			log.Await()
-			for range n {
-				log.Write(event)
-			}
-			passed := make(chan struct{})
-			go func() {
-				log.Await()
-				close(passed)
-			}()
-			select {
-			case <-passed:
-				t.Error("Await does not wait")
-			default:
-			}
-			close(g.open)
-			<-passed
-			log.Close()
-			log.Close()
-			log.Write(event)
-			log.Await()
-			if g.written != n {
-				t.Errorf("%d lines are written, want %d", g.written, n)
-			}
+			synctest.Test(t, func(t *testing.T) { testASlowSink(t, event) })
 		})
+	}
+}
+
+// testASlowSink writes many events to a sink that is at the first one.
+func testASlowSink(t *testing.T, event audit.Event) {
+	g := &gate{open: make(chan struct{})}
+	log := audit.Open(g, clock.Real(), slog.New(slog.DiscardHandler))
+	const n = 40_000
+	log.Write(event)
+	synctest.Wait() // the sink has it, and takes no more
+	log.Await()
+	for range n - 1 {
+		log.Write(event)
+	}
+	passed := make(chan struct{})
+	go func() {
+		log.Await()
+		close(passed)
+	}()
+	synctest.Wait()
+	select {
+	case <-passed:
+		t.Error("Await does not wait")
+	default:
+	}
+	close(g.open)
+	<-passed
+	log.Close()
+	log.Close()
+	log.Write(event)
+	log.Await()
+	if g.written != n {
+		t.Errorf("%d lines are written, want %d", g.written, n)
 	}
 }
 
