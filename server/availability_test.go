@@ -355,20 +355,35 @@ func TestReportsThatCannotBeReadAreIgnored(t *testing.T) {
 	}
 }
 
-// TestManySessionsAreHeard: reports are touched by batches. The tracker's tick is so long that it does not wake
-// meanwhile: it would take the leap of the clock for a pause of the process.
-func TestManySessionsAreHeard(t *testing.T) {
+// startUnheard starts a server that tracks these sessions alone, none of which was heard for so long that it is due
+// within an hour. The tracker's tick is so long that it does not wake meanwhile: it would take the leap of the clock
+// for a pause of the process.
+func startUnheard(t *testing.T, ids ...jute.SessionID) (*Server, *liveness.Tracker) {
+	t.Helper()
 	now := clock.NewManual(time.Unix(1_000_000_000, 0))
 	s := startGroup(t, groupOptions{members: 1}).at(1).server
 	tracker := liveness.Start(liveness.Options{Clock: now, Tick: time.Hour, Expire: func([]jute.SessionID) {}})
-	defer tracker.Stop()
-	defer s.tracker.Store(s.tracker.Swap(tracker))
-	body := []byte{reportVersion}
-	for id := range jute.SessionID(1000) {
+	before := s.tracker.Swap(tracker)
+	t.Cleanup(func() {
+		s.tracker.Store(before)
+		tracker.Stop()
+	})
+	for _, id := range ids {
 		tracker.Add(id, time.Hour-time.Second)
-		body = binary.BigEndian.AppendUint64(body, uint64(id))
 	}
 	now.Advance(3 * time.Second)
+	return s, tracker
+}
+
+// TestManySessionsAreHeard: reports are touched by batches.
+func TestManySessionsAreHeard(t *testing.T) {
+	ids := make([]jute.SessionID, 1000)
+	body := []byte{reportVersion}
+	for i := range ids {
+		ids[i] = jute.SessionID(i)
+		body = binary.BigEndian.AppendUint64(body, uint64(i))
+	}
+	s, tracker := startUnheard(t, ids...)
 	s.Heard(2, body)
 	buckets := tracker.Buckets()
 	if len(buckets) != 1 || len(buckets[0].Sessions) != 1000 || buckets[0].In < time.Hour {
@@ -379,13 +394,7 @@ func TestManySessionsAreHeard(t *testing.T) {
 
 // TestAWriteIsHeard: a server that is paused before its next report costs no session whose write the leader has seen.
 func TestAWriteIsHeard(t *testing.T) {
-	now := clock.NewManual(time.Unix(1_000_000_000, 0))
-	s := startGroup(t, groupOptions{members: 1}).at(1).server
-	tracker := liveness.Start(liveness.Options{Clock: now, Tick: time.Hour, Expire: func([]jute.SessionID) {}})
-	defer tracker.Stop()
-	defer s.tracker.Store(s.tracker.Swap(tracker))
-	tracker.Add(7, time.Hour-time.Second)
-	now.Advance(3 * time.Second)
+	s, tracker := startUnheard(t, 7)
 	dueIn := func(leads bool) time.Duration {
 		defer s.available.leading.Store(s.available.leading.Swap(leads))
 		s.Committed(&storage.Result{Op: jute.OpSetData, Session: 7, Code: jute.BadVersion})
