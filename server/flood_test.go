@@ -55,9 +55,6 @@ func (c *timedConn) SetReadDeadline(at time.Time) error {
 	return c.TCPConn.SetReadDeadline(time.Time{})
 }
 
-// passed is a deadline that has passed.
-var passed = time.Unix(1, 0)
-
 // Close takes the deadline away as well.
 func (c *timedConn) Close() error {
 	c.of.mu.Lock()

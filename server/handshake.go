@@ -83,7 +83,7 @@ func (c *conn) readWithin(d time.Duration) error {
 		return err
 	}
 	if c.server.draining() { // asked afterwards, so that the deadline of Shutdown is not undone
-		return c.Net().SetReadDeadline(c.server.started)
+		return c.Net().SetReadDeadline(passed)
 	}
 	return nil
 }
@@ -130,7 +130,7 @@ func (c *conn) handshake() error {
 	}
 	err = c.Net().SetReadDeadline(time.Time{})
 	if c.server.draining() { // asked afterwards, so that the deadline of Shutdown is not undone
-		err = c.Net().SetReadDeadline(c.server.started)
+		err = c.Net().SetReadDeadline(passed)
 	}
 	return err
 }

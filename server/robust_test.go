@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"zkd/jute"
+	"zkd/quorum/clock"
 )
 
 func TestShutdownAnswersWhatWasTaken(t *testing.T) {
@@ -67,6 +68,24 @@ func TestShutdownAnswersWhatWasTaken(t *testing.T) {
 	v.Close()
 	if got := answered.Load(); got != int64(stat.Version) {
 		t.Errorf("%d writes are answered, %d applied", got, stat.Version)
+	}
+}
+
+// TestShutdownByAnyClock: who says nothing is not waited for, although the clock of the server is far ahead of that by
+// which sockets go.
+func TestShutdownByAnyClock(t *testing.T) {
+	r := startRig(t, rigOptions{clock: clock.NewManual(time.Now().Add(ahead))})
+	silent := r.connect(t)
+	ended := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), testDeadline)
+		defer cancel()
+		ended <- r.server.Shutdown(ctx)
+	}()
+	silent.wantClosed()
+	_ = silent.net.Close() // the server waits for this end, too
+	if err := <-ended; err != nil {
+		t.Errorf("shutdown: %v", err)
 	}
 }
 

@@ -207,6 +207,9 @@ func (s *Server) draining() bool {
 	}
 }
 
+// passed is a deadline that has passed, whatever the clock says.
+var passed = time.Unix(1, 0)
+
 // Shutdown takes no more connections and requests, answers the requests that were taken, and closes the connections.
 // Sessions go on: their clients come back. If ctx ends before, the connections are closed as they are. The node must
 // still run.
@@ -225,7 +228,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return nil
 	}
 	for _, c := range s.connections.all() {
-		_ = c.Net().SetReadDeadline(s.started) // fails only for a connection that has ended
+		_ = c.Net().SetReadDeadline(passed) // fails only for a connection that has ended
 	}
 	done := make(chan struct{})
 	go func() {
