@@ -93,7 +93,8 @@ func TestATTLEndsByTheLeadersClock(t *testing.T) {
 			t.Errorf("%s is dated %v, the leader's clock says %v", path, at, time.Now())
 		}
 	}
-	// Through the leader, which answers once it has applied this and what came before. It may be gone when one asks for it.
+	// Through the leader, which answers once it has applied this and what came before. It may be gone when one asks for
+	// it.
 	createTTL(leader.connect(t), "/short", time.Millisecond)
 	eventually(t, "the short one ends, so others would have", func() bool { return !leader.exists("/short") })
 	if !leader.exists("/late") || !leader.exists("/early") {
