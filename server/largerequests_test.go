@@ -7,11 +7,29 @@ import (
 	"zkd/jute"
 )
 
+// fits reports whether n bytes more could be reserved for large requests.
+func (r *rig) fits(n int) bool {
+	if r.server.frames.Take(n) != nil {
+		return false
+	}
+	r.server.frames.Give(n)
+	return true
+}
+
+// wantReserved proves that so many bytes are reserved for large requests, and what goes with them, but no more than 40.
+func (r *rig) wantReserved(n int) {
+	r.t.Helper()
+	all := int(r.options.Limits.LargeRequestsBytes)
+	if r.fits(all-n+1) || !r.fits(all-n-40) {
+		r.t.Errorf("not %d to %d bytes of %d are reserved", n, n+40, all)
+	}
+}
+
 // nothingReserved waits until nothing is reserved any more: an answer may be with its client before its bytes are given
 // back.
 func (r *rig) nothingReserved() {
 	r.t.Helper()
-	eventually(r.t, "no bytes are reserved", func() bool { return r.server.frames.Reserved() == 0 })
+	eventually(r.t, "no bytes are reserved", func() bool { return r.fits(int(r.options.Limits.LargeRequestsBytes)) })
 }
 
 func TestLargeRequestsAreBoundedTogether(t *testing.T) {
@@ -24,9 +42,8 @@ func TestLargeRequestsAreBoundedTogether(t *testing.T) {
 	a.mustCreate("/n", "", jute.ModePersistent)
 	a.send(jute.OpSetData, setTo("/n", large))
 	node.holds(t, 1)
-	if n := frames.Reserved(); n < 600 || n > 640 {
-		t.Errorf("%d bytes are reserved for a write of 600", n)
-	}
+	r.wantReserved(600)
+	refused := frames.Refused()
 	b.send(jute.OpSetData, setTo("/n", large))
 	b.wantClosed()
 	c.must(jute.OpGetData, look("/n"), jute.OK) // a small one
@@ -40,10 +57,10 @@ func TestLargeRequestsAreBoundedTogether(t *testing.T) {
 	a.must(jute.OpGetData, look(long), jute.NoNode)
 	a.must(jute.OpSetData, setTo(long, ""), jute.NoNode)
 	a.must(jute.OpSetData, raw(append([]byte{0, 1, 0, 0}, make([]byte, 300)...)), jute.MarshallingError)
-	r.nothingReserved()
-	if n := frames.Refused(); n != 2 {
+	if n := frames.Refused() - refused; n != 2 {
 		t.Errorf("%d large requests are counted as refused, want 2", n)
 	}
+	r.nothingReserved()
 }
 
 func TestLargeRequestsWaitInLineWithTheirBytes(t *testing.T) {
@@ -58,9 +75,7 @@ func TestLargeRequestsWaitInLineWithTheirBytes(t *testing.T) {
 	before := r.server.underWay.Gate.Counts().Waits
 	b.send(jute.OpSetData, setTo("/n", strings.Repeat("x", 600)))
 	r.line(before)
-	if n := r.server.frames.Reserved(); n < 600 {
-		t.Errorf("%d bytes are reserved for a write of 600 in line", n)
-	}
+	r.wantReserved(600)
 	node.release(-1)
 	b.wantReplies(1, jute.OK)
 	r.nothingReserved()

@@ -271,10 +271,7 @@ func TestSettingManyWatchesUnderWrites(t *testing.T) {
 func TestLargeReadsTakeTurns(t *testing.T) {
 	r := newRig(t, nil)
 	fillBig(r.connect(t))
-	turns := r.server.scans.Free()
-	for range turns {
-		r.server.scans.Begin(nil)
-	}
+	turns := r.takeTurns()
 	waits, leaves, other := r.connect(t), r.connect(t), r.connect(t)
 	waits.send(jute.OpGetChildren, look("/big"))
 	leaves.send(jute.OpGetAllChildrenNumber, &jute.PathRequest{Path: "/big"})
@@ -291,8 +288,27 @@ func TestLargeReadsTakeTurns(t *testing.T) {
 	if list := names(t, &got); len(list) != bigChildren {
 		t.Errorf("%d children", len(list))
 	}
-	for range turns - 1 {
+	r.endTurns(turns - 1)
+	eventually(t, "all turns given back", func() bool {
+		free := r.takeTurns()
+		r.endTurns(free)
+		return free == turns
+	})
+}
+
+// takeTurns takes all turns of large reads that are free, and returns how many there were.
+func (r *rig) takeTurns() (n int) {
+	gone := make(chan struct{})
+	close(gone)
+	for r.server.scans.Begin(gone) {
+		n++
+	}
+	return n
+}
+
+// endTurns gives n turns of large reads back.
+func (r *rig) endTurns(n int) {
+	for range n {
 		r.server.scans.End()
 	}
-	eventually(t, "all turns given back", func() bool { return r.server.scans.Free() == turns })
 }

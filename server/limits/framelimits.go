@@ -62,9 +62,6 @@ func (l *FrameLimits) Take(n int) error {
 	return nil
 }
 
-// Reserved returns how many bytes are reserved.
-func (l *FrameLimits) Reserved() int64 { return l.bytes.Load() }
-
 // Refused returns how many requests were refused so far.
 func (l *FrameLimits) Refused() int64 { return l.rejected.Load() }
 

@@ -59,9 +59,6 @@ func (s *ReadTurns) Taken() int64 { return s.total.Load() }
 // InLine returns how many reads wait for a turn.
 func (s *ReadTurns) InLine() int64 { return s.waiting.Load() }
 
-// Free returns how many turns there are to take.
-func (s *ReadTurns) Free() int { return cap(s.turns) - len(s.turns) }
-
 // End gives the turn back.
 func (s *ReadTurns) End() { <-s.turns }
 
