@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +16,8 @@ import (
 	"zkd/jute"
 )
 
-// stuckReads is a file system in which the next read of a table, once armed, waits until the test lets it go on.
+// stuckReads is a file system in which the next read of a table by a client, once armed, waits until the test lets it
+// go on. The store's own reads, as those of the statistics of a table that it has opened, come whenever they like.
 type stuckReads struct {
 	armed atomic.Bool
 	stuck chan struct{} // closed when a read is
@@ -24,13 +26,27 @@ type stuckReads struct {
 
 func (s *stuckReads) wrap(fs vfs.FS) vfs.FS {
 	return errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpFileReadAt && strings.HasPrefix(op.Path, "state") &&
-			strings.HasSuffix(op.Path, ".sst") && s.armed.CompareAndSwap(true, false) {
+		if s.armed.Load() && op.Kind == errorfs.OpFileReadAt && strings.HasPrefix(op.Path, "state") &&
+			strings.HasSuffix(op.Path, ".sst") && isQuery() && s.armed.CompareAndSwap(true, false) {
 			close(s.stuck)
 			<-s.free
 		}
 		return nil
 	}))
+}
+
+// isQuery reports whether it is called by the goroutine of a connection that answers a query.
+func isQuery() bool {
+	callers := make([]uintptr, 64)
+	frames := runtime.CallersFrames(callers[:runtime.Callers(1, callers)])
+	for more := true; more; {
+		var f runtime.Frame
+		f, more = frames.Next()
+		if strings.HasPrefix(f.Function, "zkd/server.(*queries).") {
+			return true
+		}
+	}
+	return false
 }
 
 // bigChildren is how many children /big has.
