@@ -104,6 +104,7 @@ func TestAHeldWriteIsHeld(t *testing.T) {
 	}})
 	a, b := r.connect(t), r.connect(t)
 	a.mustCreate("/a", "x", jute.ModePersistent)
+	r.nothingUnderWay()
 	set := &jute.SetDataRequest{Path: "/a", Version: -1}
 	a.send(jute.OpSetData, set)
 	b.send(jute.OpSetData, set)

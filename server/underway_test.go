@@ -16,11 +16,19 @@ func startHeld(t *testing.T) (r *rig, node *holdingNode, a, b *client) {
 	r, node = startHolding(t, rigOptions{set: func(o *Options) { o.Limits.Outstanding = 1 }})
 	a, b = r.connect(t), r.connect(t)
 	a.mustCreate("/n", "", jute.ModePersistent)
+	r.nothingUnderWay()
 	b.pipeline(2, jute.OpSetData, setTo("/n", "b"))
 	node.holds(t, 2)
 	a.pipeline(3, jute.OpSetData, setTo("/n", "a"))
 	r.held(a, 1)
 	return r, node, a, b
+}
+
+// nothingUnderWay waits until nothing counts as under way: a client may know of its session before its reader has
+// counted the handshake out.
+func (r *rig) nothingUnderWay() {
+	r.t.Helper()
+	eventually(r.t, "nothing is under way", func() bool { return r.server.underWay.Count() == 0 })
 }
 
 // held waits until the reader of c's connection waits because of globalOutstandingLimit, and then has n writes under
@@ -40,6 +48,7 @@ func TestGlobalOutstandingLimitStopsReaders(t *testing.T) {
 	r, node := startHolding(t, rigOptions{set: func(o *Options) { o.Limits.Outstanding = 16 }})
 	a, b, c := r.connect(t), r.connect(t), r.connect(t)
 	a.mustCreate("/n", "", jute.ModePersistent)
+	r.nothingUnderWay()
 	a.pipeline(40, jute.OpSetData, setTo("/n", "a"))
 	r.held(a, 17)
 	b.pipeline(5, jute.OpSetData, setTo("/n", "b"))
