@@ -39,12 +39,11 @@ func (c *admitter) admit(r *request, h handler) error {
 
 // throttled answers a request when its turn has come.
 func (c *admitter) throttled(r *request, h handler) error {
-	t := c.server.underWay.Gate
-	if err := c.enterLine(t, r.op); err != nil {
+	if err := c.enterLine(r.op); err != nil {
 		return err
 	}
 	defer c.server.underWay.End() // a write has been counted by itself
-	if !t.Refuses(r.op, c.waited) {
+	if !c.server.underWay.Gate.Refuses(r.op, c.waited) {
 		return c.handle(r, h)
 	}
 	if !c.Out.AwaitSettled(socket.FlushAtBytes) {
@@ -57,8 +56,9 @@ func (c *admitter) throttled(r *request, h handler) error {
 	return nil
 }
 
-// enterLine waits until a request may begin, and counts it in.
-func (c *admitter) enterLine(t *limits.Throttle, op jute.Op) (err error) {
-	c.waited, err = t.Enter(&c.Out, limits.Queued{Op: op, Timeout: time.Duration(c.timeout.Load()), Waited: c.waited})
+// enterLine waits until the throttle lets a request begin, and counts it in.
+func (c *admitter) enterLine(op jute.Op) (err error) {
+	r := limits.Queued{Op: op, Timeout: time.Duration(c.timeout.Load()), Waited: c.waited}
+	c.waited, err = c.server.underWay.Gate.Enter(&c.Out, r)
 	return err
 }

@@ -79,7 +79,12 @@ func (c *conn) shakeHands() error {
 
 // readWithin has reads fail after d, or at once when Shutdown has begun.
 func (c *conn) readWithin(d time.Duration) error {
-	if err := c.Net().SetReadDeadline(c.server.opts.Clock.Now().Add(d)); err != nil {
+	return c.readUntil(c.server.opts.Clock.Now().Add(d))
+}
+
+// readUntil has reads fail from then on, never if that is zero, or at once when Shutdown has begun.
+func (c *conn) readUntil(at time.Time) error {
+	if err := c.Net().SetReadDeadline(at); err != nil {
 		return err
 	}
 	if c.server.draining() { // asked afterwards, so that the deadline of Shutdown is not undone
@@ -128,11 +133,7 @@ func (c *conn) handshake() error {
 	if err := c.connect(&req); err != nil {
 		return err
 	}
-	err = c.Net().SetReadDeadline(time.Time{})
-	if c.server.draining() { // asked afterwards, so that the deadline of Shutdown is not undone
-		err = c.Net().SetReadDeadline(passed)
-	}
-	return err
+	return c.readUntil(time.Time{})
 }
 
 // connect makes or takes over the session (ZooKeeperServer.processConnectRequest).
@@ -189,17 +190,14 @@ func (c *conn) enter() phase {
 }
 
 // connectGlobal makes or takes over a session of the group.
-func (c *conn) connectGlobal(req *jute.ConnectRequest, timeout time.Duration) error {
+func (c *conn) connectGlobal(req *jute.ConnectRequest, timeout time.Duration) (err error) {
 	s := c.server
 	p := &entry.Proposal{Op: jute.OpCreateSession, Session: req.SessionID, Server: s.opts.ServerID}
 	txn := entry.SessionTxn{TimeoutMillis: int32(timeout.Milliseconds()), Owner: s.opts.ServerID}
 	if req.SessionID == 0 {
-		password, err := auth.NewPassword(s.opts.Random)
-		if err != nil {
-			s.opts.Logger.Error("no randomness for a session password", slog.Any("err", err))
-			return errClose
+		if txn.Passwd, err = s.newPassword(); err != nil {
+			return err
 		}
-		txn.Passwd = entry.Passwd(password)
 		p.Session = s.ids.next()
 	} else {
 		p.Op = entry.OpReattachSession
@@ -212,7 +210,7 @@ func (c *conn) connectGlobal(req *jute.ConnectRequest, timeout time.Duration) er
 	p.Time, p.Flags, p.Body = c.established, s.opts.Flags, txn.Append(nil)
 	if s.underWay.Gate != nil && p.Op == jute.OpCreateSession {
 		c.timeout.Store(int64(timeout)) // by which it may be stale
-		if err := c.admitter.enterLine(s.underWay.Gate, p.Op); err != nil {
+		if err := c.admitter.enterLine(p.Op); err != nil {
 			return err
 		}
 	} else {
@@ -223,27 +221,35 @@ func (c *conn) connectGlobal(req *jute.ConnectRequest, timeout time.Duration) er
 	if err := s.opts.node.Propose(p, w); err != nil {
 		return err
 	}
-	err := w.wait()
+	err = w.wait()
 	if errors.Is(err, errGone) {
 		c.session = 0 // nothing is bound
 	}
 	return err
 }
 
+// newPassword draws the password of a new session. An error, which is logged, ends the connection.
+func (s *Server) newPassword() (entry.Passwd, error) {
+	password, err := auth.NewPassword(s.opts.Random)
+	if err != nil {
+		s.opts.Logger.Error("no randomness for a session password", slog.Any("err", err))
+		return entry.Passwd{}, errClose
+	}
+	return entry.Passwd(password), nil
+}
+
 // connectLocal makes or takes over a local session. readOnly says that the server is in read-only mode; there a session
 // that is not known here is no dead one, and its client is sent away without an answer
 // (org.apache.zookeeper.server.quorum.ReadOnlyZooKeeperServer).
-func (c *conn) connectLocal(req *jute.ConnectRequest, timeout time.Duration, readOnly bool) error {
+func (c *conn) connectLocal(req *jute.ConnectRequest, timeout time.Duration, readOnly bool) (err error) {
 	s := c.server
 	var passwd entry.Passwd
 	id, create := req.SessionID, req.SessionID == 0
 	if create {
-		random, err := auth.NewPassword(s.opts.Random)
-		if err != nil {
-			s.opts.Logger.Error("no randomness for a session password", slog.Any("err", err))
-			return errClose
+		if passwd, err = s.newPassword(); err != nil {
+			return err
 		}
-		passwd, id = entry.Passwd(random), s.ids.next()
+		id = s.ids.next()
 	} else {
 		copy(passwd[:], req.Passwd)
 	}
