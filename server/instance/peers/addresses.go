@@ -206,7 +206,7 @@ func (p *Peers) settle(c *ensemble.Config) {
 		var taken []string
 		for i := range c.Servers {
 			if c.Servers[i].ID != me {
-				taken = append(taken, peerAddresses(&c.Servers[i])...)
+				taken = append(taken, c.Servers[i].PeerAddresses()...)
 			}
 		}
 		p.ports.settle(p.ending, p.spots(&own), taken)

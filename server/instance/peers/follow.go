@@ -124,7 +124,7 @@ func (p *Peers) elsewhere(id uint64, s *placed) []string {
 	}
 	if next := p.coming.Load(); next != nil {
 		if there, ok := next.Server(id); ok {
-			found = slices.Concat(found, peerAddresses(&there))
+			found = slices.Concat(found, there.PeerAddresses())
 		}
 	}
 	return found
@@ -163,7 +163,7 @@ func (p *Peers) place(c *ensemble.Config) {
 		return now.Sub(s.gone) > lingerFor
 	})
 	for i := range c.Servers {
-		s := &placed{addresses: peerAddresses(&c.Servers[i])}
+		s := &placed{addresses: c.Servers[i].PeerAddresses()}
 		if before := p.known[c.Servers[i].ID]; before != nil {
 			s.former, s.until = before.former, before.until
 			if !slices.Equal(before.addresses, s.addresses) {

@@ -9,7 +9,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"net"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -259,15 +258,6 @@ func (p *Peers) agreed() (*ensemble.Config, error) {
 	}
 	c, err := ensemble.Parse(text)
 	return &c, err
-}
-
-// peerAddresses are where a server is for the others, host:port.
-func peerAddresses(s *ensemble.Server) []string {
-	found := make([]string, 0, len(s.Addresses))
-	for _, a := range s.Addresses {
-		found = append(found, net.JoinHostPort(a.Host, strconv.Itoa(int(a.Port))))
-	}
-	return found
 }
 
 // compare tells the operator when zoo.cfg names other members than there are: what it says counted once, at the
