@@ -188,7 +188,7 @@ func (s figures) setRole(v *catalog.Values) {
 		switch {
 		case p == phaseReadOnly:
 			role = "read-only"
-		case state.Role == quorum.RoleLearner, s.opts.Ensemble.Observer:
+		case s.observes(state):
 			role = "observer"
 		}
 	}

@@ -2,7 +2,6 @@ package instance
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -76,8 +75,8 @@ type clientPorts struct {
 }
 
 // newClientPorts reads the stores for clients, if they may use TLS.
-func newClientPorts(c *conf.Config, registry *auth.Registry, from tlsstores.Source, logger *slog.Logger) (*clientPorts,
-	error,
+func newClientPorts(c *conf.Config, registry *auth.Registry, from tlsstores.Source, logger *slog.Logger) (
+	*clientPorts, error,
 ) {
 	p := &clientPorts{secure: server.Port{Secure: true}}
 	if !c.ClientTLS() {
@@ -87,10 +86,9 @@ func newClientPorts(c *conf.Config, registry *auth.Registry, from tlsstores.Sour
 	if p.stores, err = from.OpenFor(c.TLS.Client, "ssl.", "clients", true, logger); err != nil {
 		return nil, err
 	}
-	var config *tls.Config
+	config := p.stores.Server()
 	identity, _ := registry.Provider(auth.SchemeX509).(auth.Certifier)
-	config, p.secure.Identity = p.stores.Server(), identity
-	p.secure.TLS = config
+	p.secure.TLS, p.secure.Identity = config, identity
 	p.plain.CountPlain = true
 	if c.Client.PortUnification {
 		p.plain = server.Port{TLS: config, Plain: true, CountPlain: true, Identity: identity,

@@ -175,14 +175,11 @@ func (in *Input) tryRead(fd uintptr) bool {
 		in.Release()
 		return false
 	case errors.Is(in.err, syscall.EINTR):
-		return in.retry(fd)
+		return in.tryRead(fd)
 	default:
 		return true
 	}
 }
-
-// retry reads again after a signal.
-func (in *Input) retry(fd uintptr) bool { return in.tryRead(fd) }
 
 // makeRoom provides room for at least one more byte: moves what is there to the front, and doubles the buffer only when
 // it is full, so that a length costs nothing until its bytes come.
