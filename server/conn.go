@@ -20,8 +20,8 @@ import (
 	"zkd/storage/entry"
 )
 
-// conn is one client connection. Its reader goroutine runs serve; the apply goroutine calls WatchFired, and
-// the Applied of its writes.
+// conn is one client connection. Its reader goroutine runs serve; the apply goroutine calls WatchFired, and the Applied
+// of its writes.
 type conn struct {
 	server *Server
 	port   *Port // it came by; immutable

@@ -34,9 +34,9 @@
 // SetState tells who leads. The attendant, one goroutine, follows it: when there is a leader it asks for a barrier, and
 // when that has passed the server serves. If the leader is lost, connections stay for LeaderGrace: reads go on as they
 // are, writes and barriers wait at the node. Then all connections are closed, and a server that may serves reads only.
-// So they are at once when this server is behind the others because its disk hangs.
-// The phase that follows from it is one atomic word, which a connection looks at once, at its ConnectRequest; so it
-// costs requests nothing. What is unusual about a connection (special) costs the others one comparison.
+// So they are at once when this server is behind the others because its disk hangs. The phase that follows from it is
+// one atomic word, which a connection looks at once, at its ConnectRequest; so it costs requests nothing. What is
+// unusual about a connection (special) costs the others one comparison.
 //
 // Every server tracks all sessions of the state, and only the leader expires them; the others report whom they hear.
 // The end of a session that the leader proposes counts in its term alone. Local sessions, and those of the read-only

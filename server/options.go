@@ -71,8 +71,8 @@ type Options struct {
 	IdleLeader        bool // leaderServes=no: while this server leads its group it turns clients away
 	ReadOnlyMode      bool // readonlymode.enabled: without a leader, serve reads to clients that can do with them
 	LinearizableReads bool // every read waits for what was committed when it came; not in read-only mode
-	// LocalSessions is localSessionsEnabled: new sessions are known to this server alone, and
-	// LocalSessionsUpgrading localSessionsUpgradingEnabled: until they make an ephemeral.
+	// LocalSessions is localSessionsEnabled: new sessions are known to this server alone, and LocalSessionsUpgrading
+	// localSessionsUpgradingEnabled: until they make an ephemeral.
 	LocalSessions          bool
 	LocalSessionsUpgrading bool
 	// Audit takes who has changed what; nil is no audit log. AuditUser is who the server is in it: what goes with a

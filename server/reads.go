@@ -369,8 +369,7 @@ func (c *queries) appendReads(b []byte, v storage.View, r *request) ([]byte, jut
 }
 
 // verdicts are what a multiRead has found out: whether READ is allowed to its client by a list, known by its first
-// entry. A multiRead shows one moment, and its client chooses how long lists are, and how often it
-// asks.
+// entry. A multiRead shows one moment, and its client chooses how long lists are, and how often it asks.
 type verdicts map[*jute.ACL]bool
 
 // readable reports whether c may read a znode with that list.

@@ -46,7 +46,7 @@ func (s *Server) unbind(c *conn) {
 	}
 }
 
-// take unbinds the connection of a session, and returns it or nil.
+// takeConnection unbinds the connection of a session, and returns it or nil.
 func (s *Server) takeConnection(id jute.SessionID) *conn {
 	s.sessions.mu.Lock()
 	defer s.sessions.mu.Unlock()

@@ -94,8 +94,7 @@ func (c *writes) closeSession(r *request) error {
 	return c.propose(&request{xid: r.xid, op: r.op})
 }
 
-// propose has a write committed; Applied answers it. A multi that cannot be read is a transaction, too: it takes a
-// zxid.
+// propose has a write committed; Applied answers it.
 func (c *writes) propose(r *request) error {
 	w, err := c.begin(r, jute.OK)
 	if err != nil {
@@ -115,7 +114,7 @@ func (c *writes) fail(r *request, code jute.Code) error {
 	return c.begun(w, c.server.opts.node.Propose(&c.proposal, w))
 }
 
-// begin counts r in as a write under way, and makes the proposal for it in c.req.
+// begin counts r in as a write under way, and makes the proposal for it.
 func (c *writes) begin(r *request, code jute.Code) (quorum.Waiter, error) {
 	s := c.server
 	if !c.Out.BeginWrite(c.now, &s.underWay, s.elapsed) {

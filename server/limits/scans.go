@@ -21,7 +21,7 @@ const (
 // ReadTurns bounds how many large reads are made at once. Those of connections, words and the clean-up are alike.
 type ReadTurns struct {
 	turns   chan struct{}   // holds one for each that is being made
-	stop    <-chan struct{} // closed when the server is; immutable after init
+	stop    <-chan struct{} // closed when the server is; immutable after Init
 	yield   func()          // gives the processor to other threads; immutable after Init
 	total   atomic.Int64    // turns that were taken
 	waiting atomic.Int64

@@ -7,7 +7,7 @@ import "sync/atomic"
 // what a request does, and a crowd of clients that come back must not starve those that are there.
 type Handshakes struct {
 	max   int           // netty.server.outstandingHandshake.limit; 0 or less for no limit
-	turns chan struct{} // as many as compute at once; immutable after init
+	turns chan struct{} // as many as compute at once; immutable after Init
 
 	outstanding atomic.Int64
 	exceeded    atomic.Int64
