@@ -57,9 +57,12 @@ func (b *portsBench) Listen(_ context.Context, address string, _ int) (net.Liste
 	return &pretended{at: at}, nil
 }
 
-// LookupNetIP implements portsNetwork.
-func (b *portsBench) LookupNetIP(ctx context.Context, host string) ([]netip.Addr, error) {
-	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+// LookupNetIP implements portsNetwork. It knows one name.
+func (b *portsBench) LookupNetIP(_ context.Context, host string) ([]netip.Addr, error) {
+	if host != "localhost" {
+		return nil, errors.New("no such host")
+	}
+	return []netip.Addr{netip.IPv6LinkLocalAllNodes(), netip.AddrFrom4([4]byte{127, 0, 0, 1})}, nil
 }
 
 // at is the spot of an address that is bound as it is dialed.
@@ -202,6 +205,7 @@ func TestListensAt(t *testing.T) {
 	}{
 		{loopback, "127.0.0.1:27000", true, false},
 		{loopback, "localhost:27000", true, false},
+		{loopback, "elsewhere:27000", false, false},
 		{loopback, "127.0.0.1:27001", false, false},
 		{loopback, "127.0.0.2:27000", false, false},
 		{loopback, "0.0.0.0:27000", false, true},
