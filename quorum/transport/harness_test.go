@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"log/slog"
@@ -131,8 +132,10 @@ func newMemberAt(t testing.TB, id uint64, l net.Listener, set func(*Options)) *m
 	if set != nil {
 		set(&opts)
 	}
-	if opts.Clock == clock.Real() && opts.IdleTimeout == 0 {
-		opts.IdleTimeout = 10 * testDeadline // no slow machine is silence, and no keep-alive is counted
+	if opts.Clock == clock.Real() { // no slow machine is silence, nor is an address given up for another one
+		opts.IdleTimeout = cmp.Or(opts.IdleTimeout, 10*testDeadline) // so that no keep-alive is counted either
+		opts.DialTimeout = cmp.Or(opts.DialTimeout, testDeadline)
+		opts.TryTimeout = cmp.Or(opts.TryTimeout, testDeadline)
 	}
 	tr, err := New(opts)
 	if err != nil {

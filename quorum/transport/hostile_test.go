@@ -58,13 +58,7 @@ func TestHostilePeers(t *testing.T) {
 func attack(t *testing.T, mode hostileMode) {
 	seed := hostile.Seed(t)
 	t.Logf("ZKD_HOSTILE_SEED=%d", seed)
-	patient := func(o *Options) { // with a machine that stands still for seconds
-		o.DialTimeout, o.IdleTimeout = testDeadline, testDeadline
-		if mode.set != nil {
-			mode.set(o)
-		}
-	}
-	a, b := newMember(t, 1, patient), newMember(t, 2, patient)
+	a, b := newMember(t, 1, mode.set), newMember(t, 2, mode.set)
 	var heard, strange atomic.Int64
 	a.heard.receive = func(from uint64, _ uint8, body []byte) {
 		switch {

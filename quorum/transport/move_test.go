@@ -3,10 +3,11 @@ package transport
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net"
 	"slices"
+	"sync/atomic"
 	"testing"
-	"time"
 )
 
 // listenAgain opens another port for m and has it accept there.
@@ -20,32 +21,41 @@ func (m *member) listenAgain() net.Listener {
 	return l
 }
 
-// brisk has the minder look often, though no slow machine is silence: a part of its timeout.
-func brisk(o *Options) { o.IdleTimeout = 10 * time.Second }
+// moves has the minder look for a stream of m that is to move, and waits until that was tried.
+func (m *member) moves() {
+	m.t.Helper()
+	m.moveOne()
+	eventually(m.t, "a move was tried", func() bool { return !m.moving.Load() })
+}
 
 // TestStreamMovesToTheNewAddress: peer 2 is said to have another address while it still listens at the former one. The
-// stream stays at the former one while nobody listens at the new one, and moves there when somebody does; then the
-// former listener is not needed.
+// stream stays at the former one while nobody can be reached at the new one, and moves there when somebody can; then
+// the former listener is not needed.
 func TestStreamMovesToTheNewAddress(t *testing.T) {
-	a, b := pair(t, brisk)
-	spare, err := net.Listen("tcp", "127.0.0.1:0") // a port that nobody else gets
+	l, err := net.Listen("tcp", "127.0.0.1:0") // from the begin, so that nobody else gets the port
 	if err != nil {
 		t.Fatal(err)
 	}
-	moved := spare.Addr().String()
-	if err := spare.Close(); err != nil {
-		t.Fatal(err)
-	}
+	moved := l.Addr().String()
+	var there atomic.Bool
+	a, b := pair(t, func(o *Options) {
+		dial := o.Dial
+		o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if address == moved && !there.Load() {
+				return nil, errors.New("nobody listens")
+			}
+			return dial(ctx, network, address)
+		}
+	})
+	b.Accept(l)
 	a.SetPeers(map[uint64]Peer{2: {Addresses: []string{moved}, Former: []string{b.address}}})
-	a.logs("peer is not at its address yet", moved)
+	a.moves()
+	a.logs("peer is not at its address yet", "nobody listens")
 	if s := a.of(2); !s.Out || s.Address != b.address || a.heard.losses(2) != 0 {
 		t.Fatalf("the stream did not stay at %s: %+v", b.address, s)
 	}
-	l, err := net.Listen("tcp", moved)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.Accept(l)
+	there.Store(true)
+	a.moves()
 	eventually(t, "the stream leads to the new address", func() bool {
 		s := a.of(2)
 		return s.Out && s.Address == moved
@@ -80,12 +90,12 @@ func TestOnlyOneStreamMovesAtATime(t *testing.T) {
 	}
 	a.SetPeers(where)
 	moved := func(id uint64) bool { s := a.of(id); return s.Out && s.Address == where[id].Addresses[0] }
-	a.moveOne()
-	eventually(t, "one has moved", func() bool { return moved(2) && !a.moving.Load() })
+	a.moves()
+	eventually(t, "one has moved", func() bool { return moved(2) })
 	if moved(3) || a.heard.losses(3) != 0 {
 		t.Error("both streams moved at once")
 	}
-	a.moveOne()
+	a.moves()
 	eventually(t, "the other has moved", func() bool { return moved(3) })
 }
 

@@ -216,7 +216,7 @@ func TestSlowPeerDelaysNoOther(t *testing.T) {
 		// until the buffers of both sides and the queue are full
 	}
 	for i := range 100 {
-		for !a.Send(3, 1, number(uint64(i))) {
+		if !a.Send(3, 1, number(uint64(i))) {
 			t.Fatal("the fast peer's queue is full")
 		}
 	}
