@@ -288,13 +288,7 @@ func TestHungReadsHoldUpNobody(t *testing.T) {
 		g.members[late-1].stepper.Node().Connected(id)
 	}
 	before := len(g.members[late-1].machine.list())
-	for range 5 * timeout {
-		n := g.write(other)
-		g.ticks(1)
-		if !g.acked[n] {
-			t.Fatalf("write %d waits for the leader's disk", n)
-		}
-	}
+	g.writesGoOn(other, 5*timeout, 1)
 	s := g.members[lead-1].stepper.Node().Status()
 	if s.Role != RoleLeader || s.Term != term || s.DiskHandOvers != 0 {
 		t.Errorf("a leader that cannot read its log shows %+v", s)

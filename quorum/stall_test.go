@@ -35,9 +35,9 @@ func newStallGroup(t *testing.T, voters int) *stallGroup {
 	cryptotest.SetGlobalRandom(t, 1)
 	g := &stallGroup{
 		stepGroup: &stepGroup{t: t, random: rand.New(rand.NewPCG(1, 1)), disk: newFakeDisk()},
-		clock:     clock.NewManual(time.Unix(1, 0)), hungLog: map[uint64]bool{}, hungState: map[uint64]bool{},
-		hungReads: map[uint64]bool{},
-		slow:      map[uint64]int{}, dead: map[uint64]bool{}, waits: map[uint64]int{}, candidates: map[uint64]int{},
+		clock:     clock.NewManual(time.Unix(1, 0)),
+		hungLog:   map[uint64]bool{}, hungState: map[uint64]bool{}, hungReads: map[uint64]bool{},
+		slow: map[uint64]int{}, dead: map[uint64]bool{}, waits: map[uint64]int{}, candidates: map[uint64]int{},
 		acked: map[uint32]bool{},
 	}
 	var founders []Member
@@ -167,6 +167,19 @@ func (g *stallGroup) write(through uint64) (n uint32) {
 	return g.written
 }
 
+// writesGoOn writes through a member, so many times, and sees to it that each write is done within so many ticks,
+// whatever disk hangs.
+func (g *stallGroup) writesGoOn(through uint64, times, within int) {
+	g.t.Helper()
+	for range times {
+		n := g.write(through)
+		g.ticks(within)
+		if !g.acked[n] {
+			g.t.Fatalf("of %d members, write %d waits for the disk that hangs", len(g.members), n)
+		}
+	}
+}
+
 // stallWaiter waits for one write.
 type stallWaiter struct {
 	g *stallGroup
@@ -204,13 +217,7 @@ func TestHungLeaderHandsOver(t *testing.T) {
 	for _, voters := range []int{3, 5} {
 		g := newStallGroup(t, voters)
 		g.hang(1, true, false)
-		for range timeout { // in a stream of writes the first is late, by less than an election timeout
-			n := g.write(2)
-			g.ticks(lateTicks + 1)
-			if !g.acked[n] {
-				t.Fatalf("%d voters: write %d waits for the leader's disk", voters, n)
-			}
-		}
+		g.writesGoOn(2, timeout, lateTicks+1) // the first is late, by less than an election timeout
 		second := g.leader()
 		if second == 1 {
 			t.Fatalf("%d voters: the leader whose disk hangs leads on", voters)
@@ -254,13 +261,7 @@ func TestHungLeaderHandsOver(t *testing.T) {
 func TestHungStateHandsOver(t *testing.T) {
 	g := newStallGroup(t, 3)
 	g.hang(1, false, true)
-	for range 4 * timeout {
-		n := g.write(2)
-		g.ticks(1)
-		if !g.acked[n] {
-			t.Fatalf("write %d waits for the leader's disk", n)
-		}
-	}
+	g.writesGoOn(2, 4*timeout, 1)
 	s := g.members[0].stepper.Node().Status()
 	if lead := g.leader(); lead == 1 || s.StateDisk.Hangs == 0 || s.LogDisk.Stalls != 0 {
 		t.Fatalf("member %d leads; the one whose disk hangs shows %+v", lead, s)
@@ -292,13 +293,7 @@ func TestLongApplyKeepsTheLeader(t *testing.T) {
 func TestHungFollowerShows(t *testing.T) {
 	g := newStallGroup(t, 3)
 	g.hang(3, true, false)
-	for range 3 * timeout {
-		n := g.write(2)
-		g.ticks(1)
-		if !g.acked[n] {
-			t.Fatalf("write %d waits for a follower's disk", n)
-		}
-	}
+	g.writesGoOn(2, 3*timeout, 1)
 	peers := g.members[0].stepper.Node().Status().Peers
 	if g.leader() != 1 || len(peers) != 2 || peers[0].Stalled || !peers[1].Stalled {
 		t.Errorf("member %d leads; the first shows %+v", g.leader(), peers)
@@ -352,13 +347,12 @@ func TestAllHungDisksKeepTheLeader(t *testing.T) {
 	}
 	g.ticks(5 * timeout)
 	if g.leader() == 0 {
-		t.Error("nobody leads")
+		t.Fatal("nobody leads")
 	}
-	if m := g.write(g.leader()); true {
-		g.ticks(timeout)
-		if !g.acked[n] || !g.acked[m] {
-			t.Errorf("done: the write from before %v, the one after %v", g.acked[n], g.acked[m])
-		}
+	m := g.write(g.leader())
+	g.ticks(timeout)
+	if !g.acked[n] || !g.acked[m] {
+		t.Errorf("done: the write from before %v, the one after %v", g.acked[n], g.acked[m])
 	}
 	g.agree()
 }
