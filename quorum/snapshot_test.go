@@ -11,7 +11,6 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"zkd/jute"
-
 	"zkd/storage/crashfs"
 )
 
@@ -147,7 +146,6 @@ func TestChangeDependsOnItsProposal(t *testing.T) {
 	for _, m := range g.members { // order: each for itself
 		m.machine.whole(func() { m.machine.refuse = map[applied]bool{bad: true} })
 	}
-	lead := g.leader()
 	got := g.propose(bad, single(raftpb.ConfChangeAddLearnerNode, 9))
 	if got.err != nil || got.code != jute.BadVersion {
 		t.Errorf("the refused change: %+v", got)
@@ -173,12 +171,14 @@ func TestChangeDependsOnItsProposal(t *testing.T) {
 		}
 		return true
 	})
-	_ = lead
 }
 
 // TestJointChangeReplacesTheLeader replaces the leader and another voter by new members in one change.
 func TestJointChangeReplacesTheLeader(t *testing.T) {
-	g := newTestGroup(t, 3, 0, smallLog)
+	g := newTestGroup(t, 3, 0, func(o *Options) {
+		smallLog(o)
+		patient(o)
+	})
 	lead := g.leader()
 	g.write(lead.id, 1, 0, 30)
 	g.forget(lead.machine.AppliedIndex() - 5)
