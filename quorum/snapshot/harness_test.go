@@ -17,7 +17,6 @@ import (
 
 	"zkd/compat-tests/leak"
 	"zkd/quorum/clock"
-
 	"zkd/storage/crashfs"
 )
 

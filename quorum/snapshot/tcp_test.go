@@ -29,6 +29,7 @@ func overTransport(t *testing.T, r *rig) {
 	}
 	set := func(o transport.Options) *transport.Transport {
 		o.Dial, o.Clock, o.Rand = (&net.Dialer{}).DialContext, clock.Real(), rand.New(rand.NewPCG(rand.Uint64(), o.ID))
+		o.DialTimeout, o.IdleTimeout = testDeadline, testDeadline // a slow machine is no silence
 		tr, err := transport.New(o)
 		if err != nil {
 			t.Fatal(err)
