@@ -104,6 +104,7 @@ func TestStreamsToOldServersEndWhenTheLevelIsRaised(t *testing.T) {
 	}
 	a.linked(b)
 	a.linked(old)
+	b.linked(old)
 	if got := [...]uint16{a.AgreedLevel(2), a.AgreedLevel(3), b.AgreedLevel(3), old.AgreedLevel(1)}; got != [...]uint16{
 		3, 1, 1, 3} {
 		t.Errorf("agreed levels %v", got)
