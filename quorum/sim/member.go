@@ -361,6 +361,11 @@ func (m *member) crash(cut powerCut) {
 		m.disk.failing.Store(true)
 		_, _ = m.stepper.Append() // nobody hears how it ended
 	}
+	if cut == noCut { // what the log was given is there, however far Pebble's goroutines have written it
+		if err := m.log.Append(nil, nil, true); err != nil {
+			w.fail("write the log of member %d: %w", m.id, err)
+		}
+	}
 	left, torn, err := m.disk.crash(cut, w.rng.Uint64())
 	if err != nil {
 		w.fail("tear the disk of member %d: %w", m.id, err)

@@ -78,7 +78,11 @@ func (s shipper) Ship(ctx context.Context, to uint64, header []byte, dir string)
 	if err := target.disk.RemoveAll(staged); err != nil {
 		return err
 	}
-	if copied, err := copyTree(m.disk, dir, target.disk, staged, target.shipping); err != nil {
+	copied, err := copyTree(m.disk, dir, target.disk, staged, target.shipping)
+	if err == nil && target.shipping >= 0 {
+		err = errCutOff // at its end: how large a checkpoint is depends on how far Pebble's goroutines are
+	}
+	if err != nil {
 		w.trace.textf(w.now, "checkpoint from %d to %d ends after %d bytes: %v", m.id, to, copied, err)
 		return err
 	}

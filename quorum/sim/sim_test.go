@@ -6,7 +6,11 @@ import (
 	"strings"
 	"testing"
 	"testing/cryptotest"
+
+	"zkd/compat-tests/leak"
 )
+
+func TestMain(m *testing.M) { leak.VerifyTestMain(m) }
 
 // runSeed runs one seed with raft's randomness drawn from it, too.
 func runSeed(t *testing.T, cfg Config) (Report, error) {
