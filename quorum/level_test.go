@@ -105,7 +105,9 @@ func TestLevelIsRaisedWhenAllMembersAgree(t *testing.T) {
 				return max(a.of(id), before.level, entry.LevelOldest)
 			}
 			g := newTestGroup(t, 3, 1, func(o *Options) {
-				o.Machine.(*fakeMachine).levels = true
+				machine := o.Machine.(*fakeMachine) //nolint:errcheck // it is one
+				// Of a group that was founded: as long as it was not, its leader leaves out who is away.
+				machine.whole(func() { machine.levels, machine.state.cluster = true, [16]byte{1} })
 				o.PeerLevel, o.LevelMax = a.of, own(o.ID)
 				if before.level == 0 {
 					o.LevelMax = entry.LevelNewest
