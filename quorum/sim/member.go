@@ -134,9 +134,7 @@ func (m *member) start() {
 		return
 	}
 	m.up, m.everUp = true, true
-	// Not the first index: whether entries that were forgotten are there again after a power cut is up to how far
-	// Pebble's goroutines were.
-	m.w.trace.note(m.w.now, "started", m.id, m.machine.AppliedIndex(), m.log.LastIndex())
+	m.w.trace.note(m.w.now, "started", m.id, m.machine.AppliedIndex(), m.log.FirstIndex(), m.log.LastIndex())
 	m.w.net.memberUp(m)
 	m.tick()
 	m.server.begin()
