@@ -126,15 +126,10 @@ func (g *testGroup) propose(mark applied, changes ...*raftpb.ConfChangeSingle) a
 	return got
 }
 
-// single is a change of one member.
-func single(kind raftpb.ConfChangeType, id uint64) *raftpb.ConfChangeSingle {
-	return &raftpb.ConfChangeSingle{Type: kind.Enum(), NodeId: &id}
-}
-
 // change changes one member.
 func (g *testGroup) change(mark applied, kind raftpb.ConfChangeType, id uint64) {
 	g.t.Helper()
-	if got := g.propose(mark, single(kind, id)); got.err != nil {
+	if got := g.propose(mark, change(kind, id)); got.err != nil {
 		g.t.Fatalf("change %v of member %d: %v", kind, id, got.err)
 	}
 }
@@ -146,16 +141,16 @@ func TestChangeDependsOnItsProposal(t *testing.T) {
 	for _, m := range g.members { // order: each for itself
 		m.machine.whole(func() { m.machine.refuse = map[applied]bool{bad: true} })
 	}
-	got := g.propose(bad, single(raftpb.ConfChangeAddLearnerNode, 9))
+	got := g.propose(bad, change(raftpb.ConfChangeAddLearnerNode, 9))
 	if got.err != nil || got.code != jute.BadVersion {
 		t.Errorf("the refused change: %+v", got)
 	}
-	got = g.propose(applied{7, 1}, single(raftpb.ConfChangeAddLearnerNode, 8))
+	got = g.propose(applied{7, 1}, change(raftpb.ConfChangeAddLearnerNode, 8))
 	if got.err != nil || got.code != jute.OK {
 		t.Errorf("the change after it: %+v", got)
 	}
-	if got := g.propose(applied{7, 2}, single(raftpb.ConfChangeRemoveNode, 1), single(raftpb.ConfChangeRemoveNode, 2),
-		single(raftpb.ConfChangeRemoveNode, 3)); got.err == nil {
+	if got := g.propose(applied{7, 2}, change(raftpb.ConfChangeRemoveNode, 1), change(raftpb.ConfChangeRemoveNode, 2),
+		change(raftpb.ConfChangeRemoveNode, 3)); got.err == nil {
 		t.Error("all voters can be removed")
 	}
 	err := g.follower().node.ProposeChange(&raftpb.ConfChangeV2{}, proposal(bad, 0), nil)
@@ -186,8 +181,8 @@ func TestJointChangeReplacesTheLeader(t *testing.T) {
 	g.start(4)
 	g.start(5)
 	changes := []*raftpb.ConfChangeSingle{
-		single(raftpb.ConfChangeAddNode, 4), single(raftpb.ConfChangeAddNode, 5),
-		single(raftpb.ConfChangeRemoveNode, lead.id), single(raftpb.ConfChangeRemoveNode, other),
+		change(raftpb.ConfChangeAddNode, 4), change(raftpb.ConfChangeAddNode, 5),
+		change(raftpb.ConfChangeRemoveNode, lead.id), change(raftpb.ConfChangeRemoveNode, other),
 	}
 	if got := g.propose(applied{1, 30}, changes...); got.err != nil {
 		t.Fatal(got.err)
