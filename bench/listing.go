@@ -72,9 +72,6 @@ func (r *run) readThenWrite(name string) ([]Result, error) {
 
 // list lists a znode until the load is over.
 func (r *run) list(conn *client.Conn, i int, rec *recorder, path string) error {
-	if err := conn.SetDeadline(2*(r.o.Warmup+r.o.Duration) + grace); err != nil {
-		return err
-	}
 	request := jute.PathWatchRequest{Path: path}
 	for !rec.stopping.Load() {
 		sent := nanos()
