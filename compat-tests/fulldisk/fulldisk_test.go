@@ -178,10 +178,11 @@ func connect(t *testing.T, addrs ...string) *zk.Conn {
 	return c
 }
 
-// again tells whether a call that failed with err is to be made once more: its connection broke, or the server did not
-// serve then.
+// again tells whether a call that failed with err is to be made once more: its connection broke, the server did not
+// serve then, or that took so long that the client has begun another session.
 func again(err error) bool {
-	return errors.Is(err, zk.ErrConnectionClosed) || errors.Is(err, zk.ErrNoServer)
+	return errors.Is(err, zk.ErrConnectionClosed) || errors.Is(err, zk.ErrNoServer) ||
+		errors.Is(err, zk.ErrSessionExpired)
 }
 
 // persist calls do until it answers something else than that the connection broke.
