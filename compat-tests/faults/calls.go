@@ -63,6 +63,18 @@ func (s *Session) Create(path, data string, mode jute.CreateMode) (Reply, string
 	return reply, response.Path, err
 }
 
+// Plant creates a znode that is not there yet, however often the reply is lost.
+func (s *Session) Plant(path, data string) error {
+	reply, err := s.Insist(func() (Reply, error) {
+		reply, _, err := s.Create(path, data, jute.ModePersistent)
+		return reply, err
+	})
+	if err != nil || reply.Err != jute.OK && reply.Err != jute.NodeExists {
+		return fmt.Errorf("create %s: %v, %w", path, reply.Err, err)
+	}
+	return nil
+}
+
 // Delete deletes a znode of any version.
 func (s *Session) Delete(path string) (Reply, error) {
 	request := jute.PathVersionRequest{Path: path, Version: jute.AnyVersion}

@@ -177,6 +177,23 @@ func (s *Session) Do(op jute.Op, record func([]byte) []byte) (Reply, error) {
 	return s.exchange(s.conn.NextXid(), op, record)
 }
 
+// insistMost bounds Insist. A guess: a machine on which as many connections end one after the other does nothing else.
+const insistMost = 100
+
+// Insist makes a request until it is answered, over other connections if need be: it may have been done before. It
+// fails as Connect does.
+func (s *Session) Insist(request func() (Reply, error)) (reply Reply, err error) {
+	for range insistMost {
+		if reply, err = request(); err == nil {
+			return reply, nil
+		}
+		if err := s.Connect(); err != nil {
+			return reply, err
+		}
+	}
+	return reply, err
+}
+
 func (s *Session) exchange(xid jute.Xid, op jute.Op, record func([]byte) []byte) (Reply, error) {
 	if !s.up {
 		return Reply{}, ErrLost

@@ -36,8 +36,8 @@ func Plant(s *Session, root string) error {
 		if i > len(folders(root)) {
 			data = first
 		}
-		if reply, _, err := s.Create(path, data, jute.ModePersistent); err != nil || reply.Err != jute.OK {
-			return fmt.Errorf("create %s: %v, %w", path, reply.Err, err)
+		if err := s.Plant(path, data); err != nil {
+			return err
 		}
 	}
 	return nil
