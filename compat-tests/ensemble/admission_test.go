@@ -27,14 +27,14 @@ func open(t *testing.T, s *ensemble.Server) *faults.Session {
 	return session
 }
 
-// create creates a znode through a server, which serves.
+// create creates a znode through a server, which serves, or does soon again.
 func create(t *testing.T, s *ensemble.Server, path string) {
 	t.Helper()
 	session := open(t, s)
-	if reply, _, err := session.Create(path, "", jute.ModePersistent); err != nil || reply.Err != jute.OK {
-		t.Fatalf("create %s: %v, %v", path, reply.Err, err)
+	defer session.Drop()
+	if err := session.Plant(path, ""); err != nil {
+		t.Fatal(err)
 	}
-	session.Drop()
 }
 
 // awaitWord waits until a server, serving or not, says something that has all of these in it.
@@ -50,6 +50,17 @@ func awaitWord(t *testing.T, s *ensemble.Server, parts ...string) {
 		return true, ""
 	}); why != "" {
 		t.Fatalf("server %d does not say %q, but: %s", s.ID, parts, why)
+	}
+}
+
+// awaitVote waits until a server serves as one that has a vote, which it has not before the others have admitted it.
+func awaitVote(t *testing.T, s *ensemble.Server) {
+	t.Helper()
+	if why := ensemble.Await(quickWithin, func() (bool, string) {
+		mode := s.Mode()
+		return mode == "follower" || mode == "leader", "its mode is " + mode
+	}); why != "" {
+		t.Fatalf("server %d has no vote: %s", s.ID, why)
 	}
 }
 
@@ -79,7 +90,7 @@ func TestAnEmptiedServerOutvotesNobody(t *testing.T) {
 	awaitWord(t, three, "this server has no data", "server 2")
 	two.Launch()
 	e.AwaitServing(e.Servers...)
-	awaitWord(t, three, "Mode: follower") // until then it has no vote: server 2 would be alone
+	awaitVote(t, three) // before, server 2 would be alone
 
 	one.Stop()
 	e.AwaitServing(two, three)
@@ -91,15 +102,21 @@ func TestAnEmptiedServerOutvotesNobody(t *testing.T) {
 	three.Launch()
 	awaitWord(t, one, "missing: server 2", "not counted before the others have admitted them: server 3")
 	awaitWord(t, three, "this server has no data", "server 2")
-	if out := one.LogTail(200); !strings.Contains(out, "too few of the voters that count can be reached") {
-		t.Errorf("server 1 does not log what is missed:\n%s", out)
+	if why := ensemble.Await(quickWithin, func() (bool, string) { // it is said first, and logged then
+		log := one.Log()
+		return strings.Contains(log, "too few of the voters that count can be reached"), log
+	}); why != "" {
+		t.Errorf("server 1 does not log what is missed:\n%s", why)
 	}
 	two.Launch()
 	e.AwaitServing(e.Servers...)
 	for _, s := range e.Servers {
 		session := open(t, s)
 		for _, path := range []string{"/w1", "/w2"} {
-			if reply, _, _, err := session.GetData(path, false); err != nil || reply.Err != jute.OK {
+			if reply, err := session.Insist(func() (faults.Reply, error) {
+				reply, _, _, err := session.GetData(path, false)
+				return reply, err
+			}); err != nil || reply.Err != jute.OK {
 				t.Errorf("server %d has not %s: %v, %v", s.ID, path, reply.Err, err)
 			}
 		}

@@ -41,21 +41,27 @@ func setLarge(c *client.Conn, path string, data []byte) error {
 // largeBytes is a request of which a few take a loaded machine no time.
 const largeBytes = 4 << 20
 
+// largeConfig lets servers take requests as large as they can be told to, and gives the leader five seconds in place of
+// one, for a machine that does other things, too.
+func largeConfig() ensemble.Options {
+	return ensemble.Options{Kind: target.Zkd, Config: map[string]string{"zkd.electionTimeout": "5000"},
+		JVMFlags: []string{fmt.Sprintf("-Djute.maxbuffer=%d", conf.RequestBytesMax)}}
+}
+
 // TestWhatCannotBeReplicatedIsRefused has servers take requests as large as they can be told to. Large ones are written
 // through the leader and through a follower; those that no frame between servers can carry end their connection, and
 // the writes of others go on.
 func TestWhatCannotBeReplicatedIsRefused(t *testing.T) {
-	e := ensemble.Start(t, ensemble.Options{Kind: target.Zkd,
-		JVMFlags: []string{fmt.Sprintf("-Djute.maxbuffer=%d", conf.RequestBytesMax)}})
-	leader := e.AwaitLeader()
-	other := dialLarge(t, e.Followers()[1])
+	e := ensemble.Start(t, largeConfig())
+	leader, followers := e.AwaitLeader(), e.Followers()
+	other := dialLarge(t, followers[1])
 	create := jute.CreateRequest{ACL: []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "world", ID: "anyone"}}}}
 	for _, create.Path = range []string{"/small", "/large"} {
 		if header, _, err := other.Do(jute.OpCreate, create.Append); err != nil || header.Err != jute.OK {
 			t.Fatalf("create %s: %v, %v", create.Path, header.Err, err)
 		}
 	}
-	for n, s := range []*ensemble.Server{leader, e.Followers()[0]} {
+	for n, s := range []*ensemble.Server{leader, followers[0]} {
 		data := bytes.Repeat([]byte{byte('a' + n)}, largeBytes)
 		if err := setLarge(dialLarge(t, s), "/large", data); err != nil {
 			t.Errorf("through server %d: %v", s.ID, err)
@@ -71,7 +77,7 @@ func TestWhatCannotBeReplicatedIsRefused(t *testing.T) {
 			t.Errorf("the data does not come back: %v, %v, %d bytes", header.Err, err, len(body))
 		}
 	}
-	for _, s := range []*ensemble.Server{leader, e.Followers()[0]} {
+	for _, s := range []*ensemble.Server{leader, followers[0]} {
 		if err := setLarge(dialLarge(t, s), "/small", make([]byte, conf.RequestBytesMax)); err == nil {
 			t.Errorf("a write of more than %d bytes was taken by server %d", conf.RequestBytesMax, s.ID)
 		}
@@ -85,11 +91,9 @@ func TestWhatCannotBeReplicatedIsRefused(t *testing.T) {
 
 // TestTheLargestWritesEndNoLeadership writes ten times as much as a request may have, through the leader and through a
 // follower in turn, while another client writes a little every 10 ms through the third server. All large ones succeed,
-// and the leader stays what it is. It has five seconds in place of one, for a machine that does other things, too.
+// and the leader stays what it is.
 func TestTheLargestWritesEndNoLeadership(t *testing.T) {
-	e := ensemble.Start(t, ensemble.Options{Kind: target.Zkd,
-		Config:   map[string]string{"4lw.commands.whitelist": "*", "zkd.electionTimeout": "5000"},
-		JVMFlags: []string{fmt.Sprintf("-Djute.maxbuffer=%d", conf.RequestBytesMax)}})
+	e := ensemble.Start(t, largeConfig())
 	leader, followers := e.AwaitLeader(), e.Followers()
 	other := dialLarge(t, followers[1])
 	create := jute.CreateRequest{ACL: []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "world", ID: "anyone"}}}}

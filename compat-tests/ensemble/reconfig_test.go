@@ -1,6 +1,8 @@
 package ensemble_test
 
 import (
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -13,6 +15,7 @@ import (
 	"zkd/compat-tests/faults"
 	"zkd/compat-tests/target"
 	"zkd/jute"
+	"zkd/storage/entry"
 )
 
 // TestReconfig takes a follower out and in again, makes a participant of an observer, and takes the leader out, all
@@ -81,17 +84,34 @@ func knows(t *testing.T, s *ensemble.Server, version string) bool {
 	return false
 }
 
-// admin is a session of the superuser.
+// admin is a session of the superuser, and another one if that has expired.
 type admin struct {
-	t *testing.T
-	s *faults.Session
+	t       *testing.T
+	options faults.SessionOptions
+	s       *faults.Session
 }
 
+// newAdmin returns one that may write, once the members can be asked for all that this version can do.
 func newAdmin(t *testing.T, e *ensemble.Ensemble) *admin {
 	t.Helper()
+	for _, s := range e.Servers {
+		if s.Kind != target.Zkd {
+			break
+		}
+		if why := ensemble.Await(quickWithin, func() (bool, string) {
+			level := figure(t, s, "zk_zkd_feature_level")
+			return level == int64(entry.LevelNewest), fmt.Sprintf("server %d is at feature level %d", s.ID, level)
+		}); why != "" {
+			t.Fatal(why)
+		}
+	}
 	a := newAdminOf(t, e)
-	if _, _, err := a.s.Create("/reconfig", "", jute.ModePersistent); err != nil {
-		t.Fatal(err)
+	reply := a.ask(func() (faults.Reply, error) {
+		reply, _, err := a.s.Create("/reconfig", "", jute.ModePersistent)
+		return reply, err
+	})
+	if reply.Err != jute.OK && reply.Err != jute.NodeExists { // of an attempt whose reply was lost
+		t.Fatalf("create: %v", reply.Err)
 	}
 	return a
 }
@@ -100,61 +120,104 @@ func newAdmin(t *testing.T, e *ensemble.Ensemble) *admin {
 func newAdminOf(t *testing.T, e *ensemble.Ensemble) *admin {
 	t.Helper()
 	began := time.Now()
-	s, err := faults.Open(faults.SessionOptions{
+	a := &admin{t: t, options: faults.SessionOptions{
 		Addrs: e.Addrs(), Timeout: 40 * time.Second, Rand: rand.New(rand.NewPCG(1, 1)),
 		Now: func() int64 { return int64(time.Since(began)) }, Violated: t.Errorf, Stop: t.Context().Done(),
-	})
-	if err != nil {
+	}}
+	var err error
+	if a.s, err = faults.Open(a.options); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.Drop)
-	a := &admin{t, s}
-	a.authenticate()
+	t.Cleanup(func() { a.s.Drop() })
+	if reply := a.ask(a.login); reply.Err != jute.OK {
+		t.Fatalf("addauth: %v", reply.Err)
+	}
 	return a
 }
 
-func (a *admin) authenticate() {
-	a.t.Helper()
-	reply, err := a.s.AddAuth("digest", target.SuperUser+":"+target.SuperPassword)
-	if err != nil || reply.Err != jute.OK {
-		a.t.Fatalf("addauth: %v, %v", reply.Err, err)
-	}
+func (a *admin) login() (faults.Reply, error) {
+	return a.s.AddAuth("digest", target.SuperUser+":"+target.SuperPassword)
 }
 
-// reconfig changes the members and returns the new configuration, read again if the reply was lost.
+// ask makes a request until it is answered, on another server if need be: on a slow machine the servers may elect anew
+// at any time, and end the connections of their clients.
+func (a *admin) ask(request func() (faults.Reply, error)) (reply faults.Reply) {
+	a.t.Helper()
+	if why := ensemble.Await(quickWithin, func() (bool, string) {
+		var err error
+		if reply, err = request(); err != nil {
+			err = errors.Join(err, a.reconnect()) // the next request shows whether that has failed
+		}
+		return err == nil, fmt.Sprint(err)
+	}); why != "" {
+		a.t.Fatalf("no answer: %s", why)
+	}
+	return reply
+}
+
+func (a *admin) reconnect() error {
+	err := a.s.Connect()
+	if errors.Is(err, faults.ErrExpired) {
+		a.s, err = faults.Open(a.options)
+	}
+	if err == nil {
+		_, err = a.login()
+	}
+	return err
+}
+
+// reconfig changes the members and returns the new configuration.
 func (a *admin) reconfig(joining, leaving string) string {
 	a.t.Helper()
-	reply, config, err := a.s.Reconfig(joining, leaving)
-	if err != nil {
-		a.reconnect()
-		a.write()
-		reply, config, _, err = a.s.GetData("/zookeeper/config", false)
-	}
-	if err != nil || reply.Err != jute.OK {
-		a.t.Fatalf("reconfig of %q and %q: %v, %v", joining, leaving, reply.Err, err)
+	return a.reconfigured(func() (faults.Reply, string, error) { return a.s.Reconfig(joining, leaving) })
+}
+
+// reconfigured asks for a reconfig until it is taken, and returns the new configuration. Servers that are slow may be
+// too late to be counted, or the change before may still go on.
+func (a *admin) reconfigured(request func() (faults.Reply, string, error)) (config string) {
+	a.t.Helper()
+	if why := ensemble.Await(quickWithin, func() (bool, string) {
+		reply := a.ask(func() (reply faults.Reply, err error) {
+			reply, config, err = request()
+			return reply, err
+		})
+		if reply.Err != jute.OK && reply.Err != jute.NewConfigNoQuorum && reply.Err != jute.ReconfigInProgress {
+			a.t.Fatalf("reconfig: %v", reply.Err)
+		}
+		return reply.Err == jute.OK, reply.Err.String()
+	}); why != "" {
+		a.t.Fatalf("reconfig: %s", why)
 	}
 	return config
+}
+
+// refused asks for another configuration, which must not be taken for want of a quorum.
+func (a *admin) refused(lines ...string) {
+	a.t.Helper()
+	if why := ensemble.Await(quickWithin, func() (bool, string) {
+		reply := a.ask(func() (faults.Reply, error) {
+			reply, _, err := a.s.ReconfigTo(strings.Join(lines, ","))
+			return reply, err
+		})
+		if reply.Err != jute.NewConfigNoQuorum && reply.Err != jute.ReconfigInProgress {
+			a.t.Fatalf("%v, want %v", reply.Err, jute.NewConfigNoQuorum)
+		}
+		return reply.Err == jute.NewConfigNoQuorum, reply.Err.String()
+	}); why != "" {
+		a.t.Fatal(why)
+	}
 }
 
 // write writes, on another server if need be.
 func (a *admin) write() {
 	a.t.Helper()
 	if why := ensemble.Await(quickWithin, func() (bool, string) {
-		reply, _, err := a.s.SetData("/reconfig", "", jute.AnyVersion)
-		if err != nil {
-			a.reconnect()
-			return false, err.Error()
-		}
+		reply := a.ask(func() (faults.Reply, error) {
+			reply, _, err := a.s.SetData("/reconfig", "", jute.AnyVersion)
+			return reply, err
+		})
 		return reply.Err == jute.OK, reply.Err.String()
 	}); why != "" {
 		a.t.Fatalf("no write: %s", why)
 	}
-}
-
-func (a *admin) reconnect() {
-	a.t.Helper()
-	if err := a.s.Connect(); err != nil {
-		a.t.Fatal(err)
-	}
-	a.authenticate()
 }
