@@ -2,30 +2,18 @@ package process
 
 import (
 	"context"
-	"io"
 	"net"
 	"strings"
 	"time"
+
+	"zkd/jute/client"
 )
 
 // Ask sends a four-letter word to a client port and returns all of the answer.
 func Ask(ctx context.Context, addr, word string, within time.Duration) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return "", err
-	}
-	defer conn.Close() //nolint:errcheck // read only
-	deadline, _ := ctx.Deadline()
-	if err := conn.SetDeadline(deadline); err != nil {
-		return "", err
-	}
-	if _, err := io.WriteString(conn, word); err != nil {
-		return "", err
-	}
-	answer, err := io.ReadAll(conn)
-	return string(answer), err
+	return client.Ask(ctx, new(net.Dialer).DialContext, addr, word)
 }
 
 // Mode returns what the server at a client port says after "Mode: ", "" if it says nothing in time: srvr says "not

@@ -11,10 +11,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"zkd/compat-tests/ensemble"
 	"zkd/storage/zkdata"
 )
 
@@ -85,28 +85,15 @@ func snapshotText(t *testing.T, content []byte) string {
 		int64(s.Digest().Zxid), s.Compression)
 }
 
-// soon waits until cond holds.
-func soon(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	end, again := time.NewTimer(scriptDeadline), time.NewTicker(5*time.Millisecond)
-	defer end.Stop()
-	defer again.Stop()
-	for !cond() {
-		select {
-		case <-again.C:
-		case <-end.C:
-			t.Fatalf("not in time: %s", what)
-		}
-	}
-}
-
 // awaitGone waits until a directory was removed: the answer comes before.
 func awaitGone(t *testing.T, dir string) {
 	t.Helper()
-	soon(t, dir+" is removed", func() bool {
+	if why := ensemble.Await(scriptDeadline, func() (bool, string) {
 		_, err := os.Stat(dir)
-		return os.IsNotExist(err)
-	})
+		return os.IsNotExist(err), fmt.Sprintf("%s is not removed: %v", dir, err)
+	}); why != "" {
+		t.Fatal(why)
+	}
 }
 
 // TestSnapshotCommand takes snapshots of a running server: streamed, kept, compressed, without the last zxid.

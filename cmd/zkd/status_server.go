@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"slices"
@@ -15,9 +14,6 @@ import (
 	"zkd/jute"
 	"zkd/jute/client"
 )
-
-// statusBytesMax bounds what a four-letter word may answer.
-const statusBytesMax = 4 << 20
 
 // place is where a server has its clients.
 type place struct {
@@ -74,25 +70,10 @@ var errNotServing = errors.New("up, but not serving: no leader, or not a member"
 
 // fourLetters asks a server for a four-letter word.
 func (a asker) fourLetters(ctx context.Context, address, word string) (string, error) {
-	c, err := a.dial(ctx, "tcp", address)
-	if err != nil {
-		return "", err
-	}
-	defer c.Close() //nolint:errcheck // everything was read
-	if deadline, ok := ctx.Deadline(); ok {
-		if err := c.SetDeadline(deadline); err != nil {
-			return "", err
-		}
-	}
-	if _, err := io.WriteString(c, word); err != nil {
-		return "", err
-	}
-	text, err := io.ReadAll(io.LimitReader(c, statusBytesMax))
-	if err != nil && len(text) == 0 {
-		return "", err
-	}
-	answer := string(text)
+	answer, err := client.Ask(ctx, a.dial, address, word)
 	switch {
+	case err != nil && answer == "":
+		return "", err
 	case strings.Contains(answer, word+" is not executed because it is not in the whitelist"):
 		return "", errNotListed
 	case strings.HasPrefix(answer, "This ZooKeeper instance is not currently serving requests"):
