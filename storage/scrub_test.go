@@ -66,8 +66,7 @@ func TestScrubFindsDamage(t *testing.T) {
 			h.put(schema.AppendNodeKey(nil, schema.KindData, "/long"), make([]byte, 4000))
 		},
 		"data that is gone": func(_ *testing.T, h *harness) {
-			h.drop(schema.AppendNodeKey(nil, schema.KindData,
-				"/long"))
+			h.drop(schema.AppendNodeKey(nil, schema.KindData, "/long"))
 		},
 		"a znode that is gone": func(_ *testing.T, h *harness) {
 			h.drop(schema.AppendNodeKey(nil, schema.KindNode, "/a"))

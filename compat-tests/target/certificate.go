@@ -4,6 +4,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -47,4 +48,21 @@ func SelfSigned(tb testing.TB, name string) (keyStore, trustStore string) {
 		}
 	}
 	return keyStore, trustStore
+}
+
+// LoadSelfSigned returns what a client shows, and what it trusts, that has the files of SelfSigned.
+func LoadSelfSigned(tb testing.TB, keyStore, trustStore string) (own tls.Certificate, roots *x509.CertPool) {
+	tb.Helper()
+	own, err := tls.LoadX509KeyPair(keyStore, keyStore)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	text, err := os.ReadFile(trustStore) //nolint:gosec // a file of the test's own
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if roots = x509.NewCertPool(); !roots.AppendCertsFromPEM(text) {
+		tb.Fatalf("%s holds no certificate", trustStore)
+	}
+	return own, roots
 }

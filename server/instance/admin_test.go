@@ -19,17 +19,7 @@ import (
 func pemStores(t *testing.T) (end conf.TLSEnd, own tls.Certificate, roots *x509.CertPool) {
 	t.Helper()
 	end.KeyStore.Location, end.TrustStore.Location = target.SelfSigned(t, "test")
-	own, err := tls.LoadX509KeyPair(end.KeyStore.Location, end.KeyStore.Location)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(end.TrustStore.Location)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if roots = x509.NewCertPool(); !roots.AppendCertsFromPEM(text) {
-		t.Fatalf("%s holds no certificate", end.TrustStore.Location)
-	}
+	own, roots = target.LoadSelfSigned(t, end.KeyStore.Location, end.TrustStore.Location)
 	end.Protocol, end.HostnameVerification = "TLSv1.3", true
 	return end, own, roots
 }
