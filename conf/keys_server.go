@@ -12,8 +12,7 @@ var serverKeys = []key{
 			"readonlymode.enabled.",
 		set: func(c *Config, v value) { c.Commands.Whitelist = v.list }},
 	{name: "jute.maxbuffer", property: "jute.maxbuffer", kind: kindProperty, def: "1048575", min: 1,
-		max:  RequestBytesMax,
-		mark: must, effect: works,
+		max: RequestBytesMax, mark: must, effect: works,
 		doc: "Largest request in bytes, its length field apart. Unlike ZooKeeper's, bounded by what servers send " +
 			"each other in one piece.",
 		set: func(c *Config, v value) { c.Client.MaxFrameBytes = v.num }},
