@@ -25,7 +25,7 @@ const (
 	rawClients    = 5
 	goClients     = 2
 	timeoutAsked  = 4 * time.Second
-	timeoutStays  = 15 * time.Second // of a session that is not to expire, however slow the machine is
+	timeoutStays  = 30 * time.Second // of a session that is not to expire, however slow the machine is
 	tick          = 500 * time.Millisecond
 	healedWithin  = 2 * time.Minute // for every client to have a write acknowledged after the faults
 	diskBytes     = 512 << 20

@@ -2,6 +2,7 @@ package migration_test
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"zkd/compat-tests/ensemble"
 	"zkd/compat-tests/target"
 )
 
@@ -49,9 +51,11 @@ func TestRestoreCommand(t *testing.T) {
 	case <-time.After(waitWithin):
 		t.Error("the watch has not fired")
 	}
-	if stranger.SessionID() == session {
+	if why := ensemble.Await(waitWithin, func() (bool, string) { // the event may come before the end of the connection
 		_, _, err := stranger.Exists("/")
-		t.Errorf("the session is still there: %v", err)
+		return stranger.SessionID() != session, fmt.Sprint(err)
+	}); why != "" {
+		t.Errorf("the session is still there: %s", why)
 	}
 
 	useAll(t, asSuper(t, server.Addr))
