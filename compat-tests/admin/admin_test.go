@@ -53,7 +53,7 @@ func adminOn(port int) map[string]string {
 
 // TestRoles asks the members of an ensemble.
 func TestRoles(t *testing.T) {
-	e := ensemble.Prepare(t, ensemble.Options{Observers: 1})
+	e := ensemble.Prepare(t, ensemble.Options{Observers: 1, Calm: true})
 	ports := target.FreePorts(t, len(e.Servers))
 	for i, s := range e.Servers {
 		f, err := os.OpenFile(filepath.Join(s.Dir, "zoo.cfg"), os.O_APPEND|os.O_WRONLY, 0o600)

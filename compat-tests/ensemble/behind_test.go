@@ -132,8 +132,9 @@ func TestMemberWithoutRoom(t *testing.T) {
 	}
 	config := maps.Clone(quick)
 	config["zkd.log.retainBytes"] = strconv.Itoa(retained)
-	config["zkd.electionTimeout"], config["syncLimit"] = "5000", "20" // one leader tells of all, on a slow machine too
-	e := ensemble.Start(t, ensemble.Options{Config: config, DiskBytesOf: map[int]int64{3: smallDisk}})
+	config["syncLimit"] = "20"
+	e := ensemble.Start(t, ensemble.Options{Config: config, DiskBytesOf: map[int]int64{3: smallDisk},
+		Calm: true}) // one leader tells of all
 	f, small := &filling{t: t, e: e}, e.Servers[2]
 	small.Kill9()
 	e.AwaitLeader()

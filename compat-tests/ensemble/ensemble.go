@@ -33,6 +33,9 @@ type Options struct {
 	JVMFlags  []string          // as target.Options.JVMFlags
 	Network   NetworkKind
 	Dynamic   bool // the members stand in a file of their own (dynamicConfigFile), and may change (reconfigEnabled)
+	// Calm lets servers of zkd wait five seconds for a leader, not one: who leads changes by what the test does alone,
+	// also on a machine that does other things.
+	Calm bool
 	// DiskBytes gives each server's data directory a file system of its own of that size, which FillDisk can fill.
 	// 0: none. It needs root. DiskBytesOf is the same for single servers, by id.
 	DiskBytes   int64
@@ -105,6 +108,9 @@ func (e *Ensemble) prepare(id int, o Options) *Server {
 	host, port := e.Network.clientAddress(id)
 	config := map[string]string{
 		"initLimit": "10", "syncLimit": "5", "clientPortAddress": host, "clientPort": port, "tickTime": "2000",
+	}
+	if o.Calm && o.Kind == target.Zkd {
+		config["zkd.electionTimeout"] = "5000"
 	}
 	maps.Copy(config, o.Config)
 	var members strings.Builder

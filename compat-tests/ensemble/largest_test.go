@@ -41,18 +41,15 @@ func setLarge(c *client.Conn, path string, data []byte) error {
 // largeBytes is a request of which a few take a loaded machine no time.
 const largeBytes = 4 << 20
 
-// largeConfig lets servers take requests as large as they can be told to, and gives the leader five seconds in place of
-// one, for a machine that does other things, too.
-func largeConfig() ensemble.Options {
-	return ensemble.Options{Kind: target.Zkd, Config: map[string]string{"zkd.electionTimeout": "5000"},
-		JVMFlags: []string{fmt.Sprintf("-Djute.maxbuffer=%d", conf.RequestBytesMax)}}
-}
+// large has servers take requests as large as they can be told to.
+var large = ensemble.Options{Kind: target.Zkd, Calm: true,
+	JVMFlags: []string{fmt.Sprintf("-Djute.maxbuffer=%d", conf.RequestBytesMax)}}
 
 // TestWhatCannotBeReplicatedIsRefused has servers take requests as large as they can be told to. Large ones are written
 // through the leader and through a follower; those that no frame between servers can carry end their connection, and
 // the writes of others go on.
 func TestWhatCannotBeReplicatedIsRefused(t *testing.T) {
-	e := ensemble.Start(t, largeConfig())
+	e := ensemble.Start(t, large)
 	leader, followers := e.AwaitLeader(), e.Followers()
 	other := dialLarge(t, followers[1])
 	create := jute.CreateRequest{ACL: []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "world", ID: "anyone"}}}}
@@ -93,7 +90,7 @@ func TestWhatCannotBeReplicatedIsRefused(t *testing.T) {
 // follower in turn, while another client writes a little every 10 ms through the third server. All large ones succeed,
 // and the leader stays what it is.
 func TestTheLargestWritesEndNoLeadership(t *testing.T) {
-	e := ensemble.Start(t, largeConfig())
+	e := ensemble.Start(t, large)
 	leader, followers := e.AwaitLeader(), e.Followers()
 	other := dialLarge(t, followers[1])
 	create := jute.CreateRequest{ACL: []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "world", ID: "anyone"}}}}

@@ -29,7 +29,7 @@ type reconfigured struct {
 // startReconfigured starts the first of several servers as an ensemble; the others are to join.
 func startReconfigured(t *testing.T, founders, joiners int, config map[string]string) *reconfigured {
 	r := &reconfigured{t: t, Ensemble: ensemble.Prepare(t, ensemble.Options{
-		Servers: founders + joiners, Dynamic: true, Config: config,
+		Servers: founders + joiners, Dynamic: true, Config: config, Calm: true,
 	})}
 	r.mask.Ensemble = r.Ensemble
 	r.Found(founders)

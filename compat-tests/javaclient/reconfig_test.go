@@ -18,7 +18,7 @@ func TestReconfigTranscript(t *testing.T) {
 	target.Require(t, target.Java, target.Maven)
 	t.Parallel()
 	alone := target.Start(t, target.Options{})
-	e := ensemble.Prepare(t, ensemble.Options{Servers: 4, Dynamic: true})
+	e := ensemble.Prepare(t, ensemble.Options{Servers: 4, Dynamic: true, Calm: true})
 	e.Found(3)
 	argv := append([]string{"java"}, target.JVMOptions(t)...)
 	argv = append(argv, "-cp", target.JavaClasses(t, "src", target.Classpath(t, target.ServerPOM,

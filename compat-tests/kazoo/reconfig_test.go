@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "record the goldens anew, from ZKD_COMPA
 func TestReconfig(t *testing.T) {
 	target.Require(t, target.Python)
 	python := filepath.Join(environment(t), "bin", "python")
-	e := ensemble.Prepare(t, ensemble.Options{Servers: 4, Dynamic: true})
+	e := ensemble.Prepare(t, ensemble.Options{Servers: 4, Dynamic: true, Calm: true})
 	e.Found(3)
 	script := []string{
 		python, filepath.Join("testdata", "ensemble", "reconfig.py"), e.Servers[0].Addr,

@@ -32,7 +32,7 @@ func TestMoveInEnsemble(t *testing.T) {
 		{"one after the other", false, 3}, {"all at once", true, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e := ensemble.Prepare(t, ensemble.Options{Kind: target.Zkd, Servers: c.servers, Observers: 1})
+			e := ensemble.Prepare(t, ensemble.Options{Kind: target.Zkd, Servers: c.servers, Observers: 1, Calm: true})
 			first := e.Servers[1]
 			found := importInto(t, first.ConfigPath(), "--from", filepath.Join(server.Dir, "data"))
 			if !found.Verified {

@@ -24,7 +24,7 @@ var (
 // TestReconfigTranscript runs zkCli's config and reconfig on three servers, with a fourth that is down.
 func TestReconfigTranscript(t *testing.T) {
 	target.Require(t, target.Java, target.Maven)
-	e := ensemble.Prepare(t, ensemble.Options{Servers: 4, Dynamic: true})
+	e := ensemble.Prepare(t, ensemble.Options{Servers: 4, Dynamic: true, Calm: true})
 	e.Found(3)
 	commands, err := os.ReadFile(filepath.Join("testdata", "reconfig.txt"))
 	if err != nil {
