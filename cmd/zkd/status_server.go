@@ -269,7 +269,7 @@ func (f *statusFlags) discover(ctx context.Context, address string) []place {
 	return nil
 }
 
-// readConfig reads /zookeeper/config through a session that it ends.
+// readConfig reads /zookeeper/config through a session that it ends: what is asked next is to count it no more.
 func (a asker) readConfig(ctx context.Context, address string, timeout time.Duration) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -277,11 +277,10 @@ func (a asker) readConfig(ctx context.Context, address string, timeout time.Dura
 	if err != nil {
 		return "", err
 	}
-	cut := context.AfterFunc(ctx, c.Cut)
+	defer context.AfterFunc(ctx, c.Cut)()
 	defer func() {
-		if cut() {
-			c.Close()
-		}
+		_, _, _ = c.Do(jute.OpCloseSession, nil) // it expires by itself else
+		c.Cut()
 	}()
 	request := jute.PathWatchRequest{Path: "/zookeeper/config"}
 	header, body, err := c.Do(jute.OpGetData, request.Append)
