@@ -48,7 +48,11 @@ func (a *admissions) encode() []byte {
 		b[0] = 1
 	}
 	b = appendIncarnations(b, a.incarnations)
-	b = binary.BigEndian.AppendUint16(b, uint16(len(a.out)))
+	return a.appendOut(binary.BigEndian.AppendUint16(b, uint16(len(a.out))))
+}
+
+// appendOut adds id, 1 for a learner, and incarnation of each member that is out, 8 bytes big-endian each.
+func (a *admissions) appendOut(b []byte) []byte {
 	for _, id := range slices.Sorted(maps.Keys(a.out)) {
 		o, learner := a.out[id], uint64(0)
 		if o.learner {

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -130,8 +131,8 @@ func loadMembership(o *Options, begin uint64) (membership, error) {
 	return m, storeMembership(o.Log, &m)
 }
 
-// takeOutcasts moves those who are to be added again, whom older revisions keep in a blob of their own (version byte 1,
-// then id, 1 for a learner, and incarnation of each, 8 bytes big-endian each), into the membership.
+// takeOutcasts takes those who are to be added again, who are in a blob of their own while an older revision may have
+// to read it (encodeOutcasts), into the membership.
 func takeOutcasts(log *raftlog.Log, m *membership) error {
 	blob, ok := log.Meta(outcastsKey)
 	if !ok || len(blob) <= 1 {
@@ -152,23 +153,43 @@ func takeOutcasts(log *raftlog.Log, m *membership) error {
 		}
 	}
 	m.out = out
-	if err := storeMembership(log, m); err != nil {
-		return err
+	if !m.recorded {
+		return nil
 	}
-	if err := log.SetMeta(outcastsKey, []byte{stateVersion}); err != nil {
-		return fmt.Errorf("clear the outcasts of an older revision: %w", err)
-	}
-	return nil
+	return storeMembership(log, m)
 }
 
-// storeMembership makes m durable.
+// encodeOutcasts returns the blob of those who are to be added again, as long as they are not in that of the membership
+// (membership.encode): version byte 1, then id, 1 for a learner, and incarnation of each, 8 bytes big-endian each.
+func (m *membership) encodeOutcasts() []byte {
+	if m.recorded {
+		return []byte{stateVersion}
+	}
+	return m.admissions.appendOut([]byte{stateVersion})
+}
+
+// storeMembership makes m durable. Its blobs are written one after the other: what a crash between them leaves is put
+// right by the entry that made m so, which is applied again, or by takeOutcasts.
 func storeMembership(log *raftlog.Log, m *membership) error {
 	blob, err := m.encode()
 	if err != nil {
 		return err
 	}
+	before, _ := log.Meta(outcastsKey)
+	outcasts := m.encodeOutcasts()
+	changed := !bytes.Equal(before, outcasts) && len(before)+len(outcasts) > 1
+	if changed && !m.recorded {
+		if err := log.SetMeta(outcastsKey, outcasts); err != nil {
+			return fmt.Errorf("store who is to be added again: %w", err)
+		}
+	}
 	if err := log.SetMeta(membershipKey, blob); err != nil {
 		return fmt.Errorf("store the membership: %w", err)
+	}
+	if changed && m.recorded {
+		if err := log.SetMeta(outcastsKey, outcasts); err != nil {
+			return fmt.Errorf("clear who is to be added again: %w", err)
+		}
 	}
 	return nil
 }

@@ -71,7 +71,9 @@ func (in *install) end(log *raftlog.Log) error {
 	if err != nil {
 		return err
 	}
-	return log.Install(in.member.index, in.term, in.hard, map[string][]byte{membershipKey: blob, installingKey: nil})
+	return log.Install(in.member.index, in.term, in.hard, map[string][]byte{
+		membershipKey: blob, outcastsKey: in.member.encodeOutcasts(), installingKey: nil,
+	})
 }
 
 // beginInstall begins an install and hands it to the apply goroutine.

@@ -20,14 +20,16 @@ type membership struct {
 }
 
 // encode returns the version byte, the index (8 bytes, big-endian) and raft's own encoding of the ConfState, to which
-// the admissions are added as a field of a number that raft does not use: who does not know it skips it.
+// the admissions are added as a field of a number that raft does not use. Not while incarnations are not part of the
+// membership: the program of an older revision, which may go on with it, would hold the field against what raft makes
+// of the rest, and panic.
 func (m *membership) encode() ([]byte, error) {
 	b := binary.BigEndian.AppendUint64([]byte{stateVersion}, m.index)
 	b, err := proto.MarshalOptions{}.MarshalAppend(b, m.conf)
 	if err != nil {
 		return nil, fmt.Errorf("encode membership: %w", err)
 	}
-	if extra := m.admissions.encode(); extra != nil {
+	if extra := m.admissions.encode(); m.recorded && extra != nil {
 		b = protowire.AppendTag(b, admissionsField, protowire.BytesType)
 		b = protowire.AppendBytes(b, extra)
 	}

@@ -40,7 +40,7 @@ import (
 const (
 	incarnationKey = "incarnation" // version byte 1, 8 bytes big-endian
 	peersKey       = "peers"       // version byte 1, then id and incarnation of each, 8 bytes big-endian each
-	outcastsKey    = "outcasts"    // of older revisions; see loadMembership
+	outcastsKey    = "outcasts"    // below the feature level of admissions; see encodeOutcasts
 	admittedKey    = "admitted"    // version byte 1, 1 if it is a guest: this member, which had nothing, was taken in
 )
 
