@@ -85,11 +85,24 @@ func (m *mixed) roll(binary string, between func(s *ensemble.Server)) {
 			s.Stop()
 		}
 		s.Binary = binary
-		s.Launch()
-		m.e.AwaitServing(m.e.Servers...)
-		m.awaitWrites()
+		m.start(s)
 		between(s)
 	}
+}
+
+// start starts a server and waits as an operator does before the next one: until it is what it was. One whose disk is
+// empty serves as an observer at first, until the others have admitted it.
+func (m *mixed) start(s *ensemble.Server) {
+	m.t.Helper()
+	s.Launch()
+	m.e.AwaitServing(m.e.Servers...)
+	if why := ensemble.Await(healedWithin, func() (bool, string) {
+		mode := s.Mode()
+		return s.Observer == (mode == "observer") && mode != "", fmt.Sprintf("server %d is a %q", s.ID, mode)
+	}); why != "" {
+		m.t.Error(why)
+	}
+	m.awaitWrites()
 }
 
 // lose empties the disk of a server, which is then sent the state by the others.
@@ -98,9 +111,7 @@ func (m *mixed) lose(s *ensemble.Server) {
 	m.nemesis.note("server %d loses its disk", s.ID)
 	s.Kill9()
 	s.Wipe()
-	s.Launch()
-	m.e.AwaitServing(m.e.Servers...)
-	m.awaitWrites()
+	m.start(s)
 }
 
 // allow takes the limit of the level out of a server's configuration.
