@@ -34,7 +34,7 @@ type Ensemble struct {
 	ElectionTimeout     time.Duration // zkd.electionTimeout (1000 ms): least silence of the leader before an election
 	LeaderGrace         time.Duration // zkd.leaderGrace (2000 ms): how long clients are kept without a leader
 	ConnectTimeout      time.Duration // cnxTimeout (5000 ms): how long to try one address of a member
-	SnapshotRate        int64         // zkd.snapshotRate (64 MiB): bytes a second of shipped state; 0 is no limit
+	SnapshotRate        int64         // zkd.snapshotRate (64 MiB): bytes a second of state that is sent; 0 is no limit
 	FeatureLevelMax     int64         // zkd.featureLevelMax (0): the ensemble is not raised above it; 0 is no limit
 	LogRetainBytes      int64         // zkd.log.retainBytes (0): what the log keeps for others; 0 is by the room
 	Observer            bool          // this server observes, by its server line or peerType

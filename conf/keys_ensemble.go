@@ -113,7 +113,7 @@ var ownKeys = []key{
 			"turns clients away, or serves reads with readonlymode.enabled.",
 		set: func(c *Config, v value) { c.Ensemble.LeaderGrace = v.span }},
 	{name: "zkd.snapshotRate", kind: kindSize, def: "67108864", min: 0, max: maxLong, mark: must, effect: works,
-		doc: "Most bytes a second with which this server ships its state to one that is too far behind; 0 is no limit.",
+		doc: "Most bytes a second with which this server sends its state to one that is too far behind; 0 is no limit.",
 		set: func(c *Config, v value) { c.Ensemble.SnapshotRate = v.num }},
 	{name: "zkd.featureLevelMax", kind: kindNumber, def: "0", min: 0, max: 65535, mark: must, effect: works,
 		doc: "Highest feature level to which this server agrees that the ensemble is raised; 0 is the highest that " +

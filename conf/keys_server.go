@@ -1,7 +1,7 @@
 package conf
 
 // RequestBytesMax is the largest jute.maxbuffer: a request travels between servers in one frame, of 64 MiB, with the
-// identities that the client has proven (quorum.ProposalBytesMax).
+// identities that the client has proven (batcher.ProposalBytesMax).
 const RequestBytesMax = 60 << 20
 
 // serverKeys are the rows for JVM properties about the tree, durability, the client port and the admin server.

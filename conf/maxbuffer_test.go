@@ -6,13 +6,13 @@ import (
 	"testing"
 
 	"zkd/conf"
-	"zkd/quorum"
+	"zkd/quorum/batcher"
 )
 
 // TestRequestsThatCannotBeReplicatedAreRefused: a jute.maxbuffer that takes what no server can send another one is
 // refused with the bound, however it is given.
 func TestRequestsThatCannotBeReplicatedAreRefused(t *testing.T) {
-	if room := quorum.ProposalBytesMax - conf.RequestBytesMax; room < 1<<20 {
+	if room := batcher.ProposalBytesMax - conf.RequestBytesMax; room < 1<<20 {
 		t.Errorf("the largest request leaves %d bytes for identities", room)
 	}
 	load := func(maxbuffer int, environ ...string) error {

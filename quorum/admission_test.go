@@ -119,8 +119,9 @@ func TestALateMemberThatLosesItsDiskOutvotesNobody(t *testing.T) {
 			}
 			g.keeps(acked...)
 			eventually(t, "those that are there say whom they miss", func() bool {
-				a, emptied := g.members[c.then[0]].node.Status().Awaited, g.members[c.wiped].node.Status().Awaited
-				return a != nil && !a.Forgetful && slices.Equal(a.Away, c.stop) && emptied != nil && emptied.Forgetful
+				a := g.members[c.then[0]].node.Status().MissingVoters
+				emptied := g.members[c.wiped].node.Status().MissingVoters
+				return a != nil && !a.StateLost && slices.Equal(a.Away, c.stop) && emptied != nil && emptied.StateLost
 			})
 			for _, id := range c.stop {
 				g.start(id)
@@ -149,12 +150,12 @@ func TestAMajorityWithoutDisksWaits(t *testing.T) {
 		g.wipe(id)
 	}
 	eventually(t, "all say that a majority has lost its disks", func() bool {
-		a := g.members[1].node.Status().Awaited
-		if a == nil || a.Forgetful || !a.Lost || !slices.Equal(a.Emptied, []uint64{2, 3}) {
+		a := g.members[1].node.Status().MissingVoters
+		if a == nil || a.StateLost || !a.Lost || !slices.Equal(a.Emptied, []uint64{2, 3}) {
 			return false
 		}
 		for _, id := range []uint64{2, 3} {
-			if b := g.members[id].node.Status().Awaited; b == nil || !b.Forgetful {
+			if b := g.members[id].node.Status().MissingVoters; b == nil || !b.StateLost {
 				return false
 			}
 		}
@@ -168,7 +169,7 @@ func TestAMajorityWithoutDisksWaits(t *testing.T) {
 	g.mustWriteSoon(g.members[3].node, applied{1, 2})
 	g.agree(2)
 	eventually(t, "with a leader nobody is waited for", func() bool { // from the next tick on
-		return g.members[3].node.Status().Awaited == nil
+		return g.members[3].node.Status().MissingVoters == nil
 	})
 }
 
@@ -177,7 +178,7 @@ func withAnOldMember(t *testing.T) (*testGroup, *agreements) {
 	founding := entry.FoundTxn{ClusterID: entry.ClusterID{1, 2, 3}, Config: []byte("config")}
 	a := &agreements{levels: map[uint64]entry.Level{1: 2, 2: 2, 3: entry.LevelOldest}}
 	return newTestGroup(t, 3, 0, func(o *Options) {
-		o.Founding = founding.Append(nil)
+		o.Bootstrap = founding.Append(nil)
 		o.Machine.(*fakeMachine).levels = true
 		o.PeerLevel = a.of
 		o.LevelMax = max(a.of(o.ID), entry.LevelOldest)

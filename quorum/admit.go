@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"go.etcd.io/raft/v3/tracker"
 
+	"zkd/quorum/member"
 	"zkd/storage/entry"
 )
 
@@ -38,7 +39,7 @@ func (a *admission) counts(m *raftpb.Message) bool {
 		incarnation = a.met[from]
 	}
 	return incarnation != 0 && (counted[from] == incarnation ||
-		incarnation == a.met[from] && a.otherOfTwo(from))
+		incarnation == a.met[from] && a.otherOfTwoVoters(from))
 }
 
 // bearsIncarnation tells whether a message is an answer that raft counts. Its field vote, which raft uses for hard
@@ -57,9 +58,9 @@ func (a *admission) blank() bool {
 	return (a.empty || a.fresh) && a.lastIndex() <= bootstrapIndex
 }
 
-// isGuest tells whether a founded group has taken in this member, and it does not know yet whom that consists of. It
+// isPending tells whether a founded group has taken in this member, and it does not know yet whom that consists of. It
 // gives its vote to those alone that do.
-func (a *admission) isGuest() bool { return a.guest && a.members.counted() == nil }
+func (a *admission) isPending() bool { return a.pending && a.members.counted() == nil }
 
 // mayLead tells whether this member may ask for votes: its own counts, by what it knows.
 func (a *admission) mayLead() bool {
@@ -69,12 +70,12 @@ func (a *admission) mayLead() bool {
 	if counted := a.members.counted(); counted != nil {
 		return counted[a.id] == a.incarnation
 	}
-	return !a.guest
+	return !a.pending
 }
 
 // nextChange returns what the leader changes next so that everybody counts who should, or nil.
 func (a *admission) nextChange() *raftpb.ConfChangeV2 {
-	if !a.member.recorded {
+	if !a.member.Recorded {
 		if cc := a.recordChange(); cc != nil {
 			return cc
 		}
@@ -86,8 +87,8 @@ func (a *admission) nextChange() *raftpb.ConfChangeV2 {
 	}
 	// Of two voters one that is emptied comes before anybody who is added: as soon as that is in the log there may be a
 	// third voter, and the two cannot vouch for each other any more.
-	for _, id := range a.member.voters() {
-		if a.met[id] == 0 || !a.otherOfTwo(id) {
+	for _, id := range a.member.Voters() {
+		if a.met[id] == 0 || !a.otherOfTwoVoters(id) {
 			continue
 		}
 		if cc := a.correction(id); cc != nil {
@@ -98,7 +99,7 @@ func (a *admission) nextChange() *raftpb.ConfChangeV2 {
 		return cc
 	}
 	for _, id := range slices.Sorted(maps.Keys(a.met)) {
-		if id == a.id || !a.member.has(id) {
+		if id == a.id || !a.member.Has(id) {
 			continue
 		}
 		if cc := a.correction(id); cc != nil {
@@ -111,32 +112,32 @@ func (a *admission) nextChange() *raftpb.ConfChangeV2 {
 // quorumCounts tells whether the voters that are connected, and count, are enough to commit something.
 func (a *admission) quorumCounts() bool {
 	counted, n := a.members.counted(), 0
-	for _, id := range a.member.voters() {
-		here := a.here[id] && (counted == nil || counted[id] == a.met[id] || a.otherOfTwo(id))
+	for _, id := range a.member.Voters() {
+		here := a.here[id] && (counted == nil || counted[id] == a.met[id] || a.otherOfTwoVoters(id))
 		if id == a.id || here {
 			n++
 		}
 	}
-	return n >= a.member.quorum()
+	return n >= a.member.Quorum()
 }
 
-// returnChange returns the change that adds a member again, or a founder that was not there at the founding.
+// returnChange returns the change that adds a member again, or a founder that was not there at the bootstrap.
 func (a *admission) returnChange() *raftpb.ConfChangeV2 {
-	for _, id := range slices.Sorted(maps.Keys(a.member.out)) {
-		o := a.member.out[id]
-		if a.here[id] && a.member.recorded {
-			o.incarnation = a.met[id]
+	for _, id := range slices.Sorted(maps.Keys(a.member.Returning)) {
+		o := a.member.Returning[id]
+		if a.here[id] && a.member.Recorded {
+			o.Incarnation = a.met[id]
 		}
-		if o.incarnation == 0 || a.member.recorded && a.here[id] && !a.able(id) {
+		if o.Incarnation == 0 || a.member.Recorded && a.here[id] && !a.able(id) {
 			continue
 		}
 		kind := raftpb.ConfChangeAddNode
-		if o.learner {
+		if o.Learner {
 			kind = raftpb.ConfChangeAddLearnerNode
 		}
-		cc := &raftpb.ConfChangeV2{Changes: []*raftpb.ConfChangeSingle{change(kind, id)}}
-		if a.member.recorded {
-			cc.Context = admissionContext(map[uint64]uint64{id: o.incarnation}, nil)
+		cc := &raftpb.ConfChangeV2{Changes: []*raftpb.ConfChangeSingle{member.Step(kind, id)}}
+		if a.member.Recorded {
+			cc.Context = member.AdmissionContext(map[uint64]uint64{id: o.Incarnation}, nil)
 		}
 		return cc
 	}
@@ -145,31 +146,31 @@ func (a *admission) returnChange() *raftpb.ConfChangeV2 {
 
 // correction returns the change that follows from the incarnation that a member has now, or nil.
 func (a *admission) correction(id uint64) *raftpb.ConfChangeV2 {
-	votes := a.member.votes(id)
-	ofTwo := votes && len(a.member.voters()) <= 2
+	votes := a.member.Votes(id)
+	twoVoters := votes && len(a.member.Voters()) <= 2
 	kind := raftpb.ConfChangeAddLearnerNode
 	if votes {
 		kind = raftpb.ConfChangeAddNode
 	}
-	if !a.member.recorded {
-		if known := a.known[id]; ofTwo || !(known != 0 && known != a.met[id] || a.mute[id]) {
+	if !a.member.Recorded {
+		if known := a.known[id]; twoVoters || !(known != 0 && known != a.met[id] || a.quarantinedPeers[id]) {
 			return nil
 		}
 	} else {
-		listed := a.member.incarnations[id]
-		if listed == a.met[id] || !a.here[id] || ofTwo && listed != 0 && !a.otherOfTwo(id) {
+		listed := a.member.Incarnations[id]
+		if listed == a.met[id] || !a.here[id] || twoVoters && listed != 0 && !a.otherOfTwoVoters(id) {
 			return nil
 		}
-		if listed == 0 || ofTwo { // it has never been counted, or has nothing that this member has not
+		if listed == 0 || twoVoters { // it has never been counted, or has nothing that this member has not
 			return &raftpb.ConfChangeV2{
-				Context: admissionContext(map[uint64]uint64{id: a.met[id]}, nil),
-				Changes: []*raftpb.ConfChangeSingle{change(kind, id)}, // changes nothing for raft
+				Context: member.AdmissionContext(map[uint64]uint64{id: a.met[id]}, nil),
+				Changes: []*raftpb.ConfChangeSingle{member.Step(kind, id)}, // changes nothing for raft
 			}
 		}
 	}
 	return &raftpb.ConfChangeV2{
-		Context: outcast{learner: !votes, incarnation: a.met[id]}.append(nil),
-		Changes: []*raftpb.ConfChangeSingle{change(raftpb.ConfChangeRemoveNode, id)},
+		Context: member.Returning{Learner: !votes, Incarnation: a.met[id]}.Context(),
+		Changes: []*raftpb.ConfChangeSingle{member.Step(raftpb.ConfChangeRemoveNode, id)},
 	}
 }
 
@@ -181,35 +182,35 @@ func (a *admission) recordChange() *raftpb.ConfChangeV2 {
 	admits := map[uint64]uint64{a.id: a.incarnation}
 	var changes []*raftpb.ConfChangeSingle
 	absent := 0
-	for _, id := range a.member.ids() {
+	for _, id := range a.member.IDs() {
 		switch {
 		case id == a.id:
 		case a.here[id] && a.hasData() && !a.sameAsEver(id):
 			return nil // it is taken out and in again first, or has yet to be heard out
 		case a.here[id]:
 			admits[id] = a.met[id]
-		case a.member.votes(id):
+		case a.member.Votes(id):
 			absent++
-			changes = append(changes, change(raftpb.ConfChangeRemoveNode, id))
+			changes = append(changes, member.Step(raftpb.ConfChangeRemoveNode, id))
 		}
 	}
 	if a.hasData() && a.level() < levelAdmissions {
 		return nil
 	}
-	if absent > 0 && (a.hasData() || len(a.member.voters())-absent < a.member.quorum()) {
+	if absent > 0 && (a.hasData() || len(a.member.Voters())-absent < a.member.Quorum()) {
 		return nil
 	}
 	if len(changes) == 0 {
-		changes = append(changes, change(raftpb.ConfChangeAddNode, a.id)) // changes nothing for raft
+		changes = append(changes, member.Step(raftpb.ConfChangeAddNode, a.id)) // changes nothing for raft
 	}
-	return &raftpb.ConfChangeV2{Context: admissionContext(admits, nil), Changes: changes}
+	return &raftpb.ConfChangeV2{Context: member.AdmissionContext(admits, nil), Changes: changes}
 }
 
 // sameAsEver tells whether a member that is there is the one whose acknowledgments this leader has counted: nobody
 // knows another incarnation of it, and it has acknowledged something to this leader. One that came back without its
 // data is not, and must not be recorded as the member that it was.
 func (a *admission) sameAsEver(id uint64) bool {
-	if known := a.known[id]; a.mute[id] || known != 0 && known != a.met[id] {
+	if known := a.known[id]; a.quarantinedPeers[id] || known != 0 && known != a.met[id] {
 		return false
 	}
 	acknowledged := true
@@ -224,10 +225,10 @@ func (a *admission) sameAsEver(id uint64) bool {
 // records tells whether incarnations can be made part of the membership: all members that were met can do with that.
 func (a *admission) records() bool {
 	o := a.options
-	if a.transport == nil || a.member.recorded || !a.member.votes(a.id) || o.LevelMax < levelAdmissions {
+	if a.transport == nil || a.member.Recorded || !a.member.Votes(a.id) || o.LevelMax < levelAdmissions {
 		return false
 	}
-	return !slices.ContainsFunc(a.member.ids(), func(id uint64) bool {
+	return !slices.ContainsFunc(a.member.IDs(), func(id uint64) bool {
 		met := a.here[id] || o.PeerLevel != nil && o.PeerLevel(id) > 0
 		return id != a.id && met && !a.able(id)
 	})
@@ -239,14 +240,14 @@ func (a *admission) hasData() bool {
 	return a.founded
 }
 
-// unfounded tells whether this member is to belong to an ensemble that is not founded yet, as far as it has applied:
-// it may know who leads, but serves nobody. A server that asks whether an ensemble runs here must not hear no from
-// one that serves clients.
-func (a *admission) unfounded() bool { return len(a.options.Founding) > 0 && !a.hasData() }
+// notBootstrapped tells whether this member is to belong to an ensemble that is not founded yet, as far as it has
+// applied: it may know who leads, but serves nobody. A server that asks whether an ensemble runs here must not hear no
+// from one that serves clients.
+func (a *admission) notBootstrapped() bool { return len(a.options.Bootstrap) > 0 && !a.hasData() }
 
-// foundsFirst tells whether this leader must not propose anything yet, as who founds the group is not recorded.
-func (a *admission) foundsFirst() bool {
-	return !a.member.recorded && a.leads() && a.records() && !a.hasData()
+// bootstrapsFirst tells whether this leader must not propose anything yet, as who bootstraps the group is not recorded.
+func (a *admission) bootstrapsFirst() bool {
+	return !a.member.Recorded && a.leads() && a.records() && !a.hasData()
 }
 
 // admitting returns the incarnations that a change of membership admits: of those that it adds, or gives a vote to.
@@ -254,7 +255,7 @@ func (a *admission) admitting(changes []*raftpb.ConfChangeSingle) (map[uint64]ui
 	admits := map[uint64]uint64{}
 	for _, c := range changes {
 		id := c.GetNodeId()
-		if c.GetType() == raftpb.ConfChangeRemoveNode || a.member.incarnations[id] != 0 {
+		if c.GetType() == raftpb.ConfChangeRemoveNode || a.member.Incarnations[id] != 0 {
 			continue
 		}
 		switch {
@@ -269,14 +270,14 @@ func (a *admission) admitting(changes []*raftpb.ConfChangeSingle) (map[uint64]ui
 
 // withAdmissions returns the context of a change that comes with a proposal.
 func (a *admission) withAdmissions(changes []*raftpb.ConfChangeSingle, proposal []byte) ([]byte, error) {
-	if !a.member.recorded {
+	if !a.member.Recorded {
 		return proposal, nil
 	}
 	admits, err := a.admitting(changes)
 	if err != nil || len(admits) == 0 {
 		return proposal, err
 	}
-	return admissionContext(admits, proposal), nil
+	return member.AdmissionContext(admits, proposal), nil
 }
 
 // levelAdmissions is the feature level from which on incarnations are part of the membership.
@@ -291,15 +292,15 @@ func (a *admission) able(id uint64) bool {
 // The one that has forgotten may give its vote again. It must not lead in a term in which it may have led before, with
 // entries of that term that somebody has and it has not.
 
-// otherOfTwo tells whether this member and another one are the two voters of the group.
-func (a *admission) otherOfTwo(id uint64) bool {
-	return id != a.id && a.member.votes(a.id) && a.ofTwo(id)
+// otherOfTwoVoters tells whether this member and another one are the two voters of the group.
+func (a *admission) otherOfTwoVoters(id uint64) bool {
+	return id != a.id && a.member.Votes(a.id) && a.oneOfTwoVoters(id)
 }
 
-// ofTwo tells whether a member is one of two voters, and that there are no others by a change of membership that this
-// member's log holds: none is committed without being in the logs of both.
-func (a *admission) ofTwo(id uint64) bool {
-	return a.member.votes(id) && len(a.member.voters()) <= 2 && !a.members.changeLogged()
+// twoVoters tells whether a member is one of two voters, and that there are no others by a change of membership that
+// this member's log holds: none is committed without being in the logs of both.
+func (a *admission) oneOfTwoVoters(id uint64) bool {
+	return a.member.Votes(id) && len(a.member.Voters()) <= 2 && !a.members.changeLogged()
 }
 
 // votedFor tells whether the sender asks for a vote that it has got in this term. It has forgotten that, and may have

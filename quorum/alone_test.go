@@ -8,20 +8,21 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"zkd/quorum/clock"
+	"zkd/quorum/member"
 	"zkd/storage/entry"
 	"zkd/storage/raftlog"
 )
 
 // newSoleVoter returns the loop of a member that has the only vote, and a leader.
 func newSoleVoter(lead uint64) *loop {
-	o := &Options{ElectionTicks: 10, MaxEntryBytes: 1 << 10, MaxOutstandingBytes: 1 << 10, Clock: clock.Real()}
+	o := &Options{ElectionTicks: 10, Clock: clock.Real()}
 	l := &loop{
 		facts: facts{
 			id: 1, options: o, logger: discard,
-			member: membership{conf: &raftpb.ConfState{Voters: []uint64{1}}},
+			member: member.Membership{Conf: &raftpb.ConfState{Voters: []uint64{1}}},
 			soft:   raft.SoftState{Lead: lead, RaftState: raft.StateFollower},
 		},
-		gather: newGatherer(1, o, make(chan struct{}, 1)),
+		batcher: testBatcher(1<<10, 1<<10),
 	}
 	if lead == l.id {
 		l.soft.RaftState = raft.StateLeader
@@ -34,17 +35,18 @@ func newSoleVoter(lead uint64) *loop {
 // no writes until the next tick, and that tick.
 func TestASoleVoterTakesWritesAgain(t *testing.T) {
 	l := newSoleVoter(1)
-	l.gather.suspend(ErrLeadershipLost)
-	if err := l.gather.add(&entry.Proposal{}, nil); err == nil {
+	l.batcher.Suspend(ErrLeadershipLost)
+	if err := l.batcher.Add(&entry.Proposal{}, nil); err == nil {
 		t.Fatal("a write is taken before the tick")
 	}
 	l.forwarding.tick()
-	if err := l.gather.add(&entry.Proposal{}, nil); err != nil {
+	if err := l.batcher.Add(&entry.Proposal{}, nil); err != nil {
 		t.Errorf("a write is refused after the tick: %v", err)
 	}
 }
 
-// TestASoleVoterListensToItsLeaderAlone lets the leader that was removed hand over, and no stranger come to lead.
+// TestASoleVoterListensToItsLeaderAlone lets the leader that was removed transfer the leadership, and no stranger come
+// to lead.
 func TestASoleVoterListensToItsLeaderAlone(t *testing.T) {
 	l := newSoleVoter(2)
 	for from, screened := range map[uint64]bool{2: false, 3: true} {
@@ -61,7 +63,7 @@ func TestARemovedLeaderProposesNothing(t *testing.T) {
 	if !l.mayPropose() {
 		t.Error("a leader proposes nothing")
 	}
-	l.members.set(membership{index: 1, conf: &raftpb.ConfState{Voters: []uint64{2}}})
+	l.members.set(member.Membership{Index: 1, Conf: &raftpb.ConfState{Voters: []uint64{2}}})
 	if l.mayPropose() {
 		t.Error("a leader that was removed proposes")
 	}
@@ -72,18 +74,18 @@ func TestALeaderWithoutAVoteAnswersNoQuestion(t *testing.T) {
 	l := newSoleVoter(1)
 	l.termReached = true
 	question := &raftpb.Message{Type: raftpb.MsgReadIndex.Enum()}
-	if l.reads.postpone(question) {
+	if l.reads.deferQuestion(question) {
 		t.Error("a leader with a vote does not answer")
 	}
-	l.members.set(membership{index: 1, conf: &raftpb.ConfState{Voters: []uint64{2}, Learners: []uint64{1}}})
-	if !l.reads.postpone(question) {
+	l.members.set(member.Membership{Index: 1, Conf: &raftpb.ConfState{Voters: []uint64{2}, Learners: []uint64{1}}})
+	if !l.reads.deferQuestion(question) {
 		t.Error("a leader without a vote answers another member")
 	}
-	if err := l.gather.addBarrier(nil); err != nil {
+	if err := l.batcher.AddBarrier(nil); err != nil {
 		t.Fatal(err)
 	}
 	l.reads.ask() // would ask raft, which is not there
-	if len(l.reads.gathered) != 1 || len(l.reads.asked) != 0 {
+	if len(l.reads.waiting) != 1 || len(l.reads.asked) != 0 {
 		t.Error("a leader without a vote answers its own question")
 	}
 }
@@ -91,7 +93,7 @@ func TestALeaderWithoutAVoteAnswersNoQuestion(t *testing.T) {
 // TestWhoWasRemovedMayVote: it may have been added again, and not have heard of that.
 func TestWhoWasRemovedMayVote(t *testing.T) {
 	l := newcomer(t, 1, false, Member{ID: 1}, Member{ID: 2})
-	l.admission.greeted(2, hello{incarnation: 12})
+	l.admission.greeted(2, member.Hello{Incarnation: 12})
 	l.removed = true
 	if l.admission.screen(askVote(2, 1)) {
 		t.Error("its vote cannot be had")
@@ -105,7 +107,7 @@ func TestWhoWasRemovedMayVote(t *testing.T) {
 // TestAVoteIsGivenOnce: who asks for it again has forgotten that it has got it, and what it has done with it.
 func TestAVoteIsGivenOnce(t *testing.T) {
 	l := newcomer(t, 1, false, Member{ID: 1}, Member{ID: 2})
-	l.admission.greeted(2, hello{incarnation: 12})
+	l.admission.greeted(2, member.Hello{Incarnation: 12})
 	if l.admission.screen(askVote(2, 1)) {
 		t.Fatal("no vote can be had")
 	}
@@ -147,7 +149,7 @@ func TestOneOfTwoKnowsOfAThird(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := s.node.loop.admission.otherOfTwo(2); got != (name == "") {
+		if got := s.node.loop.admission.otherOfTwoVoters(2); got != (name == "") {
 			t.Errorf("with %q in the log member 2 is believed: %v", name, got)
 		}
 		s.End()
@@ -162,7 +164,7 @@ func TestOneOfTwoKnowsOfAThird(t *testing.T) {
 func TestAnEnsembleOfOneStartsWithItsOldLines(t *testing.T) {
 	for index, refused := range map[uint64]bool{bootstrapIndex: true, bootstrapIndex + 1: false} {
 		log := openLog(t, vfs.NewMem(), "log")
-		m := membership{index: index, conf: &raftpb.ConfState{Voters: []uint64{1}}}
+		m := member.Membership{Index: index, Conf: &raftpb.ConfState{Voters: []uint64{1}}}
 		if err := storeMembership(log, &m); err != nil {
 			t.Fatal(err)
 		}
@@ -190,7 +192,7 @@ func TestTheEntryOfTheMembershipIsCommitted(t *testing.T) {
 	if err := log.Append(entries, appendHardState(nil, bootstrapTerm, 0, 1), true); err != nil {
 		t.Fatal(err)
 	}
-	m := membership{index: 2, conf: &raftpb.ConfState{Voters: []uint64{1}, Learners: []uint64{2}}}
+	m := member.Membership{Index: 2, Conf: &raftpb.ConfState{Voters: []uint64{1}, Learners: []uint64{2}}}
 	hard, err := loadHardState(log, 0, &m)
 	if err != nil || hard.GetCommit() != 2 {
 		t.Errorf("committed up to %d, %v; want 2", hard.GetCommit(), err)

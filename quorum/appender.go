@@ -14,32 +14,32 @@ import (
 // appendWork is one thing for the append goroutine: a MsgStorageAppend of the loop, or the news of the apply goroutine
 // that the state of an install is in its place.
 type appendWork struct {
-	message  *raftpb.Message
-	install  *install // of the message's snapshot; nil if it has none
-	restored *install // or this
-	key      string   // or a blob of the log is to be made durable
-	blob     []byte
-	then     func() // what the loop does when it is; may be nil
+	message   *raftpb.Message
+	install   *install // of the message's snapshot; nil if it has none
+	installed *install // or this
+	key       string   // or a blob of the log is to be made durable
+	blob      []byte
+	then      func() // what the loop does when it is; may be nil
 }
 
 // appender writes what raft wants stored: one write, and one fsync, for all that has come together meanwhile. It is the
 // append goroutine's alone but for the mailbox and the counters.
 type appender struct {
-	log     *raftlog.Log
-	clock   clock.Clock
-	work    *mailbox[appendWork] // from the loop and the apply goroutine
-	done    func(stored)         // tells the loop
-	restore func(*install)       // has the apply goroutine put the state of an install in its place
-	entries []raftlog.LogEntry
-	hard    []byte
-	level   entry.Level  // the highest that an entry of the log has needed, as the log says
-	dirty   bool         // something was written that was not synced
-	held    []appendWork // an install, while the apply goroutine is at it, and what is behind; bounded as raft's
-	fsyncs  latency
-	bytes   atomic.Uint64   // of data appended since the start
-	keeper  chan<- struct{} // set each time that step bytes are appended, as is looker
-	looker  chan<- struct{}
-	step    uint64
+	log          *raftlog.Log
+	clock        clock.Clock
+	work         *mailbox[appendWork] // from the loop and the apply goroutine
+	done         func(stored)         // tells the loop
+	replaceState func(*install)       // has the apply goroutine put the state of an install in its place
+	entries      []raftlog.LogEntry
+	hard         []byte
+	level        entry.Level  // the highest that an entry of the log has needed, as the log says
+	dirty        bool         // something was written that was not synced
+	held         []appendWork // an install, while the apply goroutine is at it, and what is behind; bounded as raft's
+	fsyncs       latency
+	bytes        atomic.Uint64   // of data appended since the start
+	compactor    chan<- struct{} // set each time that step bytes are appended, as is spaceMonitor
+	spaceMonitor chan<- struct{}
+	step         uint64
 	// installs counts beginnings and ends of installs: it is odd during one.
 	installs atomic.Uint64
 }
@@ -58,11 +58,11 @@ type stored struct {
 func (a *appender) write(works []appendWork) error {
 	if len(a.held) > 0 {
 		for i := range works {
-			if works[i].restored == nil {
+			if works[i].installed == nil {
 				a.held = append(a.held, works[i])
 				continue
 			}
-			if err := a.endInstall(works[i].restored); err != nil {
+			if err := a.endInstall(works[i].installed); err != nil {
 				return err
 			}
 			a.held[0].install = nil
@@ -161,8 +161,8 @@ func (a *appender) writeOne(m *raftpb.Message, sync bool) error {
 		bytes += uint64(len(a.entries[i].Data))
 	}
 	if after := a.bytes.Add(bytes); after/a.step != (after-bytes)/a.step {
-		notify(a.keeper)
-		notify(a.looker)
+		notify(a.compactor)
+		notify(a.spaceMonitor)
 	}
 	clear(a.entries) // the log keeps the data as long as it needs
 	return nil

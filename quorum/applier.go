@@ -3,17 +3,22 @@ package quorum
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"go.etcd.io/raft/v3/raftpb"
 
 	"zkd/jute"
+	"zkd/quorum/batcher"
 	"zkd/quorum/clock"
-	"zkd/storage"
+	"zkd/quorum/member"
+
+	"zkd/storage/apply"
 	"zkd/storage/entry"
 	"zkd/storage/invariants"
 	"zkd/storage/raftlog"
+	"zkd/storage/state"
 )
 
 // applyWork is one thing for the apply goroutine: committed entries, or a snapshot that replaces the state, or barriers
@@ -21,7 +26,7 @@ import (
 type applyWork struct {
 	message  *raftpb.Message // MsgStorageApply, or nil
 	install  *install        // or nil
-	barriers []Waiter
+	barriers []batcher.Waiter
 	index    uint64
 }
 
@@ -29,14 +34,14 @@ type applyWork struct {
 // delivered. A change comes before the responses of its entry.
 type applyNews struct {
 	change    *membershipChange
-	mark      *entry.CompareTxn // the sums of this member's state at a mark
+	point     *entry.CompareTxn // the sums of this member's state at a checksum point
 	responses []*raftpb.Message
 }
 
 // membershipChange is a change that has come into force: raft is to do as much.
 type membershipChange struct {
 	change *raftpb.ConfChangeV2
-	after  membership
+	after  member.Membership
 }
 
 // quietApplyBytes is how much may be applied before the loop is woken to hear of it. It must be well below
@@ -49,29 +54,29 @@ const quietApplyBytes = maxApplyingBytes / 8
 type applier struct {
 	machine  Machine
 	observer Observer // may be nil
-	gather   *gatherer
+	batcher  *batcher.Batcher
 	log      *raftlog.Log
 	clock    clock.Clock
 	work     *mailbox[applyWork] // from the loop
 
-	cold    []raftlog.LogEntry // read and not applied yet
-	reading atomic.Bool        // it waits for the log's disk
-	reads   atomic.Uint64      // how often that has answered
+	uncached []raftlog.LogEntry // read and not applied yet
+	reading  atomic.Bool        // it waits for the log's disk
+	reads    atomic.Uint64      // how often that has answered
 
-	done     func(news applyNews, wake bool) // tells the loop
-	failing  func() bool                     // the node has failed
-	restored func(*install)                  // tells the append goroutine
-	renewing func()                          // Options.OnRestoring, or nil
-	renewed  func()                          // Options.OnRestored, or nil
+	done      func(news applyNews, wake bool) // tells the loop
+	failing   func() bool                     // the node has failed
+	installed func(*install)                  // tells the append goroutine
+	replacing func()                          // Options.OnReplacing, or nil
+	replaced  func()                          // Options.OnReplaced, or nil
 
-	member  membership
+	member  member.Membership
 	change  *membershipChange // in the entry that is applied, until its proposal has come out well
 	failure error             // of bringing it into force
-	batch   *batch            // the one that is applied, if it is ours
-	waiting []applyWork       // barriers whose index is not applied yet, in its order; bounded by the gatherer
+	batch   *batcher.Batch    // the one that is applied, if it is ours
+	waiting []applyWork       // barriers whose index is not applied yet, in its order; bounded by the batcher
 	wake    bool              // the loop waits for something in the message that is applied
 	quiet   int               // bytes applied since the loop was woken
-	result  storage.Result
+	result  apply.Result
 	index   uint64         // of the entry that is applied
 	began   time.Time      // when it began to be
 	settled *atomic.Uint64 // progress.reconfigured
@@ -79,8 +84,8 @@ type applier struct {
 }
 
 var (
-	_ storage.Fence   = (*applier)(nil)
-	_ storage.Decider = (*applier)(nil)
+	_ state.Fence   = (*applier)(nil)
+	_ state.Decider = (*applier)(nil)
 )
 
 // apply does all works in order. An error is final.
@@ -104,7 +109,7 @@ func (a *applier) applyWork(w *applyWork) error {
 	case w.message != nil:
 		return a.applyMessage(w.message)
 	case w.install != nil:
-		return a.restore(w.install)
+		return a.replaceState(w.install)
 	default:
 		a.waiting = append(a.waiting, *w)
 		w.barriers = nil
@@ -147,23 +152,23 @@ func (a *applier) applyMessage(m *raftpb.Message) error {
 func (a *applier) readData(heads []*raftpb.Entry) (*raftpb.Entry, error) {
 	a.wake = true // raft waits for the answer
 	first := heads[0]
-	if len(a.cold) == 0 {
+	if len(a.uncached) == 0 {
 		a.reading.Store(true)
-		cold, err := a.log.Entries(nil, first.GetIndex(), first.GetIndex()+uint64(len(heads)), chunkBytes)
+		uncached, err := a.log.Entries(nil, first.GetIndex(), first.GetIndex()+uint64(len(heads)), chunkBytes)
 		a.reading.Store(false)
 		a.reads.Add(1)
 		if err != nil {
 			return nil, fmt.Errorf("read entry %d of the raft log to apply it: %w", first.GetIndex(), err)
 		}
-		a.cold = cold
+		a.uncached = uncached
 	}
-	e := &a.cold[0]
+	e := &a.uncached[0]
 	if e.Index != first.GetIndex() || e.Term != first.GetTerm() {
 		invariants.Violated("a committed entry is another one", slog.Uint64("index", e.Index),
 			slog.Uint64("term", e.Term), slog.Uint64("want", first.GetIndex()),
 			slog.Uint64("want_term", first.GetTerm()))
 	}
-	a.cold = a.cold[1:]
+	a.uncached = a.uncached[1:]
 	return raftEntry(e), nil
 }
 
@@ -179,7 +184,7 @@ func (a *applier) applyEntry(e *raftpb.Entry) error {
 	a.index = index
 	a.began = a.clock.Now()
 	number := a.ownBatch(data)
-	found, lost := a.gather.claim(number, term)
+	found, lost := a.batcher.Claim(number, term)
 	for _, b := range lost {
 		a.drop(b, ErrLeadershipLost)
 	}
@@ -196,7 +201,7 @@ func (a *applier) applyEntry(e *raftpb.Entry) error {
 		return err
 	}
 	if found != nil {
-		a.wake = a.wake || found.window
+		a.wake = a.wake || found.Window
 		a.answered(found, index)
 	}
 	return nil
@@ -209,14 +214,14 @@ func (a *applier) ownBatch(data []byte) uint64 {
 		return 0
 	}
 	reader, err := entry.NewReader(data)
-	if err != nil || reader.Origin != a.gather.origin {
+	if err != nil || reader.Origin != a.batcher.Origin() {
 		return 0
 	}
 	return reader.Batch
 }
 
 // Decided makes a change of membership durable whose proposal has come out well. The machine calls it during Apply.
-func (a *applier) Decided(results []storage.Result) error {
+func (a *applier) Decided(results []apply.Result) error {
 	for i := range results {
 		if a.change != nil && results[i].Code == jute.OK {
 			a.endChange()
@@ -226,9 +231,9 @@ func (a *applier) Decided(results []storage.Result) error {
 }
 
 // Result tells the observer and the waiter of one proposal. The machine calls it during Apply.
-func (a *applier) Result(origin, _ uint64, n int, r *storage.Result) {
+func (a *applier) Result(origin, _ uint64, n int, r *apply.Result) {
 	if r.Mark != nil {
-		a.done(applyNews{mark: r.Mark}, true)
+		a.done(applyNews{point: r.Mark}, true)
 	}
 	if r.Op == jute.OpReconfig { // before the client can know, and ask for the next one
 		a.settled.Store(a.index)
@@ -236,11 +241,10 @@ func (a *applier) Result(origin, _ uint64, n int, r *storage.Result) {
 	if a.observer != nil {
 		a.observer.Committed(r)
 	}
-	if a.batch == nil || origin != a.gather.origin {
+	if a.batch == nil || origin != a.batcher.Origin() {
 		return
 	}
-	if w := a.batch.waiters[n]; w != nil {
-		a.batch.waiters[n] = nil
+	if w := a.batch.TakeWaiter(n); w != nil {
 		w.Applied(r)
 	}
 }
@@ -248,33 +252,31 @@ func (a *applier) Result(origin, _ uint64, n int, r *storage.Result) {
 // Replacing says that a restore is about to replace the state. For whoever reads it, that is as if a snapshot were
 // installed. The machine calls it during Apply.
 func (a *applier) Replacing() {
-	if a.renewing != nil {
-		a.renewing()
+	if a.replacing != nil {
+		a.replacing()
 	}
 }
 
 // Replaced says that it has.
 func (a *applier) Replaced() {
-	if a.renewed != nil {
-		a.renewed()
+	if a.replaced != nil {
+		a.replaced()
 	}
 }
 
 // answered gives an applied batch back.
-func (a *applier) answered(b *batch, index uint64) {
-	for n, w := range b.waiters {
-		if w != nil {
-			invariants.Violated("a proposal has no result", slog.Uint64("index", index), slog.Int("n", n))
-		}
+func (a *applier) answered(b *batcher.Batch, index uint64) {
+	if n, ok := b.Unanswered(); ok {
+		invariants.Violated("a proposal has no result", slog.Uint64("index", index), slog.Int("n", n))
 	}
-	a.commits.add(a.clock.Since(b.began))
-	a.gather.release(b)
+	a.commits.add(a.clock.Since(b.Began))
+	a.batcher.Release(b)
 }
 
 // drop answers a batch that will not be applied.
-func (a *applier) drop(b *batch, err error) {
-	dropBatch(b, err)
-	a.gather.release(b)
+func (a *applier) drop(b *batcher.Batch, err error) {
+	b.Drop(err)
+	a.batcher.Release(b)
 }
 
 // passBarriers lets through those whose index is applied.
@@ -284,32 +286,28 @@ func (a *applier) passBarriers() {
 	for n < len(a.waiting) && a.waiting[n].index <= applied {
 		group := &a.waiting[n]
 		for _, w := range group.barriers {
-			a.result = storage.Result{Op: jute.OpSync, Zxid: a.machine.LastZxid()}
+			a.result = apply.Result{Op: jute.OpSync, Zxid: a.machine.LastZxid()}
 			w.Applied(&a.result)
 		}
-		a.gather.releaseBarriers(len(group.barriers))
+		a.batcher.ReleaseBarriers(len(group.barriers))
 		n++
 	}
-	if n > 0 {
-		rest := copy(a.waiting, a.waiting[n:])
-		clear(a.waiting[rest:])
-		a.waiting = a.waiting[:rest]
-	}
+	a.waiting = slices.Delete(a.waiting, 0, n)
 }
 
 // beginChange reads the change of membership in e and returns the proposal that decides whether it comes into force. A
 // change without one, which raft or a leader of itself makes, does so at once. If the membership on disk is newer,
 // because the entry is applied again after a crash, nothing is to be done.
 func (a *applier) beginChange(e *raftpb.Entry) (data []byte, err error) {
-	cc, err := decodeChange(e)
+	cc, err := member.DecodeChange(e)
 	if err != nil {
 		return nil, err
 	}
-	if e.GetIndex() <= a.member.index {
-		c, err := readChangeContext(cc.GetContext())
-		return c.proposal, err
+	if e.GetIndex() <= a.member.Index {
+		c, err := member.ReadContext(cc.GetContext())
+		return c.Proposal, err
 	}
-	after, data, err := a.member.changed(e.GetIndex(), cc)
+	after, data, err := a.member.Changed(e.GetIndex(), cc)
 	if err != nil {
 		return nil, err
 	}

@@ -11,18 +11,20 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"zkd/jute"
-	"zkd/storage"
+
+	"zkd/storage/apply"
 	"zkd/storage/entry"
 	"zkd/storage/raftlog"
+	"zkd/storage/state"
 )
 
 // benchClient proposes and counts what comes back; room holds one token for each request it may have outstanding.
 type benchClient struct{ room chan struct{} }
 
-// Applied implements Waiter.
-func (c *benchClient) Applied(*storage.Result) { c.room <- struct{}{} }
+// Applied implements batcher.Waiter.
+func (c *benchClient) Applied(*apply.Result) { c.room <- struct{}{} }
 
-// Dropped implements Waiter.
+// Dropped implements batcher.Waiter.
 func (c *benchClient) Dropped(err error) { panic(err) }
 
 // cpuTime is what the process has used of the processors.
@@ -81,7 +83,7 @@ func BenchmarkWrite(b *testing.B) {
 	}{{"64x1", 64, 1}, {"32x100", 32, 100}} {
 		b.Run(c.name, func(b *testing.B) {
 			dir := b.TempDir()
-			m, err := storage.OpenMachine(storage.MachineOptions{Dir: dir + "/state", Logger: discard})
+			m, err := state.OpenMachine(state.MachineOptions{Dir: dir + "/state", Logger: discard})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -95,7 +97,7 @@ func BenchmarkWrite(b *testing.B) {
 }
 
 // benchZnodes makes a thousand znodes and returns a setData for each.
-func benchZnodes(b *testing.B, n *Node, m *storage.Machine) []*entry.Proposal {
+func benchZnodes(b *testing.B, n *Node, m *state.Machine) []*entry.Proposal {
 	b.Helper()
 	createSession(b, n, m)
 	var writes []*entry.Proposal

@@ -2,13 +2,13 @@ package quorum
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
 
 	"go.etcd.io/raft/v3/raftpb"
 
+	"zkd/quorum/member"
 	"zkd/storage/raftlog"
 )
 
@@ -29,33 +29,33 @@ const (
 // The first start writes twice: the membership, then the beginning of the log. Both are synced, and a crash before,
 // between or after them leaves what the next start completes: a log without a beginning holds no entries, so nothing
 // can be lost with it. The log of a member that joins stays without a beginning until a snapshot comes.
-func openGroup(o *Options, applied uint64) (*logView, membership, error) {
+func openGroup(o *Options, applied uint64) (*logView, member.Membership, error) {
 	if err := finishInstall(o.Log, applied); err != nil {
-		return nil, membership{}, err
+		return nil, member.Membership{}, err
 	}
 	if err := openIdentity(o); err != nil {
-		return nil, membership{}, err
+		return nil, member.Membership{}, err
 	}
-	begin, err := beginning(o, applied)
+	begin, err := logStart(o, applied)
 	if err != nil {
-		return nil, membership{}, err
+		return nil, member.Membership{}, err
 	}
-	member, err := loadMembership(o, begin)
+	m, err := loadMembership(o, begin)
 	if err != nil {
-		return nil, membership{}, err
+		return nil, member.Membership{}, err
 	}
 	log := o.Log
-	if log.LastIndex() < bootstrapIndex && !member.empty() {
+	if log.LastIndex() < bootstrapIndex && !m.Empty() {
 		hard := appendHardState(nil, bootstrapTerm, 0, begin)
 		if err := log.ResetToSnapshot(begin, bootstrapTerm, hard); err != nil {
-			return nil, membership{}, fmt.Errorf("begin the raft log: %w", err)
+			return nil, member.Membership{}, fmt.Errorf("begin the raft log: %w", err)
 		}
 	}
-	hard, err := loadHardState(log, applied, &member)
+	hard, err := loadHardState(log, applied, &m)
 	if err != nil {
-		return nil, membership{}, err
+		return nil, member.Membership{}, err
 	}
-	return &logView{log: log, hard: hard, conf: member.conf}, member, nil
+	return &logView{log: log, hard: hard, conf: m.Conf}, m, nil
 }
 
 // Imported tells whether the data that the log belongs to was brought over from an Apache ZooKeeper server, or restored
@@ -65,10 +65,10 @@ func Imported(log LogReader) bool {
 	return ok
 }
 
-// beginning returns the entry behind which the log begins, or is to begin. That of imported data is another one, so
+// logStart returns the entry behind which the log begins, or is to begin. That of imported data is another one, so
 // that no member without data, which begins behind bootstrapIndex, can be taken for one that has it: it gets a
 // snapshot.
-func beginning(o *Options, applied uint64) (uint64, error) {
+func logStart(o *Options, applied uint64) (uint64, error) {
 	imported := Imported(o.Log)
 	switch {
 	case o.Log.LastIndex() >= bootstrapIndex:
@@ -100,94 +100,94 @@ func mayFound(o *Options) error {
 	return nil
 }
 
-// loadMembership reads who belongs to the group, or writes that the founders do. Who has imported data founds alone:
-// the others, who have none, come to it as new members.
-func loadMembership(o *Options, begin uint64) (membership, error) {
+// loadMembership reads who belongs to the group, or writes that the founders do. Who has imported data bootstraps
+// alone: the others, who have none, come to it as new members.
+func loadMembership(o *Options, begin uint64) (member.Membership, error) {
 	if blob, ok := o.Log.Meta(membershipKey); ok {
-		m, err := decodeMembership(blob)
+		m, err := member.Decode(blob)
 		if err != nil {
 			return m, err
 		}
-		return m, takeOutcasts(o.Log, &m)
+		return m, takeReturning(o.Log, &m)
 	}
 	if o.Log.LastIndex() > 0 {
-		return membership{}, fmt.Errorf("the raft log ends at entry %d and names no members: restore a backup",
+		return member.Membership{}, fmt.Errorf("the raft log ends at entry %d and names no members: restore a backup",
 			o.Log.LastIndex())
 	}
-	m := membership{index: begin, conf: &raftpb.ConfState{}}
+	m := member.Membership{Index: begin, Conf: &raftpb.ConfState{}}
 	if begin == raftlog.ImportedIndex {
-		m.conf.Voters = append(m.conf.Voters, o.ID)
+		m.Conf.Voters = append(m.Conf.Voters, o.ID)
 		return m, storeMembership(o.Log, &m)
 	}
 	if !o.Joining {
 		for _, founder := range o.founders() {
 			if founder.Learner {
-				m.conf.Learners = append(m.conf.Learners, founder.ID)
+				m.Conf.Learners = append(m.Conf.Learners, founder.ID)
 			} else {
-				m.conf.Voters = append(m.conf.Voters, founder.ID)
+				m.Conf.Voters = append(m.Conf.Voters, founder.ID)
 			}
 		}
 	}
 	return m, storeMembership(o.Log, &m)
 }
 
-// takeOutcasts takes those who are to be added again, who are in a blob of their own while an older revision may have
-// to read it (encodeOutcasts), into the membership.
-func takeOutcasts(log *raftlog.Log, m *membership) error {
-	blob, ok := log.Meta(outcastsKey)
+// takeReturning takes those who are to be added again, who are in a blob of their own while an older revision may have
+// to read it (encodeReturning), into the membership.
+func takeReturning(log *raftlog.Log, m *member.Membership) error {
+	blob, ok := log.Meta(returningKey)
 	if !ok || len(blob) <= 1 {
 		return nil
 	}
-	if blob[0] != stateVersion || len(blob)%24 != 1 {
-		return fmt.Errorf("outcasts %x in the raft log are not of format %d: run a newer zkd", blob, stateVersion)
+	returning, err := member.DecodeReturning(blob[1:])
+	if err != nil || blob[0] != stateVersion {
+		return fmt.Errorf("returning members %x in the raft log are not of format %d: run a newer zkd", blob,
+			stateVersion)
 	}
-	out := maps.Clone(m.out)
+	out := maps.Clone(m.Returning)
 	if out == nil {
-		out = map[uint64]outcast{}
+		out = map[uint64]member.Returning{}
 	}
-	for b := blob[1:]; len(b) > 0; b = b[24:] {
-		if id := binary.BigEndian.Uint64(b); !m.has(id) {
-			out[id] = outcast{
-				learner: binary.BigEndian.Uint64(b[8:]) == 1, incarnation: binary.BigEndian.Uint64(b[16:]),
-			}
+	for id, o := range returning { // order: each for itself
+		if !m.Has(id) {
+			out[id] = o
 		}
 	}
-	m.out = out
-	if !m.recorded {
+	m.Returning = out
+	if !m.Recorded {
 		return nil
 	}
 	return storeMembership(log, m)
 }
 
-// encodeOutcasts returns the blob of those who are to be added again, as long as they are not in that of the membership
-// (membership.encode): version byte 1, then id, 1 for a learner, and incarnation of each, 8 bytes big-endian each.
-func (m *membership) encodeOutcasts() []byte {
-	if m.recorded {
+// encodeReturning returns the blob of those who are to be added again, as long as they are not in that of the
+// membership: the version byte, then what member.DecodeReturning reads.
+func encodeReturning(m *member.Membership) []byte {
+	if m.Recorded {
 		return []byte{stateVersion}
 	}
-	return m.admissions.appendOut([]byte{stateVersion})
+	return m.AppendReturning([]byte{stateVersion})
 }
 
 // storeMembership makes m durable. Its blobs are written one after the other: what a crash between them leaves is put
-// right by the entry that made m so, which is applied again, or by takeOutcasts.
-func storeMembership(log *raftlog.Log, m *membership) error {
-	blob, err := m.encode()
+// right by the entry that made m so, which is applied again, or by takeReturning.
+func storeMembership(log *raftlog.Log, m *member.Membership) error {
+	blob, err := m.Encode()
 	if err != nil {
 		return err
 	}
-	before, _ := log.Meta(outcastsKey)
-	outcasts := m.encodeOutcasts()
-	changed := !bytes.Equal(before, outcasts) && len(before)+len(outcasts) > 1
-	if changed && !m.recorded {
-		if err := log.SetMeta(outcastsKey, outcasts); err != nil {
+	before, _ := log.Meta(returningKey)
+	returning := encodeReturning(m)
+	changed := !bytes.Equal(before, returning) && len(before)+len(returning) > 1
+	if changed && !m.Recorded {
+		if err := log.SetMeta(returningKey, returning); err != nil {
 			return fmt.Errorf("store who is to be added again: %w", err)
 		}
 	}
 	if err := log.SetMeta(membershipKey, blob); err != nil {
 		return fmt.Errorf("store the membership: %w", err)
 	}
-	if changed && m.recorded {
-		if err := log.SetMeta(outcastsKey, outcasts); err != nil {
+	if changed && m.Recorded {
+		if err := log.SetMeta(returningKey, returning); err != nil {
 			return fmt.Errorf("clear who is to be added again: %w", err)
 		}
 	}
@@ -198,8 +198,8 @@ func storeMembership(log *raftlog.Log, m *membership) error {
 // the commit index, which is written with the next append only, was not on disk yet; so is the entry that has made the
 // membership what it is, to which the state must come before a checkpoint can be made. A log without a beginning may
 // have none.
-func loadHardState(log *raftlog.Log, applied uint64, m *membership) (*raftpb.HardState, error) {
-	begun := !m.empty()
+func loadHardState(log *raftlog.Log, applied uint64, m *member.Membership) (*raftpb.HardState, error) {
+	begun := !m.Empty()
 	if begun {
 		applied = max(applied, bootstrapIndex)
 	}
@@ -223,7 +223,7 @@ func loadHardState(log *raftlog.Log, applied uint64, m *membership) (*raftpb.Har
 	if err != nil {
 		return nil, err
 	}
-	commit := min(max(hard.GetCommit(), applied, m.index), last)
+	commit := min(max(hard.GetCommit(), applied, m.Index), last)
 	hard.Commit = &commit
 	return hard, nil
 }

@@ -12,6 +12,8 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"go.etcd.io/raft/v3/tracker"
 	"google.golang.org/protobuf/proto"
+
+	"zkd/quorum/member"
 )
 
 // checkpoint is a copy of the state that members who are too far behind get.
@@ -20,35 +22,35 @@ type checkpoint struct {
 	snapshot *raftpb.Snapshot // metadata only; nil while it is made
 	pin      uint64           // the log is kept behind this entry, within its bound, as long as the checkpoint is there
 
-	shipments []*shipment // under way
-	idle      int         // ticks without one
-	newest    []byte      // the newest time in the log when it was made, as its receiver gets it
+	transfers []*snapshotTransfer // under way
+	idle      int                 // ticks without one
+	newest    []byte              // the newest time in the log when it was made, as its receiver gets it
 }
 
 // checkpoints is the loop's part that has them made and sent. The log is kept behind the oldest, as far as its bound
 // allows: a checkpoint that the log does not reach any more is given up, and another one made.
 type checkpoints struct {
 	*facts
-	rand      *rand.Rand
-	toShip    *mailbox[shipWork]                          // to the ship goroutine
-	report    func(id uint64, status raft.SnapshotStatus) // tells raft how a shipment went
-	memberAt  func(index uint64) (m membership, ok bool)  // the membership as of an entry; false: not known any more
-	clocks    *clocks
-	retention *retention
-	space     *spaceControl
+	rand           *rand.Rand
+	toCheckpointer *mailbox[checkpointJob]                           // to the checkpointer goroutine
+	report         func(id uint64, status raft.SnapshotStatus)       // tells raft how a transfer went
+	memberAt       func(index uint64) (m member.Membership, ok bool) // as of an entry; false: not known any more
+	clocks         *clocks
+	retention      *retention
+	space          *spaceControl
 
 	list   []*checkpoint // oldest first; the last one may be in the making, those before are kept for their users
 	number uint64        // of the last one, for its name
 	wait   int           // ticks until another one is made, after a failure
 
-	// catching are the members that have got a checkpoint, with what they lack yet; bounded by the members.
-	catching map[uint64]*catching
-	// recipients are the members that were sent a checkpoint, or were to be; bounded by the members.
-	recipients map[uint64]*recipient
+	// catchingUp are the members that have got a checkpoint, with what they lack yet; bounded by the members.
+	catchingUp map[uint64]*catchUp
+	// backoffs are the members that were sent a checkpoint, or were to be; bounded by the members.
+	backoffs map[uint64]*backoff
 }
 
-// catching is a member that has got a checkpoint and needs the log behind it.
-type catching struct {
+// catchUp is a member that has got a checkpoint and needs the log behind it.
+type catchUp struct {
 	pin   uint64 // what it has
 	until uint64 // what there was when it had the checkpoint
 	ticks int    // since then
@@ -58,7 +60,7 @@ type catching struct {
 // put off after a failure. Guesses.
 const (
 	checkpointIdleTicks = 100
-	catchingTicks       = 600
+	catchUpTicks        = 600
 	checkpointWaitTicks = 10
 )
 
@@ -74,14 +76,14 @@ func (c *checkpoints) offer() (*raftpb.Snapshot, error) {
 			return last.snapshot, nil
 		}
 	}
-	if c.options.Shipper == nil || c.wait > 0 || c.space.noneHasRoom() {
+	if c.options.SnapshotSender == nil || c.wait > 0 || c.space.noneHasSpace() {
 		return nil, raft.ErrSnapshotTemporarilyUnavailable
 	}
 	c.number++
 	dir := c.options.FS.PathJoin(c.options.CheckpointDir, fmt.Sprintf("checkpoint-%d", c.number))
 	c.list = append(c.list, &checkpoint{dir: dir, pin: c.options.Machine.AppliedIndex()})
 	c.retention.publish()
-	c.toShip.put(shipWork{make: dir})
+	c.toCheckpointer.put(checkpointJob{make: dir})
 	return nil, raft.ErrSnapshotTemporarilyUnavailable
 }
 
@@ -91,16 +93,16 @@ func (c *checkpoints) usable(p *checkpoint) bool {
 	if c.overtaken(p) {
 		return false
 	}
-	m := membership{conf: p.snapshot.GetMetadata().GetConfState()}
-	for _, id := range c.member.ids() {
-		if !m.has(id) {
+	m := member.Membership{Conf: p.snapshot.GetMetadata().GetConfState()}
+	for _, id := range c.member.IDs() {
+		if !m.Has(id) {
 			return false
 		}
 	}
 	return true
 }
 
-// checkpointMade is the ship goroutine's news of a checkpoint that it was to make.
+// checkpointMade is the checkpointer goroutine's news of a checkpoint that it was to make.
 type checkpointMade struct {
 	dir         string
 	index, term uint64
@@ -115,18 +117,18 @@ func (c *checkpoints) made(made checkpointMade) {
 		made.err = fmt.Errorf("the membership as of entry %d is not known any more", made.index)
 	}
 	if made.err != nil {
-		c.logger.Warn("cannot make a checkpoint for another member", slog.Any("err", made.err))
+		c.logger.Warn("failed to create checkpoint", slog.Any("err", made.err))
 		c.list = slices.Delete(c.list, i, i+1)
 		c.wait = checkpointWaitTicks
-		c.toShip.put(shipWork{remove: made.dir})
+		c.toCheckpointer.put(checkpointJob{remove: made.dir})
 		return
 	}
 	p := c.list[i]
 	p.pin = made.index
 	p.newest = appendTime(c.clocks.newest())
-	data := snapshotData(c.level(), &m.admissions)
+	data := snapshotData(c.level(), &m.Admissions)
 	p.snapshot = &raftpb.Snapshot{Data: data, Metadata: &raftpb.SnapshotMetadata{
-		Index: &made.index, Term: &made.term, ConfState: m.conf,
+		Index: &made.index, Term: &made.term, ConfState: m.Conf,
 	}}
 	c.retention.publish()
 }
@@ -136,9 +138,9 @@ func (c *checkpoints) overtaken(p *checkpoint) bool {
 	return p.snapshot != nil && p.pin+1 < c.log.FirstIndex()
 }
 
-// ship sends a member the checkpoint that raft has chosen for it, unless that is put off. raft waits for
+// send sends a member the checkpoint that raft has chosen for it, unless that is put off. raft waits for
 // ReportSnapshot meanwhile.
-func (c *checkpoints) ship(m *raftpb.Message) {
+func (c *checkpoints) send(m *raftpb.Message) {
 	to, index := m.GetTo(), m.GetSnapshot().GetMetadata().GetIndex()
 	for _, p := range c.list { // raft does not want it any more: the member was added anew
 		p.giveUp(to, errNotWanted)
@@ -151,34 +153,34 @@ func (c *checkpoints) ship(m *raftpb.Message) {
 	}
 	header, err := proto.Marshal(m)
 	if i < 0 || err != nil {
-		c.logger.Error("cannot send a snapshot", slog.Uint64("index", index), slog.Any("err", err))
+		c.logger.Error("failed to send snapshot", slog.Uint64("index", index), slog.Any("err", err))
 		c.report(to, raft.SnapshotFailure)
 		return
 	}
-	r := c.recipient(to)
+	r := c.backoffOf(to)
 	if r.wait > 0 {
-		r.held = true
+		r.unreported = true
 		return
 	}
 	r.tried++
 	p := c.list[i]
-	s := &shipment{to: to, header: header, dir: p.dir, index: index}
+	s := &snapshotTransfer{to: to, header: header, dir: p.dir, index: index}
 	s.ctx, s.giveUp = context.WithCancelCause(context.Background())
-	p.shipments = append(p.shipments, s)
+	p.transfers = append(p.transfers, s)
 	p.idle = 0
 	c.logger.Info("sending a snapshot", slog.Uint64("peer", to), slog.Uint64("index", index))
-	c.toShip.put(shipWork{ship: s})
+	c.toCheckpointer.put(checkpointJob{send: s})
 }
 
-// Why the loop gives a shipment up.
+// Why the loop gives a transfer up.
 var (
 	errNotWanted = errors.New("the member has no use for it any more")
 	errOvertaken = errors.New("the raft log has gone on beyond what zkd.log.retainBytes keeps: another one is made")
 )
 
-// giveUp ends the shipments to a member, or to all if that is 0.
+// giveUp ends the transfers to a member, or to all if that is 0.
 func (c *checkpoint) giveUp(to uint64, cause error) {
-	for _, s := range c.shipments {
+	for _, s := range c.transfers {
 		if (to == 0 || s.to == to) && s.ended == nil {
 			s.ended = cause
 			s.giveUp(cause)
@@ -186,28 +188,28 @@ func (c *checkpoint) giveUp(to uint64, cause error) {
 	}
 }
 
-// shipped is the ship goroutine's news of a shipment.
-type shipped struct {
-	*shipment
+// transferEnded is the checkpointer goroutine's news of a transfer.
+type transferEnded struct {
+	*snapshotTransfer
 	err error
 }
 
-// shipped tells raft how a shipment went; of one that has failed later, when another may begin.
-func (c *checkpoints) shipped(s shipped) {
+// transferEnded tells raft how a transfer went; of one that has failed later, when another may begin.
+func (c *checkpoints) transferEnded(s transferEnded) {
 	for _, p := range c.list {
-		if i := slices.Index(p.shipments, s.shipment); i >= 0 {
-			p.shipments = slices.Delete(p.shipments, i, i+1)
+		if i := slices.Index(p.transfers, s.snapshotTransfer); i >= 0 {
+			p.transfers = slices.Delete(p.transfers, i, i+1)
 			p.idle = 0
 		}
 	}
 	s.giveUp(nil)
 	switch {
 	case s.err == nil:
-		c.received(s.shipment)
+		c.delivered(s.snapshotTransfer)
 	case s.ended == nil:
-		c.putOff(s.to, s.err)
+		c.backOff(s.to, s.err)
 	default:
-		c.logger.Info("a snapshot is given up", slog.Uint64("peer", s.to), slog.Uint64("index", s.index),
+		c.logger.Info("snapshot transfer abandoned", slog.Uint64("peer", s.to), slog.Uint64("index", s.index),
 			slog.Any("err", s.ended))
 		if errors.Is(s.ended, errOvertaken) {
 			c.report(s.to, raft.SnapshotFailure)
@@ -215,15 +217,15 @@ func (c *checkpoints) shipped(s shipped) {
 	}
 }
 
-// received notes that a member has a checkpoint, and keeps the log behind it for a while.
-func (c *checkpoints) received(s *shipment) {
-	c.logger.Info("a snapshot has reached its member", slog.Uint64("peer", s.to), slog.Uint64("index", s.index))
-	c.recipient(s.to).calm()
+// delivered notes that a member has a checkpoint, and keeps the log behind it for a while.
+func (c *checkpoints) delivered(s *snapshotTransfer) {
+	c.logger.Info("snapshot delivered", slog.Uint64("peer", s.to), slog.Uint64("index", s.index))
+	c.backoffOf(s.to).reset()
 	if c.leads() {
-		if c.catching == nil {
-			c.catching = map[uint64]*catching{}
+		if c.catchingUp == nil {
+			c.catchingUp = map[uint64]*catchUp{}
 		}
-		c.catching[s.to] = &catching{pin: s.index, until: c.commit}
+		c.catchingUp[s.to] = &catchUp{pin: s.index, until: c.commit}
 	}
 	c.report(s.to, raft.SnapshotFinish)
 }
@@ -231,21 +233,21 @@ func (c *checkpoints) received(s *shipment) {
 // pins tells which entries the log is kept behind: for a member that gets or has got a checkpoint, or for 0.
 func (c *checkpoints) pins(keep func(id, has uint64)) {
 	for _, p := range c.list {
-		for _, s := range p.shipments {
+		for _, s := range p.transfers {
 			keep(s.to, p.pin)
 		}
 		keep(0, p.pin)
 	}
-	for id, m := range c.catching { // order: a minimum; of equal ones any is told
+	for id, m := range c.catchingUp { // order: a minimum; of equal ones any is told
 		keep(id, m.pin)
 	}
 }
 
-// endLeadership ends all shipments: this member does not lead any more.
+// endLeadership ends all transfers: this member does not lead any more.
 func (c *checkpoints) endLeadership() {
-	c.catching = nil
-	c.tickRecipients()
-	c.toShip.put(shipWork{cancel: true})
+	c.catchingUp = nil
+	c.tickBackoffs()
+	c.toCheckpointer.put(checkpointJob{cancel: true})
 }
 
 // tick lets go of checkpoints that nobody needs or that are of no use any more, and of the log for members
@@ -257,34 +259,34 @@ func (c *checkpoints) tick() {
 		if c.overtaken(p) {
 			p.giveUp(0, errOvertaken)
 		}
-		if len(p.shipments) == 0 && p.snapshot != nil {
+		if len(p.transfers) == 0 && p.snapshot != nil {
 			p.idle++
 		}
 		newest := i == len(c.list)-1 && !c.overtaken(p)
-		if len(p.shipments) > 0 || p.snapshot == nil || newest && p.idle < checkpointIdleTicks {
+		if len(p.transfers) > 0 || p.snapshot == nil || newest && p.idle < checkpointIdleTicks {
 			i++
 			continue
 		}
 		c.list = slices.Delete(c.list, i, i+1)
-		c.toShip.put(shipWork{remove: p.dir})
+		c.toCheckpointer.put(checkpointJob{remove: p.dir})
 	}
-	c.tickRecipients()
-	c.tickCatching()
+	c.tickBackoffs()
+	c.tickCatchUps()
 }
 
-// tickCatching lets go of the log for members that have caught up.
-func (c *checkpoints) tickCatching() {
-	if len(c.catching) == 0 {
+// tickCatchUps lets go of the log for members that have caught up.
+func (c *checkpoints) tickCatchUps() {
+	if len(c.catchingUp) == 0 {
 		return
 	}
-	for id, m := range c.catching { // order: each is judged alone
-		if m.ticks++; m.ticks > catchingTicks || !c.leads() {
-			delete(c.catching, id)
+	for id, m := range c.catchingUp { // order: each is judged alone
+		if m.ticks++; m.ticks > catchUpTicks || !c.leads() {
+			delete(c.catchingUp, id)
 		}
 	}
 	c.raft.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
-		if m := c.catching[id]; m != nil && pr.Match >= m.until {
-			delete(c.catching, id)
+		if m := c.catchingUp[id]; m != nil && pr.Match >= m.until {
+			delete(c.catchingUp, id)
 		}
 	})
 }

@@ -13,12 +13,13 @@ import (
 	"zkd/storage/entry"
 )
 
-// The members compare their states. The leader proposes a mark now and then; each member takes the sums of its state
-// there, when it applies the mark, and tells the leader. When all who are there have answered, the leader proposes the
-// verdict, the sums that most voters have, and whose state has others stops when it applies that. So it is the majority
-// that is believed and not the leader, which may be the one whose state is wrong: then it stops and the others elect.
+// The members compare their states. The leader proposes a checksum point now and then; each member takes the sums of
+// its state there, when it applies the point, and tells the leader. When all who are there have answered, the leader
+// proposes the majority checksum, the sums that most voters have, and whose state has others stops when it applies
+// that. So it is the majority that is believed and not the leader, which may be the one whose state is wrong: then it
+// stops and the others elect.
 
-// A mark is due after so many entries, but not sooner than compareTicksMin after the last one, and after
+// A checksum point is due after so many entries, but not sooner than compareTicksMin after the last one, and after
 // Options.CompareTicks if anything was written at all. Guesses: some seconds at some thousand writes a second, and half
 // a minute.
 const (
@@ -35,44 +36,44 @@ type comparison struct {
 
 // compared is what is known of the comparison that is under way. Only a leader has one.
 type compared struct {
-	wanted  bool                  // a mark is to be proposed
-	mark    uint64                // the index of the mark whose answers are awaited; 0: none
-	verdict *entry.CompareTxn     // is to be proposed; nil: none
-	answers map[uint64]entry.Sums // of the mark, by member
-	ticks   int                   // since the last mark was proposed
-	zxid    jute.Zxid             // the last one when the mark was proposed
-	index   uint64                // the last entry then
+	wanted   bool                  // a checksum point is to be proposed
+	point    uint64                // the index of the point whose answers are awaited; 0: none
+	majority *entry.CompareTxn     // is to be proposed; nil: none
+	answers  map[uint64]entry.Sums // of the point, by member
+	ticks    int                   // since the last point was proposed
+	zxid     jute.Zxid             // the last one when the point was proposed
+	index    uint64                // the last entry then
 }
 
-// tick proposes a mark when one is due, and closes the one under way when it has waited long enough for members
-// that do not answer.
+// tick proposes a checksum point when one is due, and closes the one under way when it has waited long enough for
+// members that do not answer.
 func (c *comparison) tick() {
 	if !c.leads() {
 		c.compared = compared{}
 		return
 	}
 	c.ticks++
-	if c.mark != 0 {
-		c.closeMark(c.ticks >= 2*c.options.ElectionTicks)
+	if c.point != 0 {
+		c.closePoint(c.ticks >= 2*c.options.ElectionTicks)
 		return
 	}
 	machine := c.options.Machine
-	if c.wanted || len(c.member.ids()) < 2 || !c.may() {
+	if c.wanted || len(c.member.IDs()) < 2 || !c.may() {
 		return
 	}
 	many := c.ticks >= compareTicksMin && c.lastIndex() >= c.index+compareEntries
 	c.wanted = many || c.ticks >= c.options.CompareTicks && machine.LastZxid() != c.zxid
 }
 
-// may tells whether all members know what a mark is.
+// may tells whether all members know what a checksum point is.
 func (c *comparison) may() bool { return c.level() >= 2 }
 
-// entry returns the entry of a mark or verdict that is to be proposed, or nil.
+// entry returns the entry of a checksum point or majority checksum that is to be proposed, or nil.
 func (c *comparison) entry() *raftpb.Entry {
 	var body entry.CompareTxn
 	switch {
-	case c.verdict != nil:
-		body, c.verdict = *c.verdict, nil
+	case c.majority != nil:
+		body, c.majority = *c.majority, nil
 	case c.wanted:
 		c.wanted, c.ticks, c.zxid, c.index = false, 0, c.options.Machine.LastZxid(), c.lastIndex()
 		c.answers = map[uint64]entry.Sums{}
@@ -86,12 +87,12 @@ func (c *comparison) entry() *raftpb.Entry {
 	return c.ownEntry(&p)
 }
 
-// marked takes the sums that this member has at a mark to the leader. A frame that is lost is an answer that is
-// missing; the member compares all the same, when it applies the verdict.
-func (c *comparison) marked(m *entry.CompareTxn) {
+// reachedPoint takes the sums that this member has at a checksum point to the leader. A frame that is lost is an answer
+// that is missing; the member compares all the same, when it applies the majority checksum.
+func (c *comparison) reachedPoint(m *entry.CompareTxn) {
 	if c.leads() {
 		if c.answers != nil && m.Index > c.index {
-			c.mark = m.Index
+			c.point = m.Index
 			c.takeSums(c.id, m)
 		}
 		return
@@ -101,21 +102,21 @@ func (c *comparison) marked(m *entry.CompareTxn) {
 	}
 }
 
-// takeSums takes the sums of a member. Those of others can come before this member has applied the mark itself.
+// takeSums takes the sums of a member. Those of others can come before this member has applied the point itself.
 func (c *comparison) takeSums(from uint64, m *entry.CompareTxn) {
-	if !c.leads() || c.answers == nil || !c.member.has(from) ||
-		c.mark != 0 && m.Index != c.mark || c.mark == 0 && m.Index <= c.index {
+	if !c.leads() || c.answers == nil || !c.member.Has(from) ||
+		c.point != 0 && m.Index != c.point || c.point == 0 && m.Index <= c.index {
 		return
 	}
 	c.answers[from] = m.Sums
-	if c.mark != 0 {
-		c.closeMark(false)
+	if c.point != 0 {
+		c.closePoint(false)
 	}
 }
 
-// closeMark makes a verdict of the answers when all members who are there have given theirs, or the time is over. With
-// those of no majority there is no verdict.
-func (c *comparison) closeMark(over bool) {
+// closePoint makes the majority checksum of the answers when all members who are there have given theirs, or the time
+// is over. With those of no majority there is none.
+func (c *comparison) closePoint(over bool) {
 	missing := false
 	c.raft.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
 		_, has := c.answers[id]
@@ -124,30 +125,30 @@ func (c *comparison) closeMark(over bool) {
 	if missing && !over {
 		return
 	}
-	if most, ok := c.majority(); ok {
-		c.verdict = &entry.CompareTxn{Index: c.mark, Sums: most}
+	if most, ok := c.findMajority(); ok {
+		c.majority = &entry.CompareTxn{Index: c.point, Sums: most}
 		c.noteDifferences(most)
 	}
-	c.mark, c.answers = 0, nil
+	c.point, c.answers = 0, nil
 }
 
-// majority returns the sums that most voters have, if a majority of them has answered. Of two that as many have, this
-// member's own count: it leads, so the log is what it has applied.
-func (c *comparison) majority() (most entry.Sums, ok bool) {
+// findMajority returns the sums that most voters have, if a majority of them has answered. Of two that as many have,
+// this member's own count: it leads, so the log is what it has applied.
+func (c *comparison) findMajority() (most entry.Sums, ok bool) {
 	votes, answered := map[entry.Sums]int{}, 0
-	for _, id := range c.member.voters() {
+	for _, id := range c.member.Voters() {
 		if sums, has := c.answers[id]; has {
 			votes[sums]++
 			answered++
 		}
 	}
 	most = c.answers[c.id]
-	for _, id := range c.member.voters() { // in the order of ids: the same verdict each time
+	for _, id := range c.member.Voters() { // in the order of ids: the same majority each time
 		if sums, has := c.answers[id]; has && votes[sums] > votes[most] {
 			most = sums
 		}
 	}
-	return most, answered >= c.member.quorum()
+	return most, answered >= c.member.Quorum()
 }
 
 // noteDifferences says which members are about to stop.
@@ -156,12 +157,12 @@ func (c *comparison) noteDifferences(most entry.Sums) {
 		if c.answers[id] == most {
 			continue
 		}
-		c.logger.Error("the state of a member differs from the ensemble's: it stops",
-			slog.Uint64("peer", id), slog.Uint64("index", c.mark))
+		c.logger.Error("state divergence: member stops",
+			slog.Uint64("peer", id), slog.Uint64("index", c.point))
 	}
 }
 
-// decodeSums reads the sums of a mark.
+// decodeSums reads the sums of a checksum point.
 func decodeSums(b []byte) (*entry.CompareTxn, error) {
 	m := &entry.CompareTxn{}
 	if m.Decode(b) != nil || m.Index == 0 {

@@ -5,12 +5,13 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
+	"zkd/quorum/member"
 	"zkd/storage/entry"
 )
 
-// TestVerdictOfTheMajority: the verdict is what most voters have, the leader or not; observers and members without an
+// TestMajorityChecksum: it is what most voters have, the leader or not; observers and members without an
 // answer have no say, and without a majority of answers there is none.
-func TestVerdictOfTheMajority(t *testing.T) {
+func TestMajorityChecksum(t *testing.T) {
 	a, b, c := entry.Sums{Znodes: 1}, entry.Sums{Znodes: 2}, entry.Sums{Sessions: 3}
 	for _, test := range []struct {
 		name    string
@@ -31,9 +32,9 @@ func TestVerdictOfTheMajority(t *testing.T) {
 		{"no majority has answered", []uint64{1, 2, 3, 4, 5}, map[uint64]entry.Sums{1: a, 2: a}, a, false},
 		{"observers have no say", []uint64{1, 2, 3}, map[uint64]entry.Sums{1: a, 7: b, 8: b, 9: b}, a, false},
 	} {
-		c := comparison{facts: &facts{id: 1, member: membership{conf: &raftpb.ConfState{Voters: test.voters}}}}
+		c := comparison{facts: &facts{id: 1, member: member.Membership{Conf: &raftpb.ConfState{Voters: test.voters}}}}
 		c.answers = test.answers
-		if got, ok := c.majority(); ok != test.ok || ok && got != test.want {
+		if got, ok := c.findMajority(); ok != test.ok || ok && got != test.want {
 			t.Errorf("%s: %+v (%v), want %+v (%v)", test.name, got, ok, test.want, test.ok)
 		}
 	}

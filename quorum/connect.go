@@ -25,10 +25,10 @@ func (l *loop) connectMembers() {
 		withAdmissions: l.admission.withAdmissions,
 	}
 	l.checkpoints = checkpoints{
-		facts: f, toShip: l.toShip, report: l.raw.ReportSnapshot, memberAt: l.members.at,
+		facts: f, toCheckpointer: l.toCheckpointer, report: l.raw.ReportSnapshot, memberAt: l.members.at,
 		clocks: &l.clocks, retention: &l.retention, space: &l.space,
 	}
-	l.retention = retention{facts: f, keeper: newRetained(t == nil), pins: l.checkpoints.pins}
+	l.retention = retention{facts: f, shared: newRetained(t == nil), pins: l.checkpoints.pins}
 }
 
 // connectLeader connects those that see to it that there is a leader, and bring to it what is to be done.
@@ -38,15 +38,15 @@ func (l *loop) connectLeader() {
 		facts: f, begin: l.raw.Campaign, step: l.stepRaft, may: l.mayCampaign, seen: &l.progress.electionSeen,
 	}
 	l.transfer = transfer{
-		facts: f, handOver: l.raw.TransferLeader, answers: l.health.takesOver, hasRoom: l.space.hasRoom,
-		forDisk: &l.progress.handOvers,
+		facts: f, transferLeader: l.raw.TransferLeader, answers: l.health.takesOver, hasSpace: l.space.hasSpace,
+		forDisk: &l.progress.diskTransfers,
 	}
-	l.reads = readIndex{facts: f, gather: l.gather, apply: l.toApply, index: l.raw.ReadIndex, step: l.stepRaft}
-	l.forwarding = forwarding{facts: f, transport: t, gather: l.gather, reads: &l.reads}
+	l.reads = readIndex{facts: f, batcher: l.batcher, apply: l.toApply, index: l.raw.ReadIndex, step: l.stepRaft}
+	l.forwarding = forwarding{facts: f, transport: t, batcher: l.batcher, reads: &l.reads}
 	l.levels = levels{facts: f, alone: t == nil, changePending: l.members.changePending}
 	l.compare = comparison{facts: f, transport: t}
 	l.counting = counting{facts: f}
-	l.coldReads = coldReads{
+	l.uncachedReads = uncachedReads{
 		facts: f, view: l.view, chunks: l.chunks, step: l.stepRaft, stallTicks: l.health.stallTicks,
 	}
 	l.sender = sender{
@@ -66,9 +66,9 @@ func (l *loop) connectWatchers() {
 	l.health.newLeadership()
 	l.space = spaceControl{
 		facts: f, transport: t, transfer: &l.transfer, changed: l.status.publish,
-		published: &l.progress.room, refused: &l.progress.refused,
+		published: &l.progress.space, refused: &l.progress.refused,
 	}
-	l.awaiting = awaiting{facts: f, admission: &l.admission, published: &l.progress.awaited}
+	l.voterWatch = voterWatch{facts: f, admission: &l.admission, published: &l.progress.missingVoters}
 	l.status = status{
 		facts: f, progress: &l.progress, admission: &l.admission, space: &l.space, health: &l.health,
 		checkpoints: &l.checkpoints, retention: &l.retention,

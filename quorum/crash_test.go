@@ -13,7 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
-	"zkd/storage"
+	"zkd/storage/apply"
 	"zkd/storage/crashfs"
 	"zkd/storage/raftlog"
 )
@@ -42,15 +42,15 @@ type ledgerWaiter struct {
 	room   chan struct{} // holds one value for each write under way
 }
 
-// Applied implements Waiter.
-func (w ledgerWaiter) Applied(*storage.Result) {
+// Applied implements batcher.Waiter.
+func (w ledgerWaiter) Applied(*apply.Result) {
 	w.ledger.mu.Lock()
 	defer w.ledger.mu.Unlock()
 	w.ledger.acked[w.mark.client] = w.mark.seq + 1
 	<-w.room
 }
 
-// Dropped implements Waiter.
+// Dropped implements batcher.Waiter.
 func (w ledgerWaiter) Dropped(error) { <-w.room }
 
 // load runs clients that write until the node refuses.

@@ -1,50 +1,50 @@
 // Package quorum makes a group of servers agree on one order of writes, and has each server apply them in that order.
 //
-// It owns the raft node (go.etcd.io/raft), the batching of proposals and their way to the leader, the read index, what
-// the raft log keeps, the membership, and the checkpoints that members get who are too far behind. It must never know
-// the client protocol: a proposal is bytes and somebody who waits. What it calls is small and declared here: the
-// Machine that entries are applied to, the Waiter and the Observer that are told, the Transport and the Shipper to
+// It owns the raft node (go.etcd.io/raft), the way of proposals to the leader, the read index, what the raft log keeps,
+// the membership, and the checkpoints that members get who are too far behind. It must never know the client protocol:
+// a proposal is bytes and somebody who waits. What it calls is small and declared here: the Machine that entries are
+// applied to, the Observer and whoever proposes (batcher.Waiter), who are told, the Transport and the SnapshotSender to
 // other members. A single server is a group of one on the same path as any other group; it has neither of those two.
 //
 // # Life of a write
 //
 // Propose encodes the proposal into the open batch, under one short lock, and puts its waiter beside it. When no append
 // of this leader is on its way to disk, the loop takes all batches and gives each to raft as one entry; until then they
-// gather. raft's answer is two messages, to the append goroutine (write, fsync) and, when the entry is committed, to
-// the apply goroutine (Machine.Apply). While the machine publishes an entry it calls back for each result: first the
-// Observer, then the waiter. An entry names the process and the batch that it comes from, so the apply goroutine finds
-// the waiters of all its proposals with one look, in order. No goroutine, channel or allocation belongs to a single
-// proposal.
+// wait (quorum/batcher). raft's answer is two messages, to the append goroutine (write, fsync) and, when the entry is
+// committed, to the apply goroutine (Machine.Apply). While the machine publishes an entry it calls back for each
+// result: first the Observer, then the waiter. An entry names the process and the batch that it comes from, so the
+// apply goroutine finds the waiters of all its proposals with one look, in order. No goroutine, channel or allocation
+// belongs to a single proposal.
 //
 // A member that does not lead sends its batches to the leader instead, in a stream (forward.go), with at most two on
-// their way. The leader proposes them together with its own. Each member applies the entry, and the one that gathered
-// it tells its waiters.
+// their way. The leader proposes them together with its own. Each member applies the entry, and the one that filled it
+// tells its waiters.
 //
 // # Elections
 //
 // raft's pre-vote and check-quorum are on. When the connection to the leader breaks, the voters campaign at once, in
 // the order of their ids, and do not wait for raft's timeout: two round trips and two fsyncs later there is a leader
-// (election.go). A leader that stops hands over before (transfer.go).
+// (election.go). A leader that stops transfers the leadership before (transfer.go).
 //
 // # Disks that hang
 //
 // The loop does not wait for the disk, and counts how long it does not answer. A leader proposes on as long as the
-// others commit, and hands over after two election timeouts; a member whose disk hangs does not campaign (stall.go). A
-// leader whose disk is for long much slower than those of a majority hands over, too (slowdisk.go). Entries that the
-// log does not have in memory are read by the read goroutine, to be sent, or by the apply goroutine, to be applied
-// (cold.go).
+// others commit, and transfers the leadership after two election timeouts; a member whose disk hangs does not campaign
+// (stall.go). A leader whose disk is for long much slower than those of a majority transfers the leadership, too
+// (slowdisk.go). Entries that the log does not have in memory are read by the read goroutine, to be sent, or by the
+// apply goroutine, to be applied (uncached.go).
 //
 // # Ownership
 //
-//	state                                      owner                     how others reach it
-//	raft.RawNode, leadership, membership       the loop goroutine        its mailboxes and one wake-up signal
-//	writes of entries and hard state           the append goroutine      a mailbox
-//	the machine, applied entries, barriers     the apply goroutine       a mailbox
-//	flushes by time, compaction of the log     the keeper goroutine      a signal; atomics of retention
-//	checkpoints being made or sent             the ship goroutine        a mailbox
-//	reads of old entries for other members     the read goroutine        a mailbox, one at a time
-//	frames and requests not taken yet          the inbox's lock          Receive and others, the loop
-//	batches that fill, wait or are proposed    the gatherer's lock       Propose, the loop, the apply goroutine
+//	state                                      owner                       how others reach it
+//	raft.RawNode, leadership, membership       the loop goroutine          its mailboxes and one wake-up signal
+//	writes of entries and hard state           the append goroutine        a mailbox
+//	the machine, applied entries, barriers     the apply goroutine         a mailbox
+//	flushes by time, compaction of the log     the compactor goroutine     a signal; atomics of retention
+//	checkpoints being made or sent             the checkpointer goroutine  a mailbox
+//	reads of old entries for other members     the read goroutine          a mailbox, one at a time
+//	frames and requests not taken yet          the inbox's lock            Receive and others, the loop
+//	batches that fill, wait or are proposed    the batcher's lock          Propose, the loop, the apply goroutine
 //
 // A mailbox never blocks who puts, and none of these goroutines waits for another one: what takes more than one of them
 // (a change of membership, the install of a snapshot) is handed from mailbox to mailbox. So a Stepper can run all parts
@@ -59,23 +59,23 @@
 // or other members, it is handed when the loop is built (connect.go). None waits for anything.
 //
 //	members         who belongs to the group, and changes of that (members.go)
-//	admission       whose messages count, and who is admitted next (rejoin.go, admit.go, beginning.go)
-//	reconfiguring   what a reconfig makes of the group (reconfigure.go, move.go)
-//	checkpoints     the state for members that are too far behind (checkpoint.go, recipient.go)
+//	admission       whose messages count, and who is admitted next (rejoin.go, admit.go, bootstrapchoice.go)
+//	reconfiguring   what a reconfig makes of the group (reconfigure.go, addresschange.go)
+//	checkpoints     the state for members that are too far behind (checkpoint.go, backoff.go)
 //	retention       what the log keeps (retention.go)
 //	election        who leads, soon (election.go)
-//	transfer        the hand-over of the leadership (transfer.go)
+//	transfer        the leadership transfer (transfer.go)
 //	readIndex       barriers (readindex.go)
 //	forwarding      batches on their way to the leader (forward.go)
 //	levels          the feature level (level.go)
 //	comparison      sums of the members' states (compare.go)
 //	counting        pieces of counts while nobody writes (counting.go)
-//	coldReads       old entries for members that are behind (cold.go)
+//	uncachedReads   old entries for members that are behind (uncached.go)
 //	sender          raft's messages (send.go, large.go)
 //	health          disks that hang or are slow (stall.go, slowdisk.go)
-//	spaceControl    what the room on the disks leads to (spacecontrol.go)
-//	clocks          the members' clocks, and the time of writes (clocks.go, skew.go, stamp.go)
-//	awaiting        why there is no leader (awaited.go)
+//	spaceControl    what the space on the disks leads to (spacecontrol.go)
+//	clocks          the members' clocks, and the time of writes (clocks.go, clockskew.go, timestamps.go)
+//	voterWatch   why there is no leader (missingvoters.go)
 //	status          what is published of all that (state.go, status.go)
 //
 // # Invariants
@@ -87,7 +87,7 @@
 //   - What a proposer gave before another of the same goroutine is applied before it.
 //   - An entry is never applied after one of a later term, and a leader takes forwarded batches for its own term only.
 //     So when an entry of a term is applied, every batch that was proposed or forwarded in an earlier one and is not
-//     applied never will be: it is gathered again, before what came after it, and nothing of a later term is proposed
+//     applied never will be: it is taken again, before what came after it, and nothing of a later term is proposed
 //     before that is settled. A write is dropped only if the node stops, if there is no leader for long, or if a
 //     snapshot takes its entry's place.
 //   - The leader takes a member's batches in the order of their numbers, each once. A gap is only possible behind
@@ -95,24 +95,24 @@
 //   - The log is forgotten only up to what is durable in the state and what raft knows to be applied. What members or
 //     checkpoints need is kept within Options.RetainBytes, by all members alike (retention.go); beyond that it is
 //     forgotten, whoever needs it. The membership on disk is never older than the durable state.
-//   - A member that fails to take a checkpoint is sent the next one later, each time twice as late (recipient.go).
+//   - A member that fails to take a checkpoint is sent the next one later, each time twice as late (backoff.go).
 //   - A change of membership that comes with a proposal is in force on a member if and only if the proposal came out
 //     well.
 //   - From feature level 2 on only incarnations that the log has admitted count, by the membership of who counts
 //     (admit.go, docs/decisions/0018). A member whose disk was emptied does not vote, nor acknowledge anything, before
 //     it has been added anew (rejoin.go).
-//   - A member without data takes part in the founding without data or gives way to data, and never does both
-//     (beginning.go, docs/decisions/0029).
+//   - A member without data takes part in the bootstrap without data or gives way to data, and never does both
+//     (bootstrapchoice.go, docs/decisions/0029).
 //   - No write is proposed before the founders' incarnations are in the membership.
 //   - The commit index on disk may be old: it is written with the next append. At the start it is raised to what is
 //     applied, and a new leader finds out the rest.
 //   - The leader gives writes their time. Times do not go back from entry to entry, but by more than a minute, when the
-//     clock of an earlier leader was ahead (stamp.go).
+//     clock of an earlier leader was ahead (timestamps.go).
 //   - A read index is asked for only by a leader that has committed an entry of its own term. (raft answers a single
 //     member at once, with whatever commit index it has.)
 //   - The feature level goes up when all members can do more, and never down. What needs a level is proposed when the
 //     group is at it, so no member meets an entry that it cannot read; if one does, it stops before it has stored it.
-//   - What waits is bounded: proposals by MaxOutstandingBytes, beyond which Propose blocks, in line; entries that are
+//   - What waits is bounded: proposals by MaxOutstandingBytes, beyond which Propose blocks, queued; entries that are
 //     applied by maxApplyingBytes, those without data by headsMax; frames by maxInboxBytes for each member; forwarded
 //     batches by maxForwardedBytes; entries that were read for members that are behind by chunksBytesMax.
 //   - An entry without its data is sent to nobody and applied nowhere. Entries that were read are sent if the log's
@@ -131,15 +131,15 @@
 // and the blobs
 //
 //	membership   version byte 1, 8 bytes index of the entry that made it so, then raftpb.ConfState in protobuf, with
-//	             the admissions (admissions.encode) as its field 1000, which older revisions skip
+//	             the admissions (member.Admissions) as its field 1000, which older revisions skip
 //	installing   version byte 1, 8 bytes term of the snapshot's entry, then a membership as above: a snapshot is being
 //	             installed (install.go)
 //	incarnation  version byte 1, 8 bytes drawn on the first start (rejoin.go)
 //	peers        version byte 1, then id and incarnation of each other member that was met, 8 bytes each
 //	level        version byte 1, the highest feature level that an entry of the log has needed, 2 bytes (level.go)
 //	time         version byte 1, 8 bytes of milliseconds since 1970: the newest time in the log of who has sent the
-//	             snapshot that was installed last (stamp.go)
-//	founding     version byte 1, then the id of the cluster that imported data founds, 16 bytes (beginning.go)
+//	             snapshot that was installed last (timestamps.go)
+//	founding     version byte 1, then the id of the cluster that imported data founds, 16 bytes
 //	admitted     version byte 1, then 1 if the group was founded with incarnations: it has taken in this member, which
 //	             had nothing
 //

@@ -44,7 +44,7 @@ const refusedTicks = 3
 // campaignAlone begins an election at once if nobody else could win it. raft refuses as long as a committed change of
 // membership is not applied, so it is tried again each turn.
 func (e *election) campaignAlone() {
-	if e.soft.Lead == raft.None && e.soft.RaftState == raft.StateFollower && e.member.soleVoter(e.id) {
+	if e.soft.Lead == raft.None && e.soft.RaftState == raft.StateFollower && e.member.SoleVoter(e.id) {
 		e.campaign()
 	}
 }
@@ -55,12 +55,12 @@ func (e *election) campaign() {
 		return
 	}
 	if err := e.begin(); err != nil {
-		e.logger.Warn("raft refused to campaign", slog.Any("err", err))
+		e.logger.Warn("raft rejected campaign", slog.Any("err", err))
 	}
 }
 
-// hurry has the voters campaign in turn, as there is no leader; gone is who led until now, or 0.
-func (e *election) hurry(gone uint64) {
+// campaignSoon has the voters campaign in turn, as there is no leader; gone is who led until now, or 0.
+func (e *election) campaignSoon(gone uint64) {
 	if e.urgent && gone == 0 {
 		return
 	}
@@ -74,10 +74,10 @@ func (e *election) hurry(gone uint64) {
 
 // campaignInTurn campaigns if it is this member's turn.
 func (e *election) campaignInTurn() {
-	if e.member.soleVoter(e.id) || !e.member.votes(e.id) || e.soft.RaftState == raft.StateCandidate {
+	if e.member.SoleVoter(e.id) || !e.member.Votes(e.id) || e.soft.RaftState == raft.StateCandidate {
 		return
 	}
-	voters := slices.DeleteFunc(e.member.voters(), func(id uint64) bool { return id == e.gone })
+	voters := slices.DeleteFunc(e.member.Voters(), func(id uint64) bool { return id == e.gone })
 	rank := slices.Index(voters, e.id)
 	if rank >= 0 && e.ticks%(2*len(voters)) == 2*rank {
 		e.campaign()
@@ -112,7 +112,7 @@ func (e *election) notePreVote(m *raftpb.Message) {
 // then it is the one to campaign.
 func (e *election) betterLog(m *raftpb.Message) {
 	if m.GetType() == raftpb.MsgPreVoteResp && m.GetReject() && e.urgent && e.soft.Lead == raft.None &&
-		e.soft.RaftState == raft.StateFollower && e.member.votes(e.id) {
+		e.soft.RaftState == raft.StateFollower && e.member.Votes(e.id) {
 		e.campaign()
 	}
 }

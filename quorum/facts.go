@@ -8,6 +8,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"go.etcd.io/raft/v3/tracker"
 
+	"zkd/quorum/member"
 	"zkd/storage/entry"
 	"zkd/storage/raftlog"
 )
@@ -22,7 +23,7 @@ type facts struct {
 	log     *raftlog.Log
 	raft    raftStatus
 
-	member      membership
+	member      member.Membership
 	removed     bool // this member was told that it does not belong to the group any more
 	soft        raft.SoftState
 	term        uint64

@@ -3,14 +3,17 @@ package quorum
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"go.etcd.io/raft/v3"
+
+	"zkd/quorum/batcher"
 )
 
 // A member that does not lead forwards its batches to the leader in a stream. The leader takes a batch for its own term
 // only, and only in the stream's order: what is lost, sent twice or overtaken is never applied twice or out of order.
 // The member sends a batch again until it is applied, or until an entry of a later term is: then the batch can never be
-// applied any more, and goes to the next leader before all that was gathered after it.
+// applied any more, and goes to the next leader before all that was added after it.
 
 // forwardWindow is how many forwarded batches of one member may be on their way and not applied: while one is on its
 // way to disk and back, the next one travels. Measured 2026-11 (BenchmarkGroup, three members on two cores, a machine
@@ -21,12 +24,12 @@ const forwardWindow = 2
 type forwarding struct {
 	*facts
 	transport Transport // nil in a group of one
-	gather    *gatherer
+	batcher   *batcher.Batcher
 	reads     *readIndex
 
-	out     forwarder
-	in      intake
-	batches []*batch // taken; of one call
+	out      forwarder
+	receiver forwardReceiver
+	batches  []*batcher.Batch // taken; of one call
 }
 
 // forwarder is the stream to the leader.
@@ -52,35 +55,35 @@ const (
 	stuckTimeouts      = 10
 )
 
-// send sends the leader what was gathered, as far as the window allows.
+// send sends the leader what waits in the batcher, as far as the window allows.
 func (f *forwarding) send() {
-	f.batches = f.gather.take(f.term, forwardWindow, f.batches[:0])
+	f.batches = f.batcher.Take(f.term, forwardWindow, f.batches[:0])
 	if len(f.batches) == 0 {
 		return
 	}
 	f.beginStream()
 	for _, b := range f.batches {
-		if b.change != nil { // gathered while this member led
-			f.gather.refuseBatch(b, ErrNotLeader)
+		if b.Change != nil { // added while this member led
+			f.batcher.Reject(b, ErrNotLeader)
 			continue
 		}
-		b.prev, f.out.last = f.out.last, b.number
+		b.Prev, f.out.last = f.out.last, b.Number
 		f.sendBatch(b)
 	}
 	clear(f.batches)
 }
 
 // pending are the batches of other members that were accepted and that raft has not been given.
-func (f *forwarding) pending() []*forward { return f.in.pending }
+func (f *forwarding) pending() []*forward { return f.receiver.pending }
 
 // pendingBytes is how large they are.
-func (f *forwarding) pendingBytes() int { return f.in.bytes }
+func (f *forwarding) pendingBytes() int { return f.receiver.bytes }
 
 // taken says that raft has the first n of them.
-func (f *forwarding) taken(n int) { f.in.clear(n) }
+func (f *forwarding) taken(n int) { f.receiver.clear(n) }
 
 // newTerm says that another term has begun: what was forwarded to the leader of another one is of no use.
-func (f *forwarding) newTerm() { f.in.reset() }
+func (f *forwarding) newTerm() { f.receiver.reset() }
 
 // beginStream begins a stream if the present one is not for this term.
 func (f *forwarding) beginStream() {
@@ -91,20 +94,20 @@ func (f *forwarding) beginStream() {
 }
 
 // sendBatch sends the leader one batch, unless one before it was not taken: without that the leader would not take it.
-func (f *forwarding) sendBatch(b *batch) {
+func (f *forwarding) sendBatch(b *batcher.Batch) {
 	out := &f.out
 	if out.resend {
 		return
 	}
-	copied, kept := b.data, []byte(nil)
-	if len(b.data) >= largeBytes {
-		copied, kept, b.kept = nil, b.data, true
+	copied, kept := b.Data, []byte(nil)
+	if len(b.Data) >= largeBytes {
+		copied, kept, b.Kept = nil, b.Data, true
 	}
 	out.resend = !f.transport.SendInOrder(f.soft.Lead, frameForward, func(buffer []byte) []byte {
-		return appendForward(buffer, out.term, out.epoch, b.prev, copied)
+		return appendForward(buffer, out.term, out.epoch, b.Prev, copied)
 	}, kept)
 	if !out.resend {
-		out.sent = b.number
+		out.sent = b.Number
 	}
 }
 
@@ -116,8 +119,8 @@ func (f *forwarding) resendAfter(last uint64) {
 	if f.soft.Lead == raft.None || f.leads() || out.term != f.term {
 		return
 	}
-	f.gather.eachProposed(f.term, func(b *batch) {
-		if b.number > last {
+	f.batcher.EachProposed(f.term, func(b *batcher.Batch) {
+		if b.Number > last {
 			f.sendBatch(b)
 		}
 	})
@@ -131,32 +134,32 @@ func (f *forwarding) refused(from uint64, r refusal) {
 	}
 }
 
-// tick looks whether what was gathered or forwarded has waited for too long.
+// tick looks whether what was added or forwarded has waited for too long.
 func (f *forwarding) tick() {
 	out := &f.out
 	if f.soft.Lead == raft.None {
-		if f.member.soleVoter(f.id) {
+		if f.member.SoleVoter(f.id) {
 			return // it waits for nobody
 		}
 		if out.alone++; out.alone == leaderlessTimeouts*f.options.ElectionTicks {
-			f.giveUp(ErrNoLeader)
+			f.dropUnanswered(ErrNoLeader)
 		}
 		return
 	}
 	out.alone = 0
-	f.gather.resume()
+	f.batcher.Resume()
 	if f.leads() {
 		return
 	}
-	if oldest := f.gather.oldest(); oldest != out.oldest || oldest == 0 {
+	if oldest := f.batcher.Oldest(); oldest != out.oldest || oldest == 0 {
 		out.oldest, out.waiting = oldest, 0
 	}
 	out.waiting++
-	more := patienceFor(f.gather.underWay())
+	more := patienceFor(f.batcher.InFlightBytes())
 	waiting, sent := out.waiting, out.sent
 	switch {
 	case out.oldest != 0 && out.waiting >= stuckTimeouts*f.options.ElectionTicks+more:
-		f.giveUp(ErrLeadershipLost)
+		f.dropUnanswered(ErrLeadershipLost)
 		return
 	case out.oldest != 0 && out.waiting%(resendTicks+more) == 0:
 		f.resendAfter(0)
@@ -166,25 +169,25 @@ func (f *forwarding) tick() {
 	out.waiting = waiting
 }
 
-// giveUp drops all that is gathered and all whose outcome is not known, and takes nothing until the next tick with a
-// leader: what a client proposed after something that was dropped must not be applied without it. The stream begins
-// anew.
-func (f *forwarding) giveUp(err error) {
-	f.gather.suspend(err)
-	batches, barriers := f.gather.abandon()
+// dropUnanswered drops all that waits in the batcher and all whose outcome is not known, and takes nothing until the
+// next tick with a leader: what a client proposed after something that was dropped must not be applied without it. The
+// stream begins anew.
+func (f *forwarding) dropUnanswered(err error) {
+	f.batcher.Suspend(err)
+	batches, barriers := f.batcher.Abandon()
 	barriers = append(barriers, f.reads.take()...)
 	if len(batches)+len(barriers) > 0 {
-		f.logger.Warn("gave up on writes", slog.Int("batches", len(batches)), slog.Int("barriers", len(barriers)),
-			slog.Any("err", err))
+		f.logger.Warn("writes dropped: no leader took them", slog.Int("batches", len(batches)),
+			slog.Int("barriers", len(barriers)), slog.Any("err", err))
 	}
 	for _, b := range batches {
-		dropBatch(b, fmt.Errorf("%w: %w", ErrLeadershipLost, err))
-		f.gather.release(b)
+		b.Drop(fmt.Errorf("%w: %w", ErrLeadershipLost, err))
+		f.batcher.Release(b)
 	}
 	for _, w := range barriers {
 		w.Dropped(fmt.Errorf("%w: %w", ErrLeadershipLost, err))
 	}
-	f.gather.releaseBarriers(len(barriers))
+	f.batcher.ReleaseBarriers(len(barriers))
 	f.out.term = 0
 }
 
@@ -192,8 +195,8 @@ func (f *forwarding) giveUp(err error) {
 // bounds it, but for those that have given batches up. A guess.
 const maxForwardedBytes = 64 << 20
 
-// intake is the leader's side of the members' streams, in one leadership.
-type intake struct {
+// forwardReceiver is the leader's side of the members' streams, in one leadership.
+type forwardReceiver struct {
 	streams map[uint64]*stream // by origin: one for each process that has forwarded in this leadership
 	pending []*forward         // accepted and not proposed
 	bytes   int                // of pending
@@ -203,11 +206,11 @@ type intake struct {
 type stream struct{ epoch, last uint64 }
 
 // reset forgets everything: another term has begun.
-func (t *intake) reset() { *t = intake{} }
+func (t *forwardReceiver) reset() { *t = forwardReceiver{} }
 
 // accept takes f if it continues its process's stream, or begins one of a higher epoch. If not, missing says whether
 // one before it is missing, all behind last; a frame that is merely old is not wanted any more.
-func (t *intake) accept(f *forward) (accepted, missing bool, last uint64) {
+func (t *forwardReceiver) accept(f *forward) (accepted, missing bool, last uint64) {
 	s := t.streams[f.origin]
 	if s == nil {
 		s = &stream{}
@@ -231,13 +234,11 @@ func (t *intake) accept(f *forward) (accepted, missing bool, last uint64) {
 }
 
 // clear says that raft has the first n batches.
-func (t *intake) clear(n int) {
+func (t *forwardReceiver) clear(n int) {
 	for _, f := range t.pending[:n] {
 		t.bytes -= len(f.data)
 	}
-	rest := copy(t.pending, t.pending[n:])
-	clear(t.pending[rest:])
-	t.pending = t.pending[:rest]
+	t.pending = slices.Delete(t.pending, 0, n)
 }
 
 // take takes a batch from another member.
@@ -245,7 +246,7 @@ func (f *forwarding) take(from uint64, w *forward) {
 	if !f.leads() || w.term != f.term {
 		return // who sent it will hear of the leader
 	}
-	_, missing, last := f.in.accept(w)
+	_, missing, last := f.receiver.accept(w)
 	if !missing {
 		return
 	}

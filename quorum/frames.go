@@ -18,13 +18,13 @@ const (
 	frameForward = 2 // term, epoch, number of the batch before, then the entry
 	frameRefusal = 3 // term, origin, epoch, number of the last batch accepted
 	frameReport  = 4 // opaque, for the leader's OnReport
-	frameHello   = 5 // see hello
+	frameHello   = 5 // member.Hello
 	frameRemoved = 6 // the membership as it is on disk: the receiver does not belong to it
 
-	frameMove  = 11 // see decodeMove
-	frameClock = 12 // see clockFrame; for members that have said in their hello that they know it
-	frameSums  = 13 // the sums of the sender's state at a mark, for the leader: entry.CompareTxn
-	frameRoom  = 14 // see roomFrame; from level 2 on
+	frameAddresses = 11 // see decodeAddresses
+	frameClock     = 12 // see clockFrame; for members that have said in their hello that they know it
+	frameSums      = 13 // the sums of the sender's state at a mark, for the leader: entry.CompareTxn
+	frameSpace     = 14 // see spaceFrame; from level 2 on
 )
 
 // errFrame means a frame that no member of this group sends.
@@ -78,7 +78,7 @@ func consecutive(m *raftpb.Message) bool {
 	return true
 }
 
-// forward is one batch on its way from the member that gathered it to the leader.
+// forward is one batch on its way from the member that it was added on to the leader.
 type forward struct {
 	term   uint64 // of the leadership that it is meant for: no other takes it
 	epoch  uint64 // of the stream of batches

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"zkd/quorum/member"
 )
 
 // frame is one frame on its way.
@@ -265,11 +267,11 @@ func (g *testGroup) recorded() (n int) {
 	g.t.Helper()
 	for _, id := range g.up() {
 		blob, _ := g.members[id].node.options.Log.Meta(membershipKey)
-		m, err := decodeMembership(blob)
+		m, err := member.Decode(blob)
 		if err != nil {
 			g.t.Fatal(err)
 		}
-		if m.recorded && len(m.incarnations) == len(g.founders) {
+		if m.Recorded && len(m.Incarnations) == len(g.founders) {
 			n++
 		}
 	}
@@ -298,7 +300,7 @@ func (g *testGroup) start(id uint64) *testMember {
 		g.members[id] = m
 	}
 	o := testOptions(openLog(g.t, m.fs, "log"), m.machine)
-	o.ID, o.Members, o.Transport, o.Shipper = id, g.founders, transport{g.net, id}, testShipper{g, id}
+	o.ID, o.Members, o.Transport, o.SnapshotSender = id, g.founders, transport{g.net, id}, testSnapshotSender{g, id}
 	o.CheckpointDir, o.FS = fmt.Sprintf("member-%d", id), m.fs
 	o.TickInterval, o.ElectionTicks = 10*time.Millisecond, patience
 	o.OnState = m.states.add
@@ -411,14 +413,14 @@ func (g *testGroup) agree(count int) []applied {
 	return list
 }
 
-// testShipper copies a checkpoint from one member of a test group to another one.
-type testShipper struct {
+// testSnapshotSender copies a checkpoint from one member of a test group to another one.
+type testSnapshotSender struct {
 	g  *testGroup
 	id uint64
 }
 
-// Ship implements Shipper.
-func (s testShipper) Ship(ctx context.Context, to uint64, header []byte, dir string) error {
+// SendSnapshot implements SnapshotSender.
+func (s testSnapshotSender) SendSnapshot(ctx context.Context, to uint64, header []byte, dir string) error {
 	state, ok := s.g.disk.get(dir)
 	if !ok {
 		return fmt.Errorf("no checkpoint %s", dir)

@@ -102,7 +102,7 @@ type loadWaiter struct {
 	dropped chan struct{}
 }
 
-// Dropped implements Waiter.
+// Dropped implements batcher.Waiter.
 func (w *loadWaiter) Dropped(error) { w.dropped <- struct{}{} }
 
 // stop ends the clients and checks what was applied: each client's writes in order, without a gap, once, and all that
@@ -152,7 +152,7 @@ func TestForwardingKeepsOrder(t *testing.T) {
 	g.net.mu.Unlock()
 }
 
-// TestLeadersComeAndGo hands the leadership over, kills leaders and cuts them off under load. Nothing acknowledged is
+// TestLeadersComeAndGo transfers the leadership, kills leaders and cuts them off under load. Nothing acknowledged is
 // lost, nothing is applied twice or out of order, and no write of a member that stays alive is dropped.
 func TestLeadersComeAndGo(t *testing.T) {
 	g := newTestGroup(t, 5, 1, nil)
@@ -338,7 +338,7 @@ func TestReportsReachTheLeader(t *testing.T) {
 	}
 }
 
-// TestTransferLeadership hands over on request, and fails where it cannot.
+// TestTransferLeadership transfers the leadership on request, and fails where it cannot.
 func TestTransferLeadership(t *testing.T) {
 	g := newTestGroup(t, 3, 0, func(o *Options) { o.ElectionTicks = 5 * patience })
 	lead := g.leader()
@@ -349,7 +349,7 @@ func TestTransferLeadership(t *testing.T) {
 		t.Errorf("a follower answers %v", err)
 	}
 	if err := lead.node.TransferLeadership(ctx); err != nil {
-		t.Errorf("hand over: %v", err)
+		t.Errorf("transfer the leadership: %v", err)
 	}
 	next := g.leader()
 	if next.id == lead.id {
@@ -376,7 +376,7 @@ func TestLogIsKeptForThoseThatLag(t *testing.T) {
 		g := newTestGroup(t, 3, 0, func(o *Options) {
 			patient(o)
 			o.TailEntries, o.TailBytes, o.RetainBytes = 8, 400, c.retainBytes
-			o.OnRestored = func() { restored.Add(1) }
+			o.OnReplaced = func() { restored.Add(1) }
 		})
 		g.leader()
 		f := g.follower()
@@ -386,13 +386,13 @@ func TestLogIsKeptForThoseThatLag(t *testing.T) {
 		lead := g.leader()
 		g.write(lead.id, 1, 10, 150)
 		before := lead.node.Status()
-		for range 3 { // the keeper looks, and the loop has told it what is needed
+		for range 3 { // the compactor looks, and the loop has told it what is needed
 			if err := lead.machine.Flush(context.Background()); err != nil {
 				t.Fatal(err)
 			}
 			ticks := lead.node.loop.progress.tick.Load()
 			eventually(t, "ticks", func() bool { return lead.node.loop.progress.tick.Load() > ticks+3 })
-			notify(lead.node.keeper.signal)
+			notify(lead.node.compactor.signal)
 		}
 		if c.snapshots > 0 {
 			eventually(t, "the log is compacted", func() bool {

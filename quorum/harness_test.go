@@ -17,9 +17,11 @@ import (
 
 	"zkd/jute"
 	"zkd/quorum/clock"
-	"zkd/storage"
+
+	"zkd/storage/apply"
 	"zkd/storage/entry"
 	"zkd/storage/raftlog"
+	"zkd/storage/state"
 )
 
 // testDeadline bounds every wait of a test.
@@ -80,9 +82,9 @@ type fakeState struct {
 }
 
 // tellSink gives the result of the nth proposal of an entry to sink, as a machine does.
-func tellSink(sink storage.Sink, r *entry.Reader, n int, result *storage.Result) error {
-	if d, ok := sink.(storage.Decider); ok {
-		if err := d.Decided([]storage.Result{*result}); err != nil {
+func tellSink(sink state.Sink, r *entry.Reader, n int, result *apply.Result) error {
+	if d, ok := sink.(state.Decider); ok {
+		if err := d.Decided([]apply.Result{*result}); err != nil {
 			return err
 		}
 	}
@@ -91,7 +93,7 @@ func tellSink(sink storage.Sink, r *entry.Reader, n int, result *storage.Result)
 }
 
 // Apply implements Machine.
-func (m *fakeMachine) Apply(index, term uint64, data []byte, sink storage.Sink) error {
+func (m *fakeMachine) Apply(index, term uint64, data []byte, sink state.Sink) error {
 	m.mu.Lock()
 	gate := m.gate
 	m.mu.Unlock()
@@ -112,21 +114,21 @@ func (m *fakeMachine) Apply(index, term uint64, data []byte, sink storage.Sink) 
 			return err
 		}
 		var p entry.Proposal
-		var result storage.Result
+		var result apply.Result
 		for n := 0; r.Next(&p); n++ {
 			if p.Op == entry.OpFoundEnsemble {
 				m.state.founded++
 				if m.state.cluster == [16]byte{} {
 					copy(m.state.cluster[:], p.Body)
 				}
-				result = storage.Result{Op: p.Op}
+				result = apply.Result{Op: p.Op}
 				if err := tellSink(sink, &r, n, &result); err != nil {
 					return err
 				}
 				continue
 			}
 			if p.Op == entry.OpCompareState { // all fake states are well
-				result = storage.Result{Op: p.Op}
+				result = apply.Result{Op: p.Op}
 				sink.Result(r.Origin, r.Batch, n, &result)
 				continue
 			}
@@ -136,20 +138,20 @@ func (m *fakeMachine) Apply(index, term uint64, data []byte, sink storage.Sink) 
 					return err
 				}
 				m.state.level = max(m.state.level, raise.Level)
-				result = storage.Result{Op: p.Op}
+				result = apply.Result{Op: p.Op}
 				sink.Result(r.Origin, r.Batch, n, &result)
 				continue
 			}
 			m.state.zxid++
 			if p.Op == jute.OpError {
-				result = storage.Result{Op: p.Op, Session: p.Session, Xid: p.Xid, Zxid: m.state.zxid, Code: p.Code}
+				result = apply.Result{Op: p.Op, Session: p.Session, Xid: p.Xid, Zxid: m.state.zxid, Code: p.Code}
 				sink.Result(r.Origin, r.Batch, n, &result)
 				continue
 			}
 			if m.keep {
 				m.state.list = append(m.state.list, decodeBody(p.Body))
 			}
-			result = storage.Result{Op: p.Op, Session: p.Session, Xid: p.Xid, Zxid: m.state.zxid}
+			result = apply.Result{Op: p.Op, Session: p.Session, Xid: p.Xid, Zxid: m.state.zxid}
 			if m.refuse[decodeBody(p.Body)] {
 				result.Code = jute.BadVersion
 			}
@@ -203,7 +205,7 @@ func (m *fakeMachine) hold() chan struct{} {
 }
 
 // DiskProgress implements Machine.
-func (m *fakeMachine) DiskProgress() (underWay bool, ended uint64) { return m.hanging.Load(), 0 }
+func (m *fakeMachine) DiskProgress() (inFlight bool, ended uint64) { return m.hanging.Load(), 0 }
 
 // AppliedIndex implements Machine.
 func (m *fakeMachine) AppliedIndex() uint64 {
@@ -353,10 +355,10 @@ type waiter struct {
 
 func newWaiter(t testing.TB) *waiter { return &waiter{t: t, c: make(chan answer, 1)} }
 
-// Applied implements Waiter.
-func (w *waiter) Applied(r *storage.Result) { w.tell(answer{zxid: r.Zxid, op: r.Op, code: r.Code}) }
+// Applied implements batcher.Waiter.
+func (w *waiter) Applied(r *apply.Result) { w.tell(answer{zxid: r.Zxid, op: r.Op, code: r.Code}) }
 
-// Dropped implements Waiter.
+// Dropped implements batcher.Waiter.
 func (w *waiter) Dropped(err error) { w.tell(answer{err: err}) }
 
 func (w *waiter) tell(a answer) {

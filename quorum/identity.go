@@ -3,6 +3,8 @@ package quorum
 import (
 	"encoding/binary"
 	"fmt"
+
+	"zkd/quorum/member"
 )
 
 // memberKey is the name among the log's blobs of whose log it is: the version byte, then the id (8 bytes, big-endian).
@@ -16,15 +18,15 @@ func openIdentity(o *Options) error {
 		return err
 	}
 	blob, ok := o.Log.Meta(membershipKey)
-	// Imported data founds an ensemble alone, and a crash may have come before it has.
+	// Imported data bootstraps an ensemble alone, and a crash may have come before it has.
 	if !ok || len(o.Members) < 2 || o.Machine.ClusterID() != [16]byte{} || Imported(o.Log) {
 		return nil
 	}
-	m, err := decodeMembership(blob)
-	if err != nil || !m.soleVoter(o.ID) || len(m.ids()) > 1 {
+	m, err := member.Decode(blob)
+	if err != nil || !m.SoleVoter(o.ID) || len(m.IDs()) > 1 {
 		return err
 	}
-	if m.index > bootstrapIndex { // an ensemble has shrunk to it, of which the state may know nothing before a replay
+	if m.Index > bootstrapIndex { // an ensemble has shrunk to it, of which the state may know nothing before a replay
 		return nil
 	}
 	return fmt.Errorf("the data is of a server that stood alone, and the configuration names %d servers, which could "+
@@ -41,11 +43,11 @@ func checkIdentity(o *Options) error {
 		return sameMember(binary.BigEndian.Uint64(blob[1:]), o.ID)
 	}
 	if blob, ok := o.Log.Meta(membershipKey); ok { // of before the blob
-		m, err := decodeMembership(blob)
+		m, err := member.Decode(blob)
 		if err != nil {
 			return err
 		}
-		if ids := m.ids(); len(ids) == 1 {
+		if ids := m.IDs(); len(ids) == 1 {
 			if err := sameMember(ids[0], o.ID); err != nil {
 				return err
 			}

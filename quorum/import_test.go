@@ -55,9 +55,9 @@ func TestImportedDataFoundsAlone(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", c.name, err)
 			}
-			if !slices.Equal(m.ids(), []uint64{1}) || log.LastIndex() != raftlog.ImportedIndex ||
+			if !slices.Equal(m.IDs(), []uint64{1}) || log.LastIndex() != raftlog.ImportedIndex ||
 				log.FirstIndex() != raftlog.ImportedIndex+1 {
-				t.Errorf("%s: members %v, log from %d to %d", c.name, m.ids(), log.FirstIndex(), log.LastIndex())
+				t.Errorf("%s: members %v, log from %d to %d", c.name, m.IDs(), log.FirstIndex(), log.LastIndex())
 			}
 		}
 		if err := log.Close(); err != nil {

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"go.etcd.io/raft/v3/raftpb"
+
+	"zkd/quorum/member"
 )
 
 // LogReader is a raft log that is read, running or not; *raftlog.Log and *raftlog.LogInspection are.
@@ -41,11 +43,11 @@ func DescribeLog(log LogReader) (LogInfo, error) {
 		info.Term, info.Vote, info.Commit = hard.GetTerm(), hard.GetVote(), hard.GetCommit()
 	}
 	if blob, ok := log.Meta(membershipKey); ok {
-		m, err := decodeMembership(blob)
+		m, err := member.Decode(blob)
 		errs = append(errs, err)
 		if err == nil {
-			info.Voters = m.voters()
-			info.Learners = slices.Concat(m.conf.GetLearners(), m.conf.GetLearnersNext())
+			info.Voters = m.Voters()
+			info.Learners = slices.Concat(m.Conf.GetLearners(), m.Conf.GetLearnersNext())
 			slices.Sort(info.Learners)
 		}
 	}
@@ -67,10 +69,10 @@ func EntryProposals(kind uint8, data []byte) ([]byte, error) {
 	if typ == raftpb.EntryNormal {
 		return data, nil
 	}
-	cc, err := decodeChange(&raftpb.Entry{Type: &typ, Data: data})
+	cc, err := member.DecodeChange(&raftpb.Entry{Type: &typ, Data: data})
 	if err != nil {
 		return nil, err
 	}
-	c, err := readChangeContext(cc.GetContext())
-	return c.proposal, err
+	c, err := member.ReadContext(cc.GetContext())
+	return c.Proposal, err
 }

@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"zkd/quorum/member"
 	"zkd/storage/invariants"
 	"zkd/storage/raftlog"
 )
@@ -24,17 +25,17 @@ const installingKey = "installing"
 
 // install is a snapshot on its way into log and state.
 type install struct {
-	member membership // its index is the snapshot's
-	term   uint64     // of that entry
-	hard   []byte     // raft's hard state behind it; not in the blob
-	newest []byte     // the newest time in the log of who has sent it; not in the blob
-	dir    string     // where the state waits; not in the blob
+	member member.Membership // its index is the snapshot's
+	term   uint64            // of that entry
+	hard   []byte            // raft's hard state behind it; not in the blob
+	newest []byte            // the newest time in the log of who has sent it; not in the blob
+	dir    string            // where the state waits; not in the blob
 	done   func(error)
 }
 
 // encode returns the blob: the version byte, the term (8 bytes, big-endian), then the membership as it is stored.
 func (in *install) encode() ([]byte, error) {
-	blob, err := in.member.encode()
+	blob, err := in.member.Encode()
 	if err != nil {
 		return nil, err
 	}
@@ -47,8 +48,8 @@ func decodeInstall(b []byte) (*install, error) {
 	if len(b) < 9 || b[0] != stateVersion {
 		return nil, fmt.Errorf("install %x in the raft log is not of format %d: run a newer zkd", b, stateVersion)
 	}
-	member, err := decodeMembership(b[9:])
-	return &install{member: member, term: binary.BigEndian.Uint64(b[1:])}, err
+	m, err := member.Decode(b[9:])
+	return &install{member: m, term: binary.BigEndian.Uint64(b[1:])}, err
 }
 
 // begin writes durably that the install is under way.
@@ -67,12 +68,12 @@ func (in *install) begin(log *raftlog.Log) error {
 
 // end begins the log behind the snapshot and clears the mark, in one write.
 func (in *install) end(log *raftlog.Log) error {
-	blob, err := in.member.encode()
+	blob, err := in.member.Encode()
 	if err != nil {
 		return err
 	}
-	return log.Install(in.member.index, in.term, in.hard, map[string][]byte{
-		membershipKey: blob, outcastsKey: in.member.encodeOutcasts(), installingKey: nil,
+	return log.Install(in.member.Index, in.term, in.hard, map[string][]byte{
+		membershipKey: blob, returningKey: encodeReturning(&in.member), installingKey: nil,
 	})
 }
 
@@ -82,7 +83,7 @@ func (a *appender) beginInstall(in *install) error {
 	if err := in.begin(a.log); err != nil {
 		return fmt.Errorf("begin to install a snapshot: %w", err)
 	}
-	a.restore(in)
+	a.replaceState(in)
 	return nil
 }
 
@@ -97,19 +98,19 @@ func (a *appender) endInstall(in *install) error {
 	return nil
 }
 
-// restore puts the state of an install in its place. Entries before it were applied, or never will be.
-func (a *applier) restore(in *install) error {
+// replaceState puts the state of an install in its place. Entries before it were applied, or never will be.
+func (a *applier) replaceState(in *install) error {
 	a.Replacing()
 	if err := a.machine.Restore(in.dir); err != nil {
 		return fmt.Errorf("install a snapshot: %w", err)
 	}
-	if applied := a.machine.AppliedIndex(); applied != in.member.index {
-		return fmt.Errorf("install a snapshot of entry %d: the state in it has applied entry %d", in.member.index,
+	if applied := a.machine.AppliedIndex(); applied != in.member.Index {
+		return fmt.Errorf("install a snapshot of entry %d: the state in it has applied entry %d", in.member.Index,
 			applied)
 	}
 	a.member = in.member
 	a.Replaced()
-	a.restored(in)
+	a.installed(in)
 	return nil
 }
 
@@ -124,9 +125,9 @@ func finishInstall(log *raftlog.Log, applied uint64) error {
 	if err != nil {
 		return err
 	}
-	if applied != in.member.index {
+	if applied != in.member.Index {
 		return fmt.Errorf("a snapshot of entry %d was being installed, and the state has applied entry %d: "+
-			"restore a backup of both", in.member.index, applied)
+			"restore a backup of both", in.member.Index, applied)
 	}
 	term, vote := in.term, uint64(0)
 	if stored, ok := log.HardState(); ok {
@@ -138,7 +139,7 @@ func finishInstall(log *raftlog.Log, applied uint64) error {
 			term, vote = hard.GetTerm(), hard.GetVote()
 		}
 	}
-	in.hard = appendHardState(nil, term, vote, in.member.index)
+	in.hard = appendHardState(nil, term, vote, in.member.Index)
 	if err := in.end(log); err != nil {
 		return fmt.Errorf("finish the install of a snapshot: %w", err)
 	}
@@ -155,9 +156,9 @@ type staged struct {
 // errSnapshot means a header that no member of this group sends.
 var errSnapshot = errors.New("header of a snapshot is malformed")
 
-// Staged takes a checkpoint that another member has shipped: header is what its Shipper was given, and dir holds the
-// checkpoint, complete and synced. It returns when the checkpoint is installed, or was not wanted any more and dir is
-// removed: until then, dir must be left alone.
+// Staged takes a checkpoint that another member has sent: header is what its SnapshotSender was given, and dir holds
+// the checkpoint, complete and synced. It returns when the checkpoint is installed, or was not wanted any more and dir
+// is removed: until then, dir must be left alone.
 func (n *Node) Staged(from uint64, header []byte, dir string) error {
 	done := make(chan error, 1) // told once
 	if err := n.stage(from, header, dir, func(err error) { done <- err }); err != nil {
@@ -194,8 +195,8 @@ func (n *Node) stage(from uint64, header []byte, dir string, done func(error)) e
 	return nil
 }
 
-// CheckSnapshot fails if the state with that header, of a Shipper, is one that this program cannot read: then there is
-// no use in receiving it.
+// CheckSnapshot fails if the state with that header, of a SnapshotSender, is one that this program cannot read: then
+// there is no use in receiving it.
 func CheckSnapshot(header []byte) error {
 	m := &raftpb.Message{}
 	if err := proto.Unmarshal(header, m); err != nil {
@@ -217,9 +218,9 @@ func (l *loop) receiveSnapshot(s *staged) {
 		}
 		l.staged = nil
 	}
-	l.logger.Info("a snapshot is not wanted", slog.Uint64("peer", s.message.GetFrom()),
+	l.logger.Info("snapshot rejected: not needed", slog.Uint64("peer", s.message.GetFrom()),
 		slog.Uint64("index", s.message.GetSnapshot().GetMetadata().GetIndex()))
-	l.toShip.put(shipWork{remove: s.dir, done: s.done})
+	l.toCheckpointer.put(checkpointJob{remove: s.dir, done: s.done})
 }
 
 // install hands a snapshot that raft has accepted to the append goroutine. What was forwarded may be in it: nobody will
@@ -241,14 +242,14 @@ func (l *loop) install(m *raftpb.Message) {
 		invariants.Violated("the admissions of a snapshot were readable before", slog.Any("err", err))
 	}
 	in := &install{
-		member: membership{index: meta.GetIndex(), conf: meta.GetConfState(), admissions: admitted},
+		member: member.Membership{Index: meta.GetIndex(), Conf: meta.GetConfState(), Admissions: admitted},
 		term:   meta.GetTerm(), hard: appendHardState(nil, m.GetTerm(), m.GetVote(), m.GetCommit()),
 		dir: s.dir, done: s.done,
 	}
 	if at, ok := decodeTime(s.message.GetContext()); ok {
 		in.newest = appendTime(at)
 	}
-	l.forwarding.giveUp(ErrLeadershipLost)
+	l.forwarding.dropUnanswered(ErrLeadershipLost)
 	l.members.install(in.member)
 	l.admission.installed()
 	l.handToAppend(m, in)

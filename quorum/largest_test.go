@@ -7,7 +7,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"zkd/jute"
-	"zkd/quorum/clock"
+	"zkd/quorum/batcher"
 	"zkd/storage/entry"
 )
 
@@ -17,17 +17,16 @@ const peerFrameBytes = 64 << 20
 // TestTheLargestProposalFitsAFrame: what is taken can be forwarded and replicated, and what is larger is refused before
 // anything of it is kept.
 func TestTheLargestProposalFitsAFrame(t *testing.T) {
-	o := &Options{
-		MaxEntryBytes: defaultMaxEntryBytes, MaxOutstandingBytes: defaultMaxOutstandingBytes, Clock: clock.Real(),
-	}
-	g := newGatherer(1, o, make(chan struct{}, 1))
-	identity := jute.ID{Scheme: "digest", ID: string(make([]byte, 1<<20))}
+	// counted is what is counted for a proposal, and for an identity with its 8 bytes of lengths, beside their bytes.
+	const counted, identityBytes = 48, 1 << 20
+	g := testBatcher(defaultMaxEntryBytes, defaultMaxOutstandingBytes)
+	identity := jute.ID{Scheme: "digest", ID: string(make([]byte, identityBytes))}
 	p := entry.Proposal{Op: jute.OpSetData, Identities: []jute.ID{identity, identity}}
-	p.Body = make([]byte, ProposalBytesMax-proposalBytes(&p))
-	if err := g.add(&p, nil); err != nil {
+	p.Body = make([]byte, batcher.ProposalBytesMax-counted-2*(8+len(identity.Scheme)+identityBytes))
+	if err := g.Add(&p, nil); err != nil {
 		t.Fatalf("the largest: %v", err)
 	}
-	entry := g.take(1, 0, nil)[0].data
+	entry := g.Take(1, 0, nil)[0].Data
 	if n := 1 + len(appendForward(nil, 1, 2, 3, entry)); n > peerFrameBytes {
 		t.Errorf("forwarded it has %d bytes", n)
 	}
@@ -40,15 +39,15 @@ func TestTheLargestProposalFitsAFrame(t *testing.T) {
 	if n := 1 + len(frame); err != nil || n > peerFrameBytes-1<<20 {
 		t.Errorf("replicated it has %d bytes, and a reconfig adds to it: %v", n, err)
 	}
-	_, before := g.taken()
+	before := g.Status()
 	p.Body = append(p.Body, 0)
-	if err := g.add(&p, nil); !errors.Is(err, ErrTooLarge) {
+	if err := g.Add(&p, nil); !errors.Is(err, batcher.ErrTooLarge) {
 		t.Errorf("a larger one: %v", err)
 	}
-	if err := g.addChange(nil, &p, nil); !errors.Is(err, ErrTooLarge) {
+	if err := g.AddChange(nil, &p, nil); !errors.Is(err, batcher.ErrTooLarge) {
 		t.Errorf("a larger reconfig: %v", err)
 	}
-	if _, after := g.taken(); after != before {
-		t.Errorf("%d bytes are outstanding for what was refused", after-before)
+	if after := g.Status(); after != before {
+		t.Errorf("what was refused leads from %+v to %+v", before, after)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"zkd/jute"
+	"zkd/quorum/member"
 	"zkd/storage/entry"
 	"zkd/storage/raftlog"
 	"zkd/storage/schema"
@@ -17,7 +18,7 @@ import (
 // A feature level is what all members can do (docs/decisions/0022). The leader raises the ensemble's when every member,
 // observers too, has said that its program can do more and that its operator agrees. A member that is away counts with
 // what it said last to this leader's process; of one that has not been met since, nothing is known, and nothing is
-// raised. Only who founds an ensemble asks no more than those who are there: it is theirs to begin at their level.
+// raised. Only who bootstraps an ensemble asks no more than those who are there: it is theirs to begin at their level.
 
 // levels is the loop's part that raises the feature level.
 type levels struct {
@@ -94,10 +95,44 @@ func (a *appender) noteLevel() error {
 	return storeLevel(a.log, needs)
 }
 
+// levelOfChange is the feature level that a change of membership in the log needs.
+func levelOfChange(e *raftlog.LogEntry) entry.Level {
+	kind := raftpb.EntryType(e.Kind)
+	cc, err := member.DecodeChange(&raftpb.Entry{Type: &kind, Data: e.Data})
+	if err != nil {
+		return entry.LevelOldest // apply will refuse it
+	}
+	c, err := member.ReadContext(cc.GetContext())
+	needs := entry.LevelOldest
+	if c.Records || err != nil {
+		needs = levelAdmissions
+	}
+	if len(c.Proposal) > 0 {
+		needs = max(needs, entry.Level(c.Proposal[0]))
+	}
+	return needs
+}
+
 // checkpointHeaderBytes is the size of what a checkpoint says of itself, in the data of raft's snapshot: version byte
 // 1, then its feature level and the format of its store, 2 bytes big-endian each. At the oldest level it says nothing,
 // as nothing was said then (snapshotData). The checkpoint may be of before the level was raised.
 const checkpointHeaderBytes = 1 + 2 + 2
+
+// snapshotData returns what a snapshot says of itself: the header of the checkpoint, then the admissions. A group that
+// an older revision has founded says nothing at the oldest level, as nothing was said then.
+func snapshotData(level entry.Level, a *member.Admissions) []byte {
+	if level == entry.LevelOldest && !a.Recorded {
+		return nil
+	}
+	b := binary.BigEndian.AppendUint16([]byte{stateVersion}, uint16(level))
+	b = binary.BigEndian.AppendUint16(b, schema.FormatOf(level))
+	return append(b, a.Encode()...)
+}
+
+// snapshotAdmissions reads the admissions in the data of a snapshot.
+func snapshotAdmissions(data []byte) (member.Admissions, error) {
+	return member.DecodeAdmissions(data[min(checkpointHeaderBytes, len(data)):])
+}
 
 // checkCheckpoint fails if this program cannot read the checkpoint that says so.
 func checkCheckpoint(header []byte) error {
@@ -123,9 +158,9 @@ func errTooNew(p *entry.Proposal, level entry.Level) error {
 func (v *levels) agreed(present bool) (agreed entry.Level, lacks uint64) {
 	o := v.options
 	agreed = o.LevelMax
-	ids := v.member.ids()
-	for id, left := range v.member.out { // order: sorted below
-		if left.incarnation != 0 { // it is to be added again
+	ids := v.member.IDs()
+	for id, left := range v.member.Returning { // order: sorted below
+		if left.Incarnation != 0 { // it is to be added again
 			ids = append(ids, id)
 		}
 	}
@@ -153,7 +188,7 @@ func (v *levels) entry() *raftpb.Entry {
 		return nil
 	}
 	v.looked = true
-	if len(o.Founding) > 0 && o.Machine.ClusterID() == [16]byte{} {
+	if len(o.Bootstrap) > 0 && o.Machine.ClusterID() == [16]byte{} {
 		return nil
 	}
 	agreed, lacks := v.agreed(false)
@@ -161,14 +196,14 @@ func (v *levels) entry() *raftpb.Entry {
 	return v.raiseTo(agreed, entry.ClusterID{})
 }
 
-// founderEntry returns the entry that raises the level of the ensemble that this leader founds.
-func (v *levels) founderEntry() *raftpb.Entry {
+// bootstrapEntry returns the entry that raises the level of the ensemble that this leader bootstraps.
+func (v *levels) bootstrapEntry() *raftpb.Entry {
 	agreed, _ := v.agreed(true)
-	var founding entry.FoundTxn
-	if founding.Decode(v.options.Founding) != nil {
+	var bootstrap entry.FoundTxn
+	if bootstrap.Decode(v.options.Bootstrap) != nil {
 		return nil
 	}
-	return v.raiseTo(agreed, founding.ClusterID)
+	return v.raiseTo(agreed, bootstrap.ClusterID)
 }
 
 // raiseTo returns the entry that raises the level of a cluster, or of whichever it is; nil if it is as high, or soon.
@@ -177,7 +212,7 @@ func (v *levels) raiseTo(level entry.Level, cluster entry.ClusterID) *raftpb.Ent
 		return nil
 	}
 	v.proposed = level
-	v.logger.Info("proposing to raise the feature level of the ensemble", slog.Int("level", int(level)))
+	v.logger.Info("proposing feature level", slog.Int("level", int(level)))
 	p := entry.Proposal{
 		Op: entry.OpRaiseLevel, Time: jute.Millis(v.options.Clock.Now().UnixMilli()), Server: v.id,
 		Body: (&entry.RaiseTxn{Level: level, Cluster: cluster}).Append(nil),
@@ -192,7 +227,7 @@ func (v *levels) tellLacking(id uint64) {
 	}
 	v.lacks = id
 	if id != 0 {
-		v.logger.Info("the feature level is not raised yet: a member cannot do more, or is not to",
+		v.logger.Info("feature level waiting for members",
 			slog.Uint64("peer", id), slog.Int("level", int(v.options.PeerLevel(id))))
 	}
 }
@@ -208,7 +243,7 @@ func (v *levels) tick() {
 	v.looked = false
 	if now := v.level(); now != v.seen {
 		if v.seen != 0 {
-			v.logger.Info("the feature level of the ensemble is raised", slog.Int("level", int(now)))
+			v.logger.Info("feature level raised", slog.Int("level", int(now)))
 		}
 		v.seen = now
 	}

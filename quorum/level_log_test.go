@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"zkd/quorum/member"
 	"zkd/storage/entry"
 )
 
@@ -29,7 +30,7 @@ func TestRaftLogSaysItsLevel(t *testing.T) {
 	if level, err := openLevel(&o); level != entry.LevelOldest || err != nil {
 		t.Fatalf("a new log: level %d, %v", level, err)
 	}
-	a := &appender{log: log, clock: o.Clock, level: entry.LevelOldest, step: 1, keeper: make(chan struct{}, 1)}
+	a := &appender{log: log, clock: o.Clock, level: entry.LevelOldest, step: 1, compactor: make(chan struct{}, 1)}
 	raise := entry.AppendProposal(entry.AppendEntryHeader(nil, 1, 1), &entry.Proposal{
 		Op: entry.OpRaiseLevel, Body: (&entry.RaiseTxn{Level: 2}).Append(nil),
 	})
@@ -86,11 +87,11 @@ func TestCheckpointOfANewerZkdIsRefused(t *testing.T) {
 		}
 		return b
 	}
-	if data := snapshotData(entry.LevelOldest, &admissions{}); data != nil {
+	if data := snapshotData(entry.LevelOldest, &member.Admissions{}); data != nil {
 		t.Errorf("a checkpoint of the oldest level says %x", data)
 	}
 	n := startNode(t, testOptions(openLog(t, vfs.NewMem(), "log"), &fakeMachine{}))
-	newest := snapshotData(entry.LevelNewest, &admissions{})
+	newest := snapshotData(entry.LevelNewest, &member.Admissions{})
 	for _, tc := range []struct {
 		name string
 		data []byte
@@ -98,8 +99,8 @@ func TestCheckpointOfANewerZkdIsRefused(t *testing.T) {
 	}{
 		{"nothing said", nil, nil},
 		{"this level", newest, nil},
-		{"more than is known", append(snapshotData(entry.LevelNewest, &admissions{}), "more"...), nil},
-		{"another level", snapshotData(entry.LevelNewest+1, &admissions{}), entry.ErrLevel},
+		{"more than is known", append(snapshotData(entry.LevelNewest, &member.Admissions{}), "more"...), nil},
+		{"another level", snapshotData(entry.LevelNewest+1, &member.Admissions{}), entry.ErrLevel},
 		{"another format", append(append([]byte(nil), newest[:3]...), 0, 9), entry.ErrLevel},
 		{"another version", append([]byte{9}, newest[1:]...), errSnapshot},
 		{"cut short", newest[:4], errSnapshot},

@@ -154,11 +154,11 @@ func TestFoundersBeginAtTheirLevel(t *testing.T) {
 			founding := entry.FoundTxn{ClusterID: entry.ClusterID{1, 2, 3}, Config: []byte("config")}
 			levels := &agreements{levels: map[uint64]entry.Level{1: 2, 2: 2, 3: tc.third}}
 			g := newTestGroup(t, 3, 0, func(o *Options) {
-				o.Founding = founding.Append(nil)
+				o.Bootstrap = founding.Append(nil)
 				o.Machine.(*fakeMachine).levels = true
 				o.PeerLevel = levels.of
 				if o.ID == 3 && tc.third != 0 {
-					o.LevelMax = tc.third // for it may be the leader that founds the group
+					o.LevelMax = tc.third // for it may be the leader that bootstraps the group
 				}
 			})
 			g.stop(3)

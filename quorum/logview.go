@@ -19,7 +19,7 @@ type logView struct {
 	conf     *raftpb.ConfState // at the start
 	offer    func() (*raftpb.Snapshot, error)
 	leads    func() bool // raft leads at this moment
-	cold     cold
+	uncached uncached
 	applying bool // raft is asked for what is to be done: committed entries are all that it reads
 	missed   bool // the answer before was that entries, which are yet to be read, are not there
 	scratch  []raftlog.LogEntry
@@ -54,11 +54,11 @@ func (v *logView) Entries(lo, hi, maxSize uint64) ([]*raftpb.Entry, error) {
 	if !v.leads() {
 		return v.heads(lo, min(hi, lo+scanHeadsMax))
 	}
-	if out := v.cold.take(lo, hi, maxSize); out != nil {
+	if out := v.uncached.take(lo, hi, maxSize); out != nil {
 		return out, nil
 	}
 	// raft asks for a snapshot now, or lets it be; to any other error it has no answer but to panic.
-	v.cold.want(lo)
+	v.uncached.want(lo)
 	v.missed = true
 	return nil, raft.ErrCompacted
 }
@@ -82,6 +82,25 @@ func (v *logView) read(lo, hi, maxSize uint64) ([]*raftpb.Entry, error) {
 		return nil, fmt.Errorf("read entry %d of the raft log: %w", lo, err)
 	}
 	return raftEntries(entries), nil
+}
+
+// scanBytes is how much of the log scan reads at once.
+const scanBytes = 1 << 20
+
+// scan calls do with all entries from next on, some at a time. It is for the start, as read is.
+func (v *logView) scan(next uint64, do func(entries []*raftpb.Entry) error) error {
+	last := v.log.LastIndex()
+	for next = max(next, v.log.FirstIndex()); next <= last; {
+		entries, err := v.read(next, last+1, scanBytes)
+		if err != nil {
+			return err
+		}
+		if err := do(entries); err != nil {
+			return err
+		}
+		next += uint64(len(entries)) // read returns one at least
+	}
+	return nil
 }
 
 // Term returns the term of the entry at index i.

@@ -4,6 +4,7 @@ import (
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 
+	"zkd/quorum/batcher"
 	"zkd/quorum/clock"
 )
 
@@ -12,47 +13,47 @@ type loop struct {
 	facts
 	raw       *raft.RawNode
 	view      *logView
-	gather    *gatherer
+	batcher   *batcher.Batcher
 	transport Transport // nil in a group of one
 
-	wake     chan struct{}        // of size 1; set by proposers and by the mailboxes
-	inbox    *inbox               // from other members, and requests
-	stored   *mailbox[stored]     // from the append goroutine
-	applied  *mailbox[applyNews]  // from the apply goroutine
-	toAppend *mailbox[appendWork] // to the append goroutine
-	toApply  *mailbox[applyWork]  // to the apply goroutine
-	toShip   *mailbox[shipWork]   // to the ship goroutine
-	chunks   *mailbox[chunk]      // from the read goroutine
-	progress progress
+	wake           chan struct{}           // of size 1; set by proposers and by the mailboxes
+	inbox          *inbox                  // from other members, and requests
+	stored         *mailbox[stored]        // from the append goroutine
+	applied        *mailbox[applyNews]     // from the apply goroutine
+	toAppend       *mailbox[appendWork]    // to the append goroutine
+	toApply        *mailbox[applyWork]     // to the apply goroutine
+	toCheckpointer *mailbox[checkpointJob] // to the checkpointer goroutine
+	chunks         *mailbox[chunk]         // from the read goroutine
+	progress       progress
 
-	late     lateState // hard state with a newer commit index, to be stored with the next append
-	vote     uint64    // as of the last hard state handed to the append goroutine
-	voteTerm uint64    // likewise
-	founding bool      // this leader has proposed the founding
-	stopping bool      // nothing more is taken
-	staged   *staged   // the snapshot that raft is looking at
+	late              lateState // hard state with a newer commit index, to be stored with the next append
+	vote              uint64    // as of the last hard state handed to the append goroutine
+	voteTerm          uint64    // likewise
+	bootstrapProposed bool      // this leader has proposed the bootstrap
+	stopping          bool      // nothing more is taken
+	staged            *staged   // the snapshot that raft is looking at
 
-	members     members
-	admission   admission
-	reconfig    reconfiguring
-	checkpoints checkpoints
-	forwarding  forwarding
-	reads       readIndex
-	election    election
-	transfer    transfer
-	health      health
-	space       spaceControl
-	clocks      clocks
-	levels      levels
-	compare     comparison
-	retention   retention
-	counting    counting
-	coldReads   coldReads
-	sender      sender
-	awaiting    awaiting
-	status      status
+	members       members
+	admission     admission
+	reconfig      reconfiguring
+	checkpoints   checkpoints
+	forwarding    forwarding
+	reads         readIndex
+	election      election
+	transfer      transfer
+	health        health
+	space         spaceControl
+	clocks        clocks
+	levels        levels
+	compare       comparison
+	retention     retention
+	counting      counting
+	uncachedReads uncachedReads
+	sender        sender
+	voterWatch    voterWatch
+	status        status
 
-	batches    []*batch
+	batches    []*batcher.Batch
 	entries    []*raftpb.Entry
 	storedBuf  []stored
 	appliedBuf []applyNews
@@ -92,11 +93,11 @@ func (l *loop) turn() {
 	if l.transport != nil {
 		l.handOut() // so that term and leader, with which batches are marked, are raft's own
 	}
-	if l.admission.foundsFirst() {
+	if l.admission.bootstrapsFirst() {
 		l.admission.tick()
 	}
 	if l.mayPropose() {
-		l.letGather()
+		l.letBatchGrow()
 		switch { // letGather has handed out
 		case !l.mayPropose():
 		case l.leads():
@@ -122,7 +123,7 @@ func (l *loop) handOut() {
 	}
 }
 
-// shrinkTicks is how many ticks without a proposal make the gatherer give its free buffers back.
+// shrinkTicks is how many ticks without a proposal make the batcher give its free buffers back.
 const shrinkTicks = 50
 
 // tick passes one tick of raft's time.
@@ -134,12 +135,12 @@ func (l *loop) tick() {
 	l.reads.tick()
 	l.progress.tick.Add(1)
 	if l.now++; l.now%shrinkTicks == 0 {
-		l.gather.shrink()
+		l.batcher.Shrink()
 	}
 	l.levels.tick()
 	l.counting.tick()
 	l.health.tick()
-	l.coldReads.tick()
+	l.uncachedReads.tick()
 	l.space.judge()
 	if l.transport == nil {
 		return
@@ -156,20 +157,20 @@ func (l *loop) tick() {
 	l.clocks.tick()
 	l.compare.tick()
 	l.reconfig.tickPrepare()
-	l.awaiting.tick()
+	l.voterWatch.tick()
 	l.status.publish() // the ensemble may have been founded since
 	l.tickGroup()
 }
 
 // mayCampaign tells whether this member may ask for votes, and could store what comes of it.
 func (l *loop) mayCampaign() bool {
-	return !l.admission.muted() && !l.health.stalled() && l.admission.mayLead()
+	return !l.admission.quarantined() && !l.health.stalled() && l.admission.mayLead()
 }
 
 // ticking tells whether raft's time passes: not while the disk hangs and this member does not lead, so that it does not
 // campaign.
 func (l *loop) ticking() bool {
-	return !l.admission.muted() && (l.leads() || !l.health.stalled())
+	return !l.admission.quarantined() && (l.leads() || !l.health.stalled())
 }
 
 // receive takes what has come: from the storage goroutines and from outside. Arrivals are taken first and looked at
@@ -190,19 +191,19 @@ func (l *loop) receive() {
 		if c := l.appliedBuf[i].change; c != nil {
 			l.members.change(c)
 		}
-		if m := l.appliedBuf[i].mark; m != nil {
-			l.compare.marked(m)
+		if m := l.appliedBuf[i].point; m != nil {
+			l.compare.reachedPoint(m)
 		}
 		l.step(l.appliedBuf[i].responses)
 		l.noteApplied(l.appliedBuf[i].responses)
 	}
-	l.coldReads.take()
+	l.uncachedReads.take()
 	for i := range l.arrivals {
 		l.arrive(&l.arrivals[i])
 	}
 }
 
-// noteApplied tells the keeper how much raft knows to be applied.
+// noteApplied tells the compactor how much raft knows to be applied.
 func (l *loop) noteApplied(responses []*raftpb.Message) {
 	for _, m := range responses {
 		if n := len(m.GetEntries()); n > 0 && m.GetType() == raftpb.MsgStorageApplyResp {
@@ -251,7 +252,7 @@ func (l *loop) handle(rd raft.Ready) {
 func (l *loop) setTerm(hard *raftpb.HardState) {
 	if hard.GetTerm() != l.term {
 		l.term = hard.GetTerm()
-		l.termReached, l.founding = false, false
+		l.termReached, l.bootstrapProposed = false, false
 		l.levels.newTerm()
 		l.reconfig.newTerm()
 		l.members.newTerm()
@@ -284,7 +285,7 @@ func (l *loop) leadershipChanged() {
 	if l.soft.RaftState == raft.StateLeader {
 		l.elected = l.log.FirstIndex()
 	} else {
-		l.coldReads.endLeadership()
+		l.uncachedReads.endLeadership()
 		l.checkpoints.endLeadership()
 	}
 	if l.transport != nil {
@@ -292,7 +293,7 @@ func (l *loop) leadershipChanged() {
 	}
 }
 
-// tickGroup publishes what is known of the members, for Status and for the keeper.
+// tickGroup publishes what is known of the members, for Status and for the compactor.
 func (l *loop) tickGroup() {
 	l.retention.publish()
 	l.status.publishGroup()
@@ -341,7 +342,7 @@ func (l *loop) handToAppend(m *raftpb.Message, in *install) {
 		}
 		l.health.beginProbe(l.appended)
 	} else if in != nil {
-		l.appended = in.member.index
+		l.appended = in.member.Index
 	}
 	l.syncing++
 	l.health.noteHanded(bytes)
@@ -362,5 +363,5 @@ func (l *loop) apply(m *raftpb.Message) {
 	}
 	l.health.noteApplying(1)
 	l.toApply.put(applyWork{message: m})
-	l.reads.stepPostponed()
+	l.reads.stepDeferred()
 }

@@ -10,23 +10,25 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"zkd/jute"
-	"zkd/storage"
+
+	"zkd/storage/apply"
 	"zkd/storage/crashfs"
 	"zkd/storage/entry"
+	"zkd/storage/state"
 )
 
 // openMachine opens the real state machine on fs, with flushes so frequent that a crash finds it in all its states.
-func openMachine(t testing.TB, fs vfs.FS) *storage.Machine {
+func openMachine(t testing.TB, fs vfs.FS) *state.Machine {
 	t.Helper()
-	m, err := storage.OpenMachine(storage.MachineOptions{Dir: "state", FS: fs, Logger: discard, FlushBytes: 8 << 10})
+	m, err := state.OpenMachine(state.MachineOptions{Dir: "state", FS: fs, Logger: discard, FlushBytes: 8 << 10})
 	if err != nil {
 		t.Fatalf("open state machine: %v", err)
 	}
 	return m
 }
 
-// realMachine is a state machine that never ships its state.
-type realMachine struct{ *storage.Machine }
+// realMachine is a state machine that never sends its state.
+type realMachine struct{ *state.Machine }
 
 // Checkpoint implements Machine.
 func (realMachine) Checkpoint(context.Context, string) (index, term uint64, err error) {
@@ -46,7 +48,7 @@ func nodePath(a applied) string { return fmt.Sprintf("/c%d-%d", a.client, a.seq)
 const testSession jute.SessionID = 0x100
 
 // createSession makes testSession, unless it is there.
-func createSession(t testing.TB, n *Node, m *storage.Machine) {
+func createSession(t testing.TB, n *Node, m *state.Machine) {
 	t.Helper()
 	v := m.View()
 	_, ok := v.Session(testSession)
@@ -91,8 +93,8 @@ type createdList struct {
 	zxid  jute.Zxid
 }
 
-// Applied implements Waiter.
-func (w created) Applied(r *storage.Result) {
+// Applied implements batcher.Waiter.
+func (w created) Applied(r *apply.Result) {
 	if r.Code != jute.OK || r.Path != nodePath(w.mark) {
 		w.t.Errorf("create %v: %v %q", w.mark, r.Code, r.Path)
 	}
@@ -103,7 +105,7 @@ func (w created) Applied(r *storage.Result) {
 	<-w.room
 }
 
-// Dropped implements Waiter.
+// Dropped implements batcher.Waiter.
 func (w created) Dropped(error) { <-w.room }
 
 // TestRealMachineSurvivesCrashes runs log and state machine on one disk and stops the power at random moments.
@@ -166,7 +168,7 @@ func createUntilRefused(t *testing.T, n *Node, list *createdList, first uint32) 
 }
 
 // checkCreated fails unless all that was acknowledged is there.
-func checkCreated(t *testing.T, m *storage.Machine, list *createdList) {
+func checkCreated(t *testing.T, m *state.Machine, list *createdList) {
 	t.Helper()
 	v := m.View()
 	defer v.Close()

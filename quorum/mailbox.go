@@ -39,3 +39,11 @@ func (m *mailbox[T]) take(spare []T) []T {
 	m.mu.items = spare[:0]
 	return items
 }
+
+// notify sets a signal of size 1; one that is set stays set.
+func notify(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default: // set already
+	}
+}

@@ -8,6 +8,7 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
+	"zkd/quorum/member"
 	"zkd/storage/invariants"
 )
 
@@ -17,13 +18,13 @@ type members struct {
 	*facts
 	transport Transport                                     // nil in a group of one
 	makeSo    func(cc raftpb.ConfChangeI) *raftpb.ConfState // has raft make a change
-	changed   func(before *membership)                      // told when another membership is in force
+	changed   func(before *member.Membership)               // told when another membership is in force
 	recounted func()                                        // told when it becomes known who counts, or is not any more
 	reconfig  *reconfiguring
 
-	history    []membership   // the last memberships, oldest first; the present one is the last
-	logged     []loggedChange // changes that were appended, up to some that are applied; few
-	lastChange uint64         // the last entry that may be one, as far as this leader has appended
+	history    []member.Membership // the last memberships, oldest first; the present one is the last
+	logged     []loggedChange      // changes that were appended, up to some that are applied; few
+	lastChange uint64              // the last entry that may be one, as far as this leader has appended
 }
 
 // historyLength is how many memberships are remembered, for checkpoints that were made before the last change. A guess:
@@ -31,21 +32,21 @@ type members struct {
 const historyLength = 16
 
 // set notes who belongs to the group.
-func (g *members) set(m membership) {
+func (g *members) set(m member.Membership) {
 	g.member = m
 	if len(g.history) == historyLength {
 		g.history = append(g.history[:0], g.history[1:]...)
 	}
 	g.history = append(g.history, m)
-	if m.has(g.id) {
+	if m.Has(g.id) {
 		g.removed = false
-	} else if !m.empty() {
+	} else if !m.Empty() {
 		g.removed = true
 	}
 }
 
 // install notes who belongs to the group by a snapshot that takes the place of the log.
-func (g *members) install(m membership) {
+func (g *members) install(m member.Membership) {
 	g.history, g.logged = nil, nil
 	g.set(m)
 }
@@ -65,7 +66,7 @@ func (g *members) changing() { g.lastChange = math.MaxUint64 }
 // changePending tells whether raft would take no change of membership now.
 func (g *members) changePending() bool {
 	return !g.termReached || g.raft.BasicStatus().Applied < max(g.lastChange, g.termIndex) ||
-		len(g.member.conf.GetVotersOutgoing()) > 0
+		len(g.member.Conf.GetVotersOutgoing()) > 0
 }
 
 // mayChange tells what speaks against proposing a change now. raft would make an empty entry of a change that comes
@@ -74,11 +75,11 @@ func (g *members) mayChange(cc *raftpb.ConfChangeV2) error {
 	if !g.termReached || g.raft.BasicStatus().Applied < max(g.lastChange, g.termIndex) {
 		return ErrChangePending
 	}
-	joint := len(g.member.conf.GetVotersOutgoing()) > 0
+	joint := len(g.member.Conf.GetVotersOutgoing()) > 0
 	if joint != (len(cc.GetChanges()) == 0) {
 		return ErrChangePending
 	}
-	_, err := g.member.after(cc)
+	_, err := g.member.After(cc)
 	return err
 }
 
@@ -99,34 +100,34 @@ func (g *members) noteChanges(entries []*raftpb.Entry) {
 // change has raft bring a change into force that is in the state and on disk. A snapshot that came meanwhile
 // has it already.
 func (g *members) change(c *membershipChange) {
-	if c.after.index <= g.member.index {
+	if c.after.Index <= g.member.Index {
 		return
 	}
 	before := g.member
 	conf := g.makeSo(c.change)
-	if err := conf.Equivalent(c.after.conf); err != nil {
+	if err := conf.Equivalent(c.after.Conf); err != nil {
 		invariants.Violated("raft has another membership", slog.Any("err", err))
 	}
 	g.set(c.after)
-	g.logger.Info("the membership changed", slog.Uint64("index", c.after.index), slog.Any("members", c.after.ids()))
+	g.logger.Info("membership changed", slog.Uint64("index", c.after.Index), slog.Any("members", c.after.IDs()))
 	g.changed(&before)
 }
 
 // at returns the membership as of an entry; false: it is not known any more.
-func (g *members) at(index uint64) (m membership, ok bool) {
-	n := slices.IndexFunc(g.history, func(m membership) bool { return m.index > index })
+func (g *members) at(index uint64) (m member.Membership, ok bool) {
+	n := slices.IndexFunc(g.history, func(m member.Membership) bool { return m.Index > index })
 	if n < 0 {
 		n = len(g.history)
 	}
 	if n == 0 {
-		return membership{}, false
+		return member.Membership{}, false
 	}
 	return g.history[n-1], true
 }
 
 // tellRemoved tells a server that it does not belong to the group.
 func (g *members) tellRemoved(id uint64) {
-	blob, err := g.member.encode()
+	blob, err := g.member.Encode()
 	if err != nil || g.transport == nil {
 		return
 	}
@@ -141,21 +142,15 @@ type loggedChange struct {
 	admits  map[uint64]uint64
 }
 
-// scanBytes is how much of the log is read at once to look for changes of membership.
-const scanBytes = 1 << 20
-
 // scanChanges reads which changes of membership the log holds behind the applied entry. It is for the start.
 func scanChanges(view *logView, applied uint64) ([]loggedChange, error) {
 	var found []loggedChange
-	for next := max(applied+1, view.log.FirstIndex()); next <= view.log.LastIndex(); {
-		entries, err := view.read(next, view.log.LastIndex()+1, scanBytes)
-		if err != nil {
-			return nil, fmt.Errorf("look for changes of membership: %w", err)
-		}
-		if found, err = appendChanges(found, entries); err != nil {
-			return nil, err
-		}
-		next += uint64(len(entries))
+	err := view.scan(applied+1, func(entries []*raftpb.Entry) (err error) {
+		found, err = appendChanges(found, entries)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for changes of membership: %w", err)
 	}
 	return found, nil
 }
@@ -166,15 +161,15 @@ func appendChanges(list []loggedChange, entries []*raftpb.Entry) ([]loggedChange
 		if e.GetType() == raftpb.EntryNormal {
 			continue
 		}
-		cc, err := decodeChange(e)
+		cc, err := member.DecodeChange(e)
 		if err != nil {
 			return nil, fmt.Errorf("change of membership in entry %d: %w", e.GetIndex(), err)
 		}
-		c, err := readChangeContext(cc.GetContext())
+		c, err := member.ReadContext(cc.GetContext())
 		if err != nil {
 			return nil, fmt.Errorf("change of membership in entry %d: %w", e.GetIndex(), err)
 		}
-		list = append(list, loggedChange{index: e.GetIndex(), change: cc, records: c.records, admits: c.admits})
+		list = append(list, loggedChange{index: e.GetIndex(), change: cc, records: c.Records, admits: c.Admits})
 	}
 	return list, nil
 }
@@ -190,7 +185,7 @@ func (g *members) noteLogged(entries []*raftpb.Entry) {
 	}
 	logged, err := appendChanges(g.logged, entries)
 	if err != nil {
-		g.logger.Error("cannot read a change of membership") // the apply goroutine stops the node, and says why
+		g.logger.Error("cannot decode membership change") // the apply goroutine stops the node, and says why
 		return
 	}
 	if g.logged = logged; before != (g.counted() == nil) {
@@ -204,15 +199,15 @@ func (g *members) changeLogged() bool {
 	applied := g.raft.BasicStatus().Applied
 	g.logged = slices.DeleteFunc(g.logged, func(c loggedChange) bool { return c.index <= applied })
 	return slices.ContainsFunc(g.logged, func(c loggedChange) bool {
-		conf, err := g.member.after(c.change)
-		return err != nil || conf.Equivalent(g.member.conf) != nil
+		conf, err := g.member.After(c.change)
+		return err != nil || conf.Equivalent(g.member.Conf) != nil
 	})
 }
 
 // counted returns the incarnations that count, by member; nil: this member's log does not say.
 func (g *members) counted() map[uint64]uint64 {
-	if g.member.recorded {
-		return g.member.incarnations
+	if g.member.Recorded {
+		return g.member.Incarnations
 	}
 	for i := range g.logged {
 		if g.logged[i].records {

@@ -12,22 +12,23 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"zkd/jute"
+	"zkd/quorum/batcher"
 	"zkd/storage/entry"
 	"zkd/storage/space"
 )
 
 // Node is one member of a raft group. Its methods may be called by any goroutine.
 type Node struct {
-	options  Options // immutable
-	gather   *gatherer
-	inbox    *inbox
-	loop     *loop
-	appender *appender
-	applier  *applier
-	reader   *coldReader
-	keeper   *keeper
-	shipper  *shipper
-	looker   *roomLooker
+	options      Options // immutable
+	batcher      *batcher.Batcher
+	inbox        *inbox
+	loop         *loop
+	appender     *appender
+	applier      *applier
+	reader       *uncachedReader
+	compactor    *logCompactor
+	checkpointer *checkpointer
+	spaceMonitor *spaceMonitor
 
 	failure atomic.Pointer[error]
 	fatal   chan error // of size 1: only the first failure is told
@@ -38,13 +39,13 @@ type Node struct {
 }
 
 // Propose has p committed and applied, and tells w the result; w may be nil. p is encoded before Propose returns and
-// may then be used again. It blocks while too much is outstanding, in line with others. An error means that p was not
+// may then be used again. It blocks while too much is outstanding, queued behind others. An error means that p was not
 // taken and w is not told.
-func (n *Node) Propose(p *entry.Proposal, w Waiter) error {
+func (n *Node) Propose(p *entry.Proposal, w batcher.Waiter) error {
 	if needs, level := p.Level(), n.Level(); needs == 0 || needs > level {
 		return errTooNew(p, level)
 	}
-	return n.gather.add(p, w)
+	return n.batcher.Add(p, w)
 }
 
 // Time is the time of day as the leader gives it to writes. A member that does not lead tells its own clock's. Any
@@ -58,10 +59,10 @@ func (n *Node) Time() jute.Millis {
 
 // Reconfigure has the group brought to the configuration that p, an OpReconfig with the client's record as its body,
 // asks for. It tells w as Propose does, and blocks, keeps nothing and fails as that does; any member may be asked.
-func (n *Node) Reconfigure(p *entry.Proposal, w Waiter) error {
+func (n *Node) Reconfigure(p *entry.Proposal, w batcher.Waiter) error {
 	asked := *p
 	asked.Body = (&entry.ReconfigTxn{Request: p.Body}).Append(nil)
-	return n.gather.addChange(nil, &asked, w)
+	return n.batcher.AddChange(nil, &asked, w)
 }
 
 // Knows tells whether this member has met a member with that id, which did not leave the group since. Any goroutine may
@@ -75,18 +76,18 @@ func (n *Node) Knows(id uint64) bool {
 // p comes out with jute.OK, the change comes into force, on every member at the same entry. w is told as for Propose;
 // it is dropped with ErrChangePending if another change is under way, and with ErrNotLeader if this member does not
 // lead when its turn comes.
-func (n *Node) ProposeChange(cc *raftpb.ConfChangeV2, p *entry.Proposal, w Waiter) error {
+func (n *Node) ProposeChange(cc *raftpb.ConfChangeV2, p *entry.Proposal, w batcher.Waiter) error {
 	if s := n.loop.progress.state.Load(); s.Role != RoleLeader {
 		return ErrNotLeader
 	}
-	return n.gather.addChange(cc, p, w)
+	return n.batcher.AddChange(cc, p, w)
 }
 
 // Barrier tells w when this member has applied all that was committed in the group at the call: a read made then is
 // linearizable, as sync of ZooKeeper is meant to give (org.apache.zookeeper.server.FinalRequestProcessor, OpCode.sync).
 // The result has the last zxid and nothing else. Many barriers share one round.
-func (n *Node) Barrier(w Waiter) {
-	if err := n.gather.addBarrier(w); err != nil {
+func (n *Node) Barrier(w batcher.Waiter) {
+	if err := n.batcher.AddBarrier(w); err != nil {
 		w.Dropped(err)
 	}
 }
@@ -105,31 +106,31 @@ func (n *Node) TransferLeadership(ctx context.Context) error {
 	case <-n.halt:
 		return ErrStopped
 	case <-ctx.Done():
-		return fmt.Errorf("hand over the leadership: %w", ctx.Err())
+		return fmt.Errorf("transfer the leadership: %w", ctx.Err())
 	}
 }
 
 // Level returns the feature level of the ensemble, as of what is applied here. Any goroutine may call it.
 func (n *Node) Level() entry.Level { return n.options.Machine.Level() }
 
-// Room is the level that counts for the group: what the leader has found, as far as this member knows. Any goroutine
-// may call it.
-func (n *Node) Room() space.Level { return space.Level(n.loop.progress.room.Load()) }
+// SpaceLevel is the level that counts for the group: what the leader has found, as far as this member knows. Any
+// goroutine may call it.
+func (n *Node) SpaceLevel() space.Level { return space.Level(n.loop.progress.space.Load()) }
 
 // Fatal receives once why the node has stopped by itself.
 func (n *Node) Fatal() <-chan error { return n.fatal }
 
-// Stop takes nothing more, hands the leadership over if it has it, answers what was taken, makes the state durable and
+// Stop takes nothing more, transfers the leadership if it has it, answers what was taken, makes the state durable and
 // ends the goroutines. Barriers are dropped if too few of the others are connected for anybody to answer them: nothing
 // depends on them once clients are gone, while writes may yet be committed. If ctx ends before, what is left is
 // dropped. Stopping twice is allowed. The error says why not all was answered, or what had failed before.
 func (n *Node) Stop(ctx context.Context) error {
 	var cut error
-	drained := n.gather.refuse(ErrStopped)
+	drained := n.batcher.Refuse(ErrStopped)
 	if n.options.Transport != nil {
 		// Not to succeed costs the others an election, no more.
 		if err := n.TransferLeadership(ctx); err != nil && !errors.Is(err, ErrNotLeader) {
-			n.options.Logger.Warn("stops without a successor", slog.Any("err", err))
+			n.options.Logger.Warn("stopped without leadership transfer", slog.Any("err", err))
 		}
 		n.inbox.put(arrival{what: stopping{}}) // refused only by a loop that has ended
 	}

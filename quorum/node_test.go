@@ -13,7 +13,8 @@ import (
 
 	"zkd/compat-tests/leak"
 	"zkd/jute"
-	"zkd/storage"
+
+	"zkd/storage/apply"
 	"zkd/storage/entry"
 	"zkd/storage/raftlog"
 )
@@ -77,7 +78,7 @@ func TestStartReplaysWhatTheMachineHasLost(t *testing.T) {
 type observer struct{ zxids []jute.Zxid }
 
 // Committed implements Observer.
-func (o *observer) Committed(r *storage.Result) { o.zxids = append(o.zxids, r.Zxid) }
+func (o *observer) Committed(r *apply.Result) { o.zxids = append(o.zxids, r.Zxid) }
 
 // orderWaiter checks that the observer has seen the result before.
 type orderWaiter struct {
@@ -85,8 +86,8 @@ type orderWaiter struct {
 	seen *observer
 }
 
-// Applied implements Waiter.
-func (w orderWaiter) Applied(r *storage.Result) {
+// Applied implements batcher.Waiter.
+func (w orderWaiter) Applied(r *apply.Result) {
 	if n := len(w.seen.zxids); n == 0 || w.seen.zxids[n-1] != r.Zxid {
 		w.t.Errorf("zxid %d is applied before it is observed", r.Zxid)
 	}
@@ -197,7 +198,7 @@ func TestNilWaiterAndLargeProposal(t *testing.T) {
 	checkOrder(t, m.list(), map[uint32]uint32{1: 2}, 2)
 }
 
-func TestOutstandingBytesBlockInLine(t *testing.T) {
+func TestOutstandingBytesBlockInTurn(t *testing.T) {
 	m := &fakeMachine{keep: true}
 	o := testOptions(openLog(t, vfs.NewMem(), "log"), m)
 	o.MaxOutstandingBytes = 1000
@@ -212,11 +213,11 @@ func TestOutstandingBytesBlockInLine(t *testing.T) {
 			}
 			w.wait()
 		})
-		eventually(t, "it is taken or waits in line", func() bool {
-			return int(n.Status().Proposals)+lineLen(n) == int(seq)+1
+		eventually(t, "it is taken or queued", func() bool {
+			return int(n.Status().Proposals)+queueLen(n) == int(seq)+1
 		})
 	}
-	if got := lineLen(n); got != 4 {
+	if got := queueLen(n); got != 4 {
 		t.Errorf("%d proposers wait, want 4", got)
 	}
 	close(gate)
@@ -224,12 +225,8 @@ func TestOutstandingBytesBlockInLine(t *testing.T) {
 	checkOrder(t, m.list(), nil, 5)
 }
 
-// lineLen is how many proposers wait for room.
-func lineLen(n *Node) int {
-	n.gather.mu.Lock()
-	defer n.gather.mu.Unlock()
-	return len(n.gather.mu.line)
-}
+// queueLen is how many proposers wait for room.
+func queueLen(n *Node) int { return n.batcher.Status().Queued }
 
 func TestBarrierWaitsForWhatWasCommitted(t *testing.T) {
 	m := &fakeMachine{keep: true}
@@ -245,11 +242,7 @@ func TestBarrierWaitsForWhatWasCommitted(t *testing.T) {
 		barriers[i] = newWaiter(t)
 		n.Barrier(barriers[i])
 	}
-	eventually(t, "the loop has asked", func() bool {
-		n.gather.mu.Lock()
-		defer n.gather.mu.Unlock()
-		return len(n.gather.mu.barriers) == 0
-	})
+	eventually(t, "the loop has asked", func() bool { return n.batcher.Status().Barriers == 0 })
 	for _, b := range barriers {
 		select {
 		case got := <-b.c:
@@ -315,7 +308,7 @@ func TestStopWithoutTimeDropsTheRest(t *testing.T) {
 	eventually(t, "the write is committed", func() bool { s := n.Status(); return s.Commit > s.Applied })
 	blocked := make(chan error)
 	go func() { blocked <- n.Propose(proposal(applied{1, 1}, 0), newWaiter(t)) }()
-	eventually(t, "the second waits in line", func() bool { return lineLen(n) == 1 })
+	eventually(t, "the second is queued", func() bool { return queueLen(n) == 1 })
 	barrier := newWaiter(t)
 	n.Barrier(barrier)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)

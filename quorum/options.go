@@ -14,34 +14,26 @@ import (
 
 	"zkd/jute"
 	"zkd/quorum/clock"
-	"zkd/storage"
+
+	"zkd/storage/apply"
 	"zkd/storage/entry"
 	"zkd/storage/raftlog"
+	"zkd/storage/state"
 )
-
-// Waiter is told what became of one proposal or barrier: exactly one of its methods is called, exactly once.
-type Waiter interface {
-	// Applied is called on the apply goroutine, before any reader can see the write. r and all it points to are valid
-	// only during the call, which must not block nor open a View.
-	Applied(r *storage.Result)
-	// Dropped says that nothing will be known: the node stops, has failed, or leadership was lost. The write may have
-	// happened or not. It may be called on any goroutine, before Barrier has returned too, and must not block.
-	Dropped(err error)
-}
 
 // Observer sees every result of every applied entry, whoever proposed it, in the order of the log.
 type Observer interface {
 	// Committed is called on the apply goroutine, before the waiter's Applied and before any reader can see the write;
 	// during Start too, for what is replayed. r is valid only during the call, which must not block nor open a View.
-	Committed(r *storage.Result)
+	Committed(r *apply.Result)
 }
 
-// Machine is the state machine that the log drives; *storage.Machine is one. Apply and Restore are called by one
+// Machine is the state machine that the log drives; *state.Machine is one. Apply and Restore are called by one
 // goroutine, the rest by any.
 type Machine interface {
 	// Apply evaluates one entry and hands its results to sink before anything of it is visible. It only reads data, and
 	// keeps none of it. An error is final.
-	Apply(index, term uint64, data []byte, sink storage.Sink) error
+	Apply(index, term uint64, data []byte, sink state.Sink) error
 	// AppliedIndex is the index of the last entry applied.
 	AppliedIndex() uint64
 	// DurableIndex is the index up to which no crash can take back what was applied.
@@ -59,7 +51,7 @@ type Machine interface {
 	EnsembleConfig() string
 	// DiskProgress tells whether operations on the files of the state are under way, and how many have ended: a disk
 	// with which the former stays and the latter does not change hangs. It must not wait.
-	DiskProgress() (underWay bool, ended uint64)
+	DiskProgress() (inFlight bool, ended uint64)
 	// ClusterID is the id that the group got when it was founded; zero before.
 	ClusterID() [16]byte
 	// Level is the group's feature level.
@@ -85,11 +77,11 @@ type Transport interface {
 	SendInOrder(to uint64, kind uint8, encode func(b []byte) []byte, kept []byte) bool
 }
 
-// Shipper brings checkpoints to members.
-type Shipper interface {
-	// Ship brings the directory dir to a member, with header (opaque, at most 1 MiB), and returns when the member's
-	// node has dealt with it (Node.Staged has returned there). It ends with ctx. It only reads dir.
-	Ship(ctx context.Context, to uint64, header []byte, dir string) error
+// SnapshotSender brings checkpoints to members.
+type SnapshotSender interface {
+	// SendSnapshot brings the directory dir to a member, with header (opaque, at most 1 MiB), and returns when the
+	// member's node has dealt with it (Node.Staged has returned there). It ends with ctx. It only reads dir.
+	SendSnapshot(ctx context.Context, to uint64, header []byte, dir string) error
 }
 
 // Options says what a Node consists of. ID, Log, Machine, Clock and Rand are needed; the rest has defaults.
@@ -110,24 +102,25 @@ type Options struct {
 	// first start only.
 	Members []Member
 	Joining bool
-	// Transport and Shipper are nil in a group that stays of one.
-	Transport Transport
-	Shipper   Shipper
+	// Transport and SnapshotSender are nil in a group that stays of one.
+	Transport      Transport
+	SnapshotSender SnapshotSender
 	// CheckpointDir is a directory of the node's own, on the file system FS of the state, where checkpoints for other
 	// members are made. FS is the operating system's if nil.
 	CheckpointDir string
 	FS            vfs.FS
-	// Founding is the body of the entry.OpFoundEnsemble that a leader proposes if the state has no cluster id. Empty:
+	// Bootstrap is the body of the entry.OpFoundEnsemble that a leader proposes if the state has no cluster id. Empty:
 	// none is proposed.
-	Founding []byte
+	Bootstrap []byte
 
-	// Beginning is for which founding this member is, as its handshakes know it. nil: they do not.
-	Beginning *Beginning
+	// BootstrapChoice is for which bootstrap this member is, as its handshakes know it. nil: they do not.
+	BootstrapChoice *BootstrapChoice
 
-	// Room is what is known of the disks; nil: there is always room. Reclaim gives the room of what was removed back,
-	// as far as that is to be had; it is called while there is little, on a goroutine of its own, and ends with ctx.
-	Room    Room
-	Reclaim func(ctx context.Context) error
+	// DiskSpace is what is known of the disks; nil: there is always space. Reclaim gives the space of what was removed
+	// back, as far as that is to be had; it is called while there is little, on a goroutine of its own, and ends with
+	// ctx.
+	DiskSpace DiskSpace
+	Reclaim   func(ctx context.Context) error
 
 	// Asking tells whether a server that is no member has asked of late to be let in; the loop goroutine calls it, and
 	// it must not block. nil: none has.
@@ -138,12 +131,12 @@ type Options struct {
 	// block. nil: they agree to any.
 	LevelMax  entry.Level
 	PeerLevel func(id uint64) entry.Level
-	// Prepare has this member listen where the lines of a configuration that is about to be proposed have it, and look
-	// which of those that have moved there can be reached where they are to be. tell is called with what is known so
-	// far, once at least, on any goroutine, the last time with Done; it does not block. For the same lines it may be
-	// asked again, and has to tell all then, too. The loop goroutine calls it, and it must not block. nil: addresses do
-	// not matter.
-	Prepare func(members string, moved []uint64, tell func(Prepared))
+	// PrepareAddresses has this member listen where the lines of a configuration that is about to be proposed have it,
+	// and look which of those that have moved there can be reached where they are to be. tell is called with what is
+	// known so far, once at least, on any goroutine, the last time with Done; it does not block. For the same lines it
+	// may be asked again, and has to tell all then, too. The loop goroutine calls it, and it must not block. nil:
+	// addresses do not matter.
+	PrepareAddresses func(members string, moved []uint64, tell func(PreparedAddresses))
 	// MayReconfigure finds out whether the state will find that who asks for a reconfig may: nothing is prepared for
 	// others. The loop goroutine asks, once for each, and must not wait: tell is called once, on any goroutine. p is
 	// valid until it returns. nil: everybody may.
@@ -158,13 +151,13 @@ type Options struct {
 	// OnReport is told what other members gave to Report while this one leads, on any goroutine. body is valid during
 	// the call. What it blocks is one member's frames.
 	OnReport func(from uint64, body []byte)
-	// OnRestoring is told on the apply goroutine that a snapshot is about to replace the state, another member's or one
+	// OnReplacing is told on the apply goroutine that a snapshot is about to replace the state, another member's or one
 	// that an operator restores (during Start too, when the log is replayed): whoever must not see the new one without
 	// what led to it, is to be gone when it returns. It must not block.
-	OnRestoring func()
-	// OnRestored is told on the apply goroutine that a snapshot has replaced the state, before anything is applied on
+	OnReplacing func()
+	// OnReplaced is told on the apply goroutine that a snapshot has replaced the state, before anything is applied on
 	// top of it: what was derived from the entries is stale. It must not block.
-	OnRestored func()
+	OnReplaced func()
 
 	// OnFatal is told once why the node has stopped by itself, on the goroutine that met the failure. It must not
 	// block.
@@ -183,7 +176,7 @@ type Options struct {
 	TailEntries uint64
 	TailBytes   int64
 	// RetainBytes bounds what the log keeps for members that are behind, away, or get a snapshot: within it they get
-	// entries, beyond it a snapshot, or another one. 0: a share of the room on the log's disk.
+	// entries, beyond it a snapshot, or another one. 0: a share of the space on the log's disk.
 	RetainBytes int64
 	// CompareTicks is how many ticks after the last comparison of the members' states the next one begins, if anything
 	// was written; one of many entries begins sooner.
@@ -216,10 +209,6 @@ const (
 	maxInflightMessages = 256
 	maxInflightBytes    = 32 << 20
 )
-
-// ProposalBytesMax is the largest proposal that is taken, its identities counted: an entry holds it alone and travels
-// in one frame of package transport, of 64 MiB, with what raft and a reconfig add to it.
-const ProposalBytesMax = 62 << 20
 
 // check fills in defaults and tells what is missing.
 func (o *Options) check() error {
@@ -301,8 +290,6 @@ var (
 	ErrNotLeader = errors.New("this member is not the leader")
 	// ErrChangePending means that an earlier change of membership is under way.
 	ErrChangePending = errors.New("another change of membership is under way")
-	// ErrTooLarge means a proposal that no frame between members can carry. Nothing of it has happened.
-	ErrTooLarge = errors.New("the write is larger than servers can send each other")
 	// ErrTransferFailed means that no other member has taken over; this one leads as before.
 	ErrTransferFailed = errors.New("no other member has taken over the leadership")
 )

@@ -13,183 +13,26 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"zkd/quorum/batcher"
 	"zkd/quorum/clock"
-	"zkd/storage"
-	"zkd/storage/entry"
+	"zkd/quorum/member"
+
+	"zkd/storage/apply"
 	"zkd/storage/raftlog"
 )
 
-// testGatherer is a gatherer without a node.
-func testGatherer(maxEntry, maxOutstanding int) (*gatherer, chan struct{}) {
-	wake := make(chan struct{}, 1)
-	o := &Options{MaxEntryBytes: maxEntry, MaxOutstandingBytes: maxOutstanding, Clock: clock.NewManual(time.Unix(1, 0))}
-	return newGatherer(77, o, wake), wake
-}
-
-func TestGathererBoundsEntries(t *testing.T) {
-	g, _ := testGatherer(1000, 1<<20)
-	for seq := range uint32(10) {
-		if err := g.add(proposal(applied{1, seq}, 300), newWaiter(t)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var marks []applied
-	batches := g.take(5, 0, nil)
-	for i, b := range batches {
-		if len(b.data) > 1000 || b.number != uint64(i+1) || b.term != 5 {
-			t.Errorf("batch %d: number %d, term %d, %d bytes", i, b.number, b.term, len(b.data))
-		}
-		r, err := entry.NewReader(b.data)
-		if err != nil || r.Origin != 77 || r.Batch != b.number {
-			t.Fatalf("batch %d: %+v, %v", i, r, err)
-		}
-		count := 0
-		for p := (entry.Proposal{}); r.Next(&p); count++ {
-			marks = append(marks, decodeBody(p.Body))
-		}
-		if count != len(b.waiters) {
-			t.Errorf("batch %d: %d proposals, %d waiters", i, count, len(b.waiters))
-		}
-	}
-	if len(batches) < 4 || g.gathered() != 0 {
-		t.Errorf("%d batches, %d bytes left", len(batches), g.gathered())
-	}
-	checkOrder(t, marks, nil, 10)
-}
-
-func TestGathererWakesTheLoopOnlyWhenIdle(t *testing.T) {
-	g, wake := testGatherer(1000, 1<<20)
-	add := func() bool {
-		if err := g.add(proposal(applied{}, 0), nil); err != nil {
-			t.Fatal(err)
-		}
-		select {
-		case <-wake:
-			return true
-		default:
-			return false
-		}
-	}
-	if add() {
-		t.Error("woken, although the loop has not looked yet")
-	}
-	if got := len(g.take(1, 0, nil)); got != 1 {
-		t.Fatalf("%d batches, want 1", got)
-	}
-	if add() {
-		t.Error("woken, although the loop is at work")
-	}
-	g.take(1, 0, nil)
-	if got := len(g.take(1, 0, nil)); got != 0 {
-		t.Fatalf("%d batches, want none", got)
-	}
-	if !add() || add() {
-		t.Error("an idle loop must be woken once")
-	}
-}
-
-func TestClaim(t *testing.T) {
-	for _, c := range []struct {
-		name         string
-		term         uint64 // of the three batches 1, 2, 3
-		number, with uint64
-		found        bool
-		lost, again  []uint64
-	}{
-		{"the first", 2, 1, 2, true, nil, nil},
-		{"of another process, same term", 2, 0, 2, false, nil, nil},
-		{"of another process, later term", 2, 0, 3, false, nil, []uint64{1, 2, 3}},
-		{"of this process, later term, given up", 2, 9, 3, false, nil, []uint64{1, 2, 3}},
-		{"one was passed over", 2, 2, 2, true, []uint64{1}, nil},
-		{"earlier term than what is proposed", 4, 0, 3, false, nil, nil},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			g, _ := testGatherer(1, 1<<20)
-			for range 3 {
-				if err := g.add(proposal(applied{}, 0), nil); err != nil {
-					t.Fatal(err)
-				}
-			}
-			g.take(c.term, 0, nil)
-			found, lost := g.claim(c.number, c.with)
-			if (found != nil) != c.found || found != nil && found.number != c.number ||
-				!slices.Equal(batchNumbers(lost), c.lost) || !slices.Equal(batchNumbers(g.mu.full), c.again) {
-				t.Errorf("found %v, lost %v, again %v; want %v, %v, %v", found, batchNumbers(lost),
-					batchNumbers(g.mu.full), c.found, c.lost, c.again)
-			}
-			want := 3 - len(c.lost) - len(c.again)
-			if c.found {
-				want--
-			}
-			if left := len(g.mu.proposed); left != want {
-				t.Errorf("%d batches are left, want %d", left, want)
-			}
-		})
-	}
-}
-
-// batchNumbers are the numbers of batches.
-func batchNumbers(batches []*batch) (numbers []uint64) {
-	for _, b := range batches {
-		numbers = append(numbers, b.number)
-	}
-	return numbers
-}
-
-// TestBatchesOfAnEarlierTermGoFirst takes nothing while the fate of an earlier term's batch is open, and that batch
-// before what came after it.
-func TestBatchesOfAnEarlierTermGoFirst(t *testing.T) {
-	g, _ := testGatherer(1, 1<<20)
-	add := func() {
-		if err := g.add(proposal(applied{}, 0), nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	add()
-	g.take(2, 0, nil)
-	add()
-	add()
-	if got := g.take(3, 0, nil); len(got) != 0 {
-		t.Fatalf("took %v while batch 1 is open", batchNumbers(got))
-	}
-	g.claim(0, 3)
-	if got := batchNumbers(g.take(3, 2, nil)); !slices.Equal(got, []uint64{1, 2}) {
-		t.Fatalf("took %v, want 1 and 2", got)
-	}
-	if got := g.take(3, 2, nil); len(got) != 0 {
-		t.Fatalf("took %v beyond the window", batchNumbers(got))
-	}
-	g.claim(1, 3)
-	if got := batchNumbers(g.take(3, 2, nil)); !slices.Equal(got, []uint64{3}) {
-		t.Fatalf("took %v, want 3", got)
-	}
-}
-
-func TestProposeDoesNotAllocate(t *testing.T) {
-	g, _ := testGatherer(1<<20, 1<<20)
-	p, w := proposal(applied{}, 1024), newWaiter(t)
-	var batches []*batch
-	cycle := func() {
-		for range 64 {
-			if err := g.add(p, w); err != nil {
-				t.Fatal(err)
-			}
-		}
-		batches = g.take(1, 0, batches[:0])
-		found, _ := g.claim(batches[0].number, 1)
-		g.release(found)
-	}
-	cycle()
-	if n := testing.AllocsPerRun(100, cycle); n > 0 {
-		t.Errorf("a batch of 64 proposals allocates %v times", n)
-	}
+// testBatcher is a batcher without a node.
+func testBatcher(maxEntry, maxOutstanding int) *batcher.Batcher {
+	return batcher.New(batcher.Options{
+		Origin: 77, MaxEntryBytes: maxEntry, MaxOutstandingBytes: maxOutstanding,
+		Clock: clock.NewManual(time.Unix(1, 0)), Wake: func() {},
+	})
 }
 
 // testApplier is an applier without a node.
 func testApplier(m *fakeMachine) *applier {
-	g, _ := testGatherer(1, 1<<20)
 	return &applier{
-		machine: m, gather: g, clock: g.clock,
+		machine: m, batcher: testBatcher(1, 1<<20), clock: clock.NewManual(time.Unix(1, 0)),
 		done: func(applyNews, bool) {}, failing: func() bool { return false },
 	}
 }
@@ -210,8 +53,10 @@ func TestBarrierPassesWithItsEntry(t *testing.T) {
 	a := testApplier(m)
 	told := map[uint64]uint64{} // by index: what was applied when the barrier passed
 	for index := uint64(3); index <= 5; index++ {
-		w := applyWork{barriers: []Waiter{waiterFunc(func() { told[index] = m.state.index })}, index: index}
-		a.gather.mu.outstanding++
+		if err := a.batcher.AddBarrier(waiterFunc(func() { told[index] = m.state.index })); err != nil {
+			t.Fatal(err)
+		}
+		w := applyWork{barriers: a.batcher.TakeBarriers(nil), index: index}
 		if err := a.apply([]applyWork{w}); err != nil {
 			t.Fatal(err)
 		}
@@ -222,7 +67,7 @@ func TestBarrierPassesWithItsEntry(t *testing.T) {
 	if diff := cmp.Diff(map[uint64]uint64{3: 3, 4: 4, 5: 5}, told); diff != "" {
 		t.Errorf("applied when a barrier passed (-want +got):\n%s", diff)
 	}
-	if _, outstanding := a.gather.taken(); outstanding != 0 || len(a.waiting) != 0 {
+	if outstanding := a.batcher.Status().OutstandingBytes; outstanding != 0 || len(a.waiting) != 0 {
 		t.Errorf("%d outstanding, %d waiting", outstanding, len(a.waiting))
 	}
 }
@@ -230,10 +75,10 @@ func TestBarrierPassesWithItsEntry(t *testing.T) {
 // waiterFunc is called by Applied.
 type waiterFunc func()
 
-// Applied implements Waiter.
-func (f waiterFunc) Applied(*storage.Result) { f() }
+// Applied implements batcher.Waiter.
+func (f waiterFunc) Applied(*apply.Result) { f() }
 
-// Dropped implements Waiter.
+// Dropped implements batcher.Waiter.
 func (f waiterFunc) Dropped(error) {}
 
 // TestNothingIsAppliedAfterAFailure fails the node between two entries.
@@ -286,12 +131,12 @@ func TestMembershipChangesAreAppliedAndKept(t *testing.T) {
 			stopNode(t, n)
 			log = openLog(t, fs, "log")
 			blob, _ := log.Meta(membershipKey)
-			m, err := decodeMembership(blob)
+			m, err := member.Decode(blob)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !slices.Equal(m.conf.GetLearners(), []uint64{2, 3}) || !m.soleVoter(1) || m.index != 3 {
-				t.Errorf("committed %d: membership %v as of %d", committed, m.conf, m.index)
+			if !slices.Equal(m.Conf.GetLearners(), []uint64{2, 3}) || !m.SoleVoter(1) || m.Index != 3 {
+				t.Errorf("committed %d: membership %v as of %d", committed, m.Conf, m.Index)
 			}
 		}
 		if err := log.Close(); err != nil {
@@ -314,9 +159,9 @@ func TestMembershipChangeIsNotRepeated(t *testing.T) {
 	for index, want := range map[uint64]int{4: 0, 5: 0, 6: 1} { // order: only 6 changes anything
 		changes = 0
 		e := changeEntry(t, index, raftpb.EntryConfChange, 9)
-		a.member = membership{index: 5, conf: &raftpb.ConfState{Voters: []uint64{1}}}
-		if _, err := a.beginChange(raftEntry(&e)); err != nil || changes != want || a.member.index != max(index, 5) {
-			t.Errorf("entry %d: %v, %d changes, want %d; members as of %d", index, err, changes, want, a.member.index)
+		a.member = member.Membership{Index: 5, Conf: &raftpb.ConfState{Voters: []uint64{1}}}
+		if _, err := a.beginChange(raftEntry(&e)); err != nil || changes != want || a.member.Index != max(index, 5) {
+			t.Errorf("entry %d: %v, %d changes, want %d; members as of %d", index, err, changes, want, a.member.Index)
 		}
 	}
 }
@@ -325,7 +170,7 @@ func TestStateOfAnotherFormatIsRefused(t *testing.T) {
 	if _, err := decodeHardState(append([]byte{9}, make([]byte, hardStateBytes-1)...)); err == nil {
 		t.Error("a hard state of format 9 is read")
 	}
-	if _, err := decodeMembership(make([]byte, 20)); err == nil {
+	if _, err := member.Decode(make([]byte, 20)); err == nil {
 		t.Error("a membership of format 0 is read")
 	}
 	hard, err := decodeHardState(appendHardState(nil, 1<<40, 2, 3))
@@ -334,18 +179,18 @@ func TestStateOfAnotherFormatIsRefused(t *testing.T) {
 	}
 }
 
-// TestKeeperKeepsABoundedTail runs the keeper's work over a log that grows.
-func TestKeeperKeepsABoundedTail(t *testing.T) {
+// TestTheCompactorKeepsABoundedTail runs the compactor's work over a log that grows.
+func TestTheCompactorKeepsABoundedTail(t *testing.T) {
 	log := openLog(t, vfs.NewMem(), "log")
 	defer log.Close()
 	m := &fakeMachine{}
 	var bytes uint64
-	k := &keeper{
+	compactor := &logCompactor{
 		log: log, machine: m, clock: clock.NewManual(time.Unix(1, 0)), appended: func() uint64 { return bytes },
-		tailEntries: 100, tailBytes: 8000, flushInterval: time.Hour, marks: []raftlog.LogSize{{}},
+		tailEntries: 100, tailBytes: 8000, flushInterval: time.Hour, sizes: []raftlog.LogSize{{}},
 		retain: newRetained(true), installs: func() uint64 { return 0 },
 	}
-	k.retain.applied.Store(1 << 62)
+	compactor.retain.applied.Store(1 << 62)
 	random := rand.New(rand.NewPCG(1, 1))
 	shortest := uint64(1000)
 	for i := uint64(1); i <= 3000; i++ {
@@ -355,11 +200,11 @@ func TestKeeperKeepsABoundedTail(t *testing.T) {
 		}
 		bytes += uint64(len(data))
 		m.flushed.index = i - min(i, i%50)
-		if err := k.compact(); err != nil {
+		if err := compactor.compact(); err != nil {
 			t.Fatal(err)
 		}
 		tail := log.LastIndex() + 1 - log.FirstIndex()
-		if tail > 100+100/keeperSteps+50 {
+		if tail > 100+100/compactorSteps+50 {
 			t.Fatalf("at %d the tail has %d entries", i, tail)
 		}
 		if log.FirstIndex() > m.flushed.index+1 {
@@ -374,15 +219,17 @@ func TestKeeperKeepsABoundedTail(t *testing.T) {
 	}
 }
 
-// TestKeeperFlushesWhatIsOld lets time pass over a write that the machine does not flush by itself.
-func TestKeeperFlushesWhatIsOld(t *testing.T) {
+// TestTheCompactorFlushesWhatIsOld lets time pass over a write that the machine does not flush by itself.
+func TestTheCompactorFlushesWhatIsOld(t *testing.T) {
 	c := clock.NewManual(time.Unix(1, 0))
 	m := &fakeMachine{}
-	k := &keeper{machine: m, clock: c, flushInterval: 30 * time.Second, installs: func() uint64 { return 0 }}
+	compactor := &logCompactor{
+		machine: m, clock: c, flushInterval: 30 * time.Second, installs: func() uint64 { return 0 },
+	}
 	step := func(d time.Duration, want int) {
 		t.Helper()
 		c.Advance(d)
-		if err := k.flush(); err != nil {
+		if err := compactor.flush(); err != nil {
 			t.Fatal(err)
 		}
 		if m.flushes != want {

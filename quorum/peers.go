@@ -7,6 +7,7 @@ import (
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 
+	"zkd/quorum/member"
 	"zkd/storage/entry"
 )
 
@@ -25,7 +26,7 @@ type stopping struct{}
 func (n *Node) Receive(from uint64, kind uint8, body []byte) {
 	what, err := n.decode(from, kind, body)
 	if err != nil {
-		n.options.Logger.Warn("a frame is not of this protocol", slog.Uint64("peer", from), slog.Int("kind", int(kind)),
+		n.options.Logger.Warn("malformed peer frame", slog.Uint64("peer", from), slog.Int("kind", int(kind)),
 			slog.Int("bytes", len(body)), slog.Any("err", err))
 		return
 	}
@@ -48,18 +49,18 @@ func (n *Node) decode(from uint64, kind uint8, body []byte) (any, error) {
 	case frameRefusal:
 		return decodeRefusal(body)
 	case frameHello:
-		return decodeHello(body)
+		return member.DecodeHello(body)
 	case frameRemoved:
-		m, err := decodeMembership(body)
+		m, err := member.Decode(body)
 		return &m, err
 	case frameClock:
 		return nil, n.loop.clocks.receive(from, body)
 	case frameSums:
 		return decodeSums(body)
-	case frameMove:
-		return decodeMove(body)
-	case frameRoom:
-		return decodeRoom(body)
+	case frameAddresses:
+		return decodeAddresses(body)
+	case frameSpace:
+		return decodeSpace(body)
 	case frameReport:
 		if s := n.loop.progress.state.Load(); n.options.OnReport != nil && s.Role == RoleLeader {
 			n.options.OnReport(from, body)
@@ -103,25 +104,25 @@ func (l *loop) arrive(a *arrival) {
 		l.forwarding.take(a.from, what)
 	case refusal:
 		l.forwarding.refused(a.from, what)
-	case hello:
+	case member.Hello:
 		l.admission.greeted(a.from, what)
-	case *membership:
+	case *member.Membership:
 		l.toldRemoved(what)
 	case *entry.CompareTxn:
 		l.compare.takeSums(a.from, what)
-	case *movePreparation:
+	case *addressQuestion:
 		l.reconfig.prepareFor(a.from, what)
-	case *moveAnswer:
+	case *addressAnswer:
 		l.reconfig.answered(a.from, what)
-	case judged:
-		l.reconfig.noteVerdict(what)
+	case permissionFound:
+		l.reconfig.notePermission(what)
 	case connected:
 		l.peerConnected(a.from)
 	case lost:
 		l.peerLost(a.from)
-	case roomFrame:
+	case spaceFrame:
 		l.space.hear(a.from, what)
-	case roomChanged:
+	case spaceChanged:
 		l.space.judge()
 	case transferRequest:
 		l.transfer.begin(what.told)
@@ -132,18 +133,18 @@ func (l *loop) arrive(a *arrival) {
 		l.receiveSnapshot(what)
 	case checkpointMade:
 		l.checkpoints.made(what)
-	case shipped:
-		l.checkpoints.shipped(what)
+	case transferEnded:
+		l.checkpoints.transferEnded(what)
 	}
 }
 
 // receiveRaft takes a message of another member's raft.
 func (l *loop) receiveRaft(m *raftpb.Message) {
-	if l.admission.screen(m) || l.reads.postpone(m) {
+	if l.admission.screen(m) || l.reads.deferQuestion(m) {
 		return
 	}
 	if m.GetType() == raftpb.MsgTimeoutNow && l.health.stalled() {
-		return // the leader hands over to another one, or leads on
+		return // the leader transfers the leadership to another one, or leads on
 	}
 	l.reconfig.noteHeard(m.GetFrom())
 	if m.GetReject() {
@@ -162,7 +163,7 @@ func (l *loop) receiveRaft(m *raftpb.Message) {
 func (l *loop) stepRaft(m *raftpb.Message) {
 	// The errors possible are an answer of a member that has left the group, and what nobody leads for.
 	if err := l.raw.Step(m); err != nil {
-		l.logger.Debug("raft refused a message", slog.Any("type", m.GetType()), slog.Any("err", err))
+		l.logger.Debug("raft rejected message", slog.Any("type", m.GetType()), slog.Any("err", err))
 	}
 }
 
@@ -171,10 +172,10 @@ func (l *loop) peerConnected(peer uint64) {
 	l.clocks.connected(peer)
 	l.sender.forget(peer)
 	l.admission.greet(peer)
-	l.checkpoints.hasten(peer, false)
+	l.checkpoints.retrySoon(peer, false)
 	switch l.soft.Lead {
 	case raft.None:
-		l.election.hurry(0)
+		l.election.campaignSoon(0)
 	case peer:
 		l.forwarding.resendAfter(0)
 		l.reads.again()
@@ -189,25 +190,25 @@ func (l *loop) peerLost(peer uint64) {
 	case l.soft.RaftState == raft.StateLeader:
 		l.raw.ReportUnreachable(peer)
 	case l.soft.Lead == peer:
-		l.logger.Info("lost the connection to the leader", slog.Uint64("leader", peer), slog.Uint64("term", l.term))
+		l.logger.Debug("connection to leader lost", slog.Uint64("leader", peer), slog.Uint64("term", l.term))
 		if err := l.raw.ForgetLeader(); err != nil {
-			l.logger.Warn("raft does not forget the leader", slog.Any("err", err))
+			l.logger.Warn("raft rejected forget-leader", slog.Any("err", err))
 		}
 		l.handOut()
-		l.election.hurry(peer)
+		l.election.campaignSoon(peer)
 	}
 	l.dropBarriers()
 }
 
 // toldRemoved is told by a member of the group that this one does not belong to it.
-func (l *loop) toldRemoved(m *membership) {
-	if l.member.empty() || m.index < l.member.index || m.has(l.id) || l.removed {
+func (l *loop) toldRemoved(m *member.Membership) {
+	if l.member.Empty() || m.Index < l.member.Index || m.Has(l.id) || l.removed {
 		return
 	}
-	l.logger.Warn("this member was removed from the group", slog.Uint64("index", m.index))
+	l.logger.Warn("removed from the ensemble", slog.Uint64("index", m.Index))
 	l.members.belongs(false)
 	if err := l.raw.ForgetLeader(); err != nil {
-		l.logger.Debug("raft does not forget the leader", slog.Any("err", err))
+		l.logger.Debug("raft rejected forget-leader", slog.Any("err", err))
 	}
 	l.handOut()
 	l.status.publish()

@@ -11,60 +11,62 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"zkd/jute"
+	"zkd/quorum/batcher"
+	"zkd/quorum/member"
 	"zkd/storage/entry"
 )
 
-// mayPropose tells whether what was gathered can go on its way: if there is a leader. The leader itself waits until its
-// last append is on disk: the next batch gathers meanwhile. It does not wait for a disk that takes long, if the others
+// mayPropose tells whether what was added can go on its way: if there is a leader. The leader itself waits until its
+// last append is on disk: the next batch grows meanwhile. It does not wait for a disk that takes long, if the others
 // commit without it (stall.go). Of one that was removed raft takes nothing any more.
 func (l *loop) mayPropose() bool {
 	if l.soft.RaftState == raft.StateLeader {
-		return (l.syncing == 0 || l.health.appendsAhead()) && !l.transfer.underWay() && !l.removed &&
-			!l.space.waits() && !l.admission.foundsFirst()
+		return (l.syncing == 0 || l.health.appendsAhead()) && !l.transfer.inProgress() && !l.removed &&
+			!l.space.waits() && !l.admission.bootstrapsFirst()
 	}
 	return l.soft.Lead != raft.None && l.transport != nil
 }
 
-// With less than gatherBytes in a batch, the fixed cost of its fsync is the greater part, and the loop lets others run,
-// gatherYields times at most, as long as that makes the batch grow. No time passes if nobody has anything to run.
+// With less than smallBatchBytes in a batch, the fixed cost of its fsync is the greater part, and the loop lets others
+// run, growYields times at most, as long as that makes the batch grow. No time passes if nobody has anything to run.
 // Measured 2026-11 (BenchmarkPropose, 64 clients with one request outstanding): 57 requests an fsync instead of 31, 7.5
 // µs of CPU a request instead of 10, half the latency. Larger batches are better off when the next is written while the
 // last is applied: 32 × 100 would nearly double its latency.
 const (
-	gatherBytes  = 128 << 10
-	gatherYields = 8
+	smallBatchBytes = 128 << 10
+	growYields      = 8
 )
 
-// letGather lets a small batch grow: by those who are about to propose, and those who are answered by what raft has
+// letBatchGrow lets a small batch grow: by those who are about to propose, and those who are answered by what raft has
 // committed.
-func (l *loop) letGather() {
-	before := l.gather.gathered()
-	if before == 0 || before+l.forwarding.pendingBytes() >= gatherBytes {
+func (l *loop) letBatchGrow() {
+	before := l.batcher.AddedBytes()
+	if before == 0 || before+l.forwarding.pendingBytes() >= smallBatchBytes {
 		return
 	}
 	l.handOut()
-	for range gatherYields {
+	for range growYields {
 		runtime.Gosched()
-		now := l.gather.gathered()
-		if now == before || now >= gatherBytes {
+		now := l.batcher.AddedBytes()
+		if now == before || now >= smallBatchBytes {
 			return
 		}
 		before = now
 	}
 }
 
-// propose gives raft what was gathered here and what other members have forwarded. raft copies the entries. What it
+// propose gives raft what was added here and what other members have forwarded. raft copies the entries. What it
 // does not take waits for the next time, or for the next leader.
 func (l *loop) propose() {
-	l.batches = l.gather.take(l.term, 0, l.batches[:0])
+	l.batches = l.batcher.Take(l.term, 0, l.batches[:0])
 	l.entries = l.entries[:0]
 	lastChange, lastReconfig := l.members.lastChange, l.reconfig.last
 	now := l.clocks.next()
 	l.takeBatches(now)
 	forwarded := l.takeForwarded(now)
-	if e := l.foundingEntry(); e != nil {
+	if e := l.bootstrapEntry(); e != nil {
 		l.addOwn(e, now)
-		l.addOwn(l.levels.founderEntry(), now)
+		l.addOwn(l.levels.bootstrapEntry(), now)
 	}
 	l.addOwn(l.levels.entry(), now)
 	l.addOwn(l.compare.entry(), now)
@@ -74,11 +76,11 @@ func (l *loop) propose() {
 	}
 	err := l.raw.Step(&raftpb.Message{Type: raftpb.MsgProp.Enum(), From: &l.id, Entries: l.entries})
 	if err != nil {
-		l.logger.Debug("raft refused a proposal", slog.Any("err", err))
+		l.logger.Debug("raft rejected proposal", slog.Any("err", err))
 		l.members.takeBack(lastChange)
 		l.reconfig.takeBack(lastReconfig)
 		l.levels.refused()
-		l.gather.putBack(l.batches)
+		l.batcher.PutBack(l.batches)
 	} else {
 		l.forwarding.taken(forwarded)
 	}
@@ -94,19 +96,19 @@ func (l *loop) addOwn(e *raftpb.Entry, now jute.Millis) {
 	}
 }
 
-// takeBatches makes entries of the batches gathered here, of the time now. It leaves those in l.batches that have
-// become entries; from one that must wait on they are gathered again.
+// takeBatches makes entries of the batches filled here, of the time now. It leaves those in l.batches that have
+// become entries; from one that must wait on they are put back.
 func (l *loop) takeBatches(now jute.Millis) {
 	taken := l.batches[:0]
 	for n, b := range l.batches {
-		if b.kept { // it was on its way to another leader
-			b.data, b.kept = bytes.Clone(b.data), false
+		if b.Kept { // it was on its way to another leader
+			b.Data, b.Kept = bytes.Clone(b.Data), false
 		}
-		entry.StampEntry(b.data, now)
-		if b.reconf {
-			e := l.reconfig.entry(b.data)
+		entry.StampEntry(b.Data, now)
+		if b.Reconf {
+			e := l.reconfig.entry(b.Data)
 			if e == nil {
-				l.gather.putBack(l.batches[n:])
+				l.batcher.PutBack(l.batches[n:])
 				break
 			}
 			l.entries, taken = append(l.entries, e), append(taken, b)
@@ -136,46 +138,46 @@ func (l *loop) takeForwarded(now jute.Millis) int {
 }
 
 // entryOf returns the entry that b becomes, or nil if it is refused.
-func (l *loop) entryOf(b *batch) *raftpb.Entry {
-	if b.change == nil {
-		return &raftpb.Entry{Data: l.space.admitted(b.data)}
+func (l *loop) entryOf(b *batcher.Batch) *raftpb.Entry {
+	if b.Change == nil {
+		return &raftpb.Entry{Data: l.space.admitted(b.Data)}
 	}
-	if err := l.members.mayChange(b.change); err != nil {
-		l.gather.refuseBatch(b, err)
+	if err := l.members.mayChange(b.Change); err != nil {
+		l.batcher.Reject(b, err)
 		return nil
 	}
-	context, err := l.admission.withAdmissions(b.change.Changes, b.data)
+	context, err := l.admission.withAdmissions(b.Change.Changes, b.Data)
 	if err != nil {
-		l.gather.refuseBatch(b, err)
+		l.batcher.Reject(b, err)
 		return nil
 	}
-	cc := raftpb.ConfChangeV2{Transition: b.change.Transition, Changes: b.change.Changes, Context: context}
+	cc := raftpb.ConfChangeV2{Transition: b.Change.Transition, Changes: b.Change.Changes, Context: context}
 	data, err := proto.Marshal(&cc)
 	if err != nil {
-		l.gather.refuseBatch(b, fmt.Errorf("encode a change of membership: %w", err))
+		l.batcher.Reject(b, fmt.Errorf("encode a change of membership: %w", err))
 		return nil
 	}
 	l.members.changing()
 	return &raftpb.Entry{Type: raftpb.EntryConfChangeV2.Enum(), Data: data}
 }
 
-// foundingEntry returns the entry that founds the group, if this leader has seen, in the first entry of its term, that
-// it is not founded. Two leaders may propose it: the state takes the first.
-func (l *loop) foundingEntry() *raftpb.Entry {
+// bootstrapEntry returns the entry that bootstraps the group, if this leader has seen, in the first entry of its term,
+// that it is not founded. Two leaders may propose it: the state takes the first.
+func (l *loop) bootstrapEntry() *raftpb.Entry {
 	o := l.options
-	if l.founding || len(o.Founding) == 0 || !l.termReached || o.Machine.AppliedIndex() < l.termIndex {
+	if l.bootstrapProposed || len(o.Bootstrap) == 0 || !l.termReached || o.Machine.AppliedIndex() < l.termIndex {
 		return nil
 	}
-	l.founding = true
+	l.bootstrapProposed = true
 	if o.Machine.ClusterID() != [16]byte{} {
 		return nil
 	}
-	p := entry.Proposal{Op: entry.OpFoundEnsemble, Server: l.id, Body: o.Founding}
+	p := entry.Proposal{Op: entry.OpFoundEnsemble, Server: l.id, Body: o.Bootstrap}
 	return l.ownEntry(&p)
 }
 
 // membersChanged follows a change of membership.
-func (l *loop) membersChanged(before *membership) {
+func (l *loop) membersChanged(before *member.Membership) {
 	l.admission.membersChanged(before)
 	l.status.publish()
 	l.status.publishGroup()
@@ -195,7 +197,7 @@ func (l *loop) proposeOwnChange(cc *raftpb.ConfChangeV2) {
 	l.logger.Info("proposing a change of membership", slog.Any("change", cc))
 	err = l.raw.Step(&raftpb.Message{Type: raftpb.MsgProp.Enum(), From: &l.id, Entries: []*raftpb.Entry{entry}})
 	if err != nil {
-		l.logger.Debug("raft refused a proposal", slog.Any("err", err))
+		l.logger.Debug("raft rejected proposal", slog.Any("err", err))
 	}
 	l.handOut()
 }

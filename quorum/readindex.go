@@ -7,25 +7,27 @@ import (
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
+
+	"zkd/quorum/batcher"
 )
 
 // readIndex is the loop's part that lets barriers through: at most one read index is asked for at a time, for all
 // barriers that had come until then.
 type readIndex struct {
 	*facts
-	gather *gatherer
-	apply  *mailbox[applyWork]
-	index  func(context []byte)    // asks raft for a read index
-	step   func(m *raftpb.Message) // gives raft a message
+	batcher *batcher.Batcher
+	apply   *mailbox[applyWork]
+	index   func(context []byte)    // asks raft for a read index
+	step    func(m *raftpb.Message) // gives raft a message
 
-	gathered []Waiter // not asked for yet
-	asked    []Waiter // a read index is asked for
-	number   uint64   // of the question
-	ticks    int      // since it was asked
-	context  []byte   // of the question: this process's origin and the number
-	// postponed are other members' questions that came before this leader had committed an entry of its term; bounded
+	waiting []batcher.Waiter // not asked for yet
+	asked   []batcher.Waiter // a read index is asked for
+	number  uint64           // of the question
+	ticks   int              // since it was asked
+	context []byte           // of the question: this process's origin and the number
+	// deferred are other members' questions that came before this leader had committed an entry of its term; bounded
 	// by one for each member and readIndexTicks.
-	postponed []*raftpb.Message
+	deferred []*raftpb.Message
 }
 
 // readIndexTicks is after how many ticks a read index that was not answered is asked for again: messages to a leader
@@ -34,21 +36,22 @@ const readIndexTicks = 10
 
 // mayAsk tells whether this leader may let raft answer questions. raft asks nobody if there is only one voter, without
 // looking whether it is this member, and whether an entry of its own term is committed: the commit index may be older
-// than what was acknowledged. So a leader that votes no more, which hands over, leaves all questions to the next.
-func (r *readIndex) mayAsk() bool { return r.termReached && r.member.votes(r.id) }
+// than what was acknowledged. So a leader that votes no more, which transfers the leadership, leaves all questions to
+// the next.
+func (r *readIndex) mayAsk() bool { return r.termReached && r.member.Votes(r.id) }
 
-// ask asks for one read index for all barriers that have gathered.
+// ask asks for one read index for all barriers that have come.
 func (r *readIndex) ask() {
-	r.gathered = r.gather.takeBarriers(r.gathered)
+	r.waiting = r.batcher.TakeBarriers(r.waiting)
 	again := len(r.asked) > 0 && r.ticks >= readIndexTicks
-	if len(r.asked) > 0 && !again || len(r.asked)+len(r.gathered) == 0 {
+	if len(r.asked) > 0 && !again || len(r.asked)+len(r.waiting) == 0 {
 		return
 	}
 	if r.soft.Lead == raft.None || r.leads() && !r.mayAsk() {
 		return
 	}
-	r.asked = append(r.asked, r.gathered...)
-	r.gathered = nil
+	r.asked = append(r.asked, r.waiting...)
+	r.waiting = nil
 	r.number++
 	r.ticks = 0
 	r.context = binary.BigEndian.AppendUint64(nil, r.origin)
@@ -68,9 +71,9 @@ func (r *readIndex) answer(states []raft.ReadState) {
 }
 
 // take takes the barriers that are not answered.
-func (r *readIndex) take() []Waiter {
-	barriers := slices.Concat(r.gathered, r.asked)
-	r.gathered, r.asked = nil, nil
+func (r *readIndex) take() []batcher.Waiter {
+	barriers := slices.Concat(r.waiting, r.asked)
+	r.waiting, r.asked = nil, nil
 	return barriers
 }
 
@@ -84,39 +87,39 @@ func (r *readIndex) again() { r.ticks = readIndexTicks }
 func (r *readIndex) dropped() { r.ticks = readIndexTicks - 1 }
 
 // newTerm says that another term has begun: who has asked asks again.
-func (r *readIndex) newTerm() { r.postponed = nil }
+func (r *readIndex) newTerm() { r.deferred = nil }
 
 // drop drops all barriers that are not answered.
 func (r *readIndex) drop(err error) {
-	barriers := append(r.gather.takeBarriers(r.asked), r.gathered...)
-	r.asked, r.gathered = nil, nil
+	barriers := append(r.batcher.TakeBarriers(r.asked), r.waiting...)
+	r.asked, r.waiting = nil, nil
 	for _, w := range barriers {
 		w.Dropped(err)
 	}
-	r.gather.releaseBarriers(len(barriers))
+	r.batcher.ReleaseBarriers(len(barriers))
 }
 
-// postpone keeps another member's question if this leader cannot answer it yet. One that it cannot answer any more is
-// asked again.
-func (r *readIndex) postpone(m *raftpb.Message) bool {
+// deferQuestion keeps another member's question if this leader cannot answer it yet. One that it cannot answer any more
+// is asked again.
+func (r *readIndex) deferQuestion(m *raftpb.Message) bool {
 	if m.GetType() != raftpb.MsgReadIndex || !r.leads() || r.mayAsk() {
 		return false
 	}
 	if !r.termReached {
-		r.postponed = append(r.postponed, m)
+		r.deferred = append(r.deferred, m)
 	}
 	return true
 }
 
-// stepPostponed lets raft have the questions that could not be answered before.
-func (r *readIndex) stepPostponed() {
-	if !r.termReached || len(r.postponed) == 0 {
+// stepDeferred lets raft have the questions that could not be answered before.
+func (r *readIndex) stepDeferred() {
+	if !r.termReached || len(r.deferred) == 0 {
 		return
 	}
-	for _, m := range r.postponed {
+	for _, m := range r.deferred {
 		if r.mayAsk() {
 			r.step(m)
 		}
 	}
-	r.postponed = nil
+	r.deferred = nil
 }

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"log/slog"
 	"math"
 	"slices"
@@ -12,11 +13,12 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"zkd/jute"
+	"zkd/quorum/member"
 	"zkd/storage/ensemble"
 	"zkd/storage/entry"
 )
 
-// A reconfig travels to the leader in a batch of its own, in line with the other writes of its server. The leader works
+// A reconfig travels to the leader in a batch of its own, in turn with the other writes of its server. The leader works
 // out, from the configuration in its state, what it makes of the group, and proposes both as one entry. So that nobody
 // waits for a server that has to be sent everything first, a new participant begins as a learner; as soon as it has
 // caught up the leader gives it its vote. Until those that have are a quorum of the new configuration, no server that
@@ -38,8 +40,8 @@ type reconfiguring struct {
 	heldAt uint64            // the tick since which one is held, else 0
 	heard  map[uint64]uint64 // the tick at which raft last had a message of a member
 
-	prepare  preparing
-	prepares uint64 // how many preparations this process has begun
+	addressChange  addressChange
+	addressChanges uint64 // how many preparations this process has begun
 	// unleveled is the tick since which one is held because of the feature level, else 0.
 	unleveled uint64
 }
@@ -61,8 +63,8 @@ func (r *reconfiguring) entry(data []byte) *raftpb.Entry {
 		return r.refuse(&reader, &p, jute.ReconfigInProgress, "another one is under way")
 	}
 	// What is committed another member may have answered before it is applied here.
-	unfounded := len(r.options.Founding) > 0 && r.options.Machine.ClusterID() == [16]byte{}
-	if r.last > r.settled.Load() || r.changePending() || unfounded || r.awaitsReturn() {
+	notBootstrapped := len(r.options.Bootstrap) > 0 && r.options.Machine.ClusterID() == [16]byte{}
+	if r.last > r.settled.Load() || r.changePending() || notBootstrapped || r.awaitsReturn() {
 		if r.heldAt == 0 {
 			r.heldAt = r.now + 1
 		}
@@ -76,10 +78,10 @@ func (r *reconfiguring) entry(data []byte) *raftpb.Entry {
 }
 
 // awaitsReturn tells whether a member was removed to be added again, and is not yet. Founders that were not there at
-// the founding are not waited for.
+// the bootstrap are not waited for.
 func (r *reconfiguring) awaitsReturn() bool {
-	for _, o := range r.member.out { // order: any of them
-		if o.incarnation != 0 {
+	for _, o := range r.member.Returning { // order: any of them
+		if o.Incarnation != 0 {
 			return true
 		}
 	}
@@ -111,7 +113,7 @@ func (r *reconfiguring) decide(reader *entry.Reader, p *entry.Proposal, txn *ent
 		return r.refuse(reader, p, jute.NewConfigNoQuorum,
 			"too few of its participants can be reached: start the new servers first")
 	}
-	switch ready, why := r.prepareMoves(p, &present, &next); {
+	switch ready, why := r.prepareAddresses(p, &present, &next); {
 	case why != "":
 		return r.refuse(reader, p, jute.NewConfigNoQuorum, why)
 	case !ready:
@@ -119,13 +121,13 @@ func (r *reconfiguring) decide(reader *entry.Reader, p *entry.Proposal, txn *ent
 	}
 	changes := r.plan(&next)
 	if len(changes) == 0 { // a change that changes nothing, so that all reconfigs are of one kind
-		changes = []*raftpb.ConfChangeSingle{change(raftpb.ConfChangeAddNode, r.member.conf.GetVoters()[0])}
+		changes = []*raftpb.ConfChangeSingle{member.Step(raftpb.ConfChangeAddNode, r.member.Conf.GetVoters()[0])}
 	}
 	txn.BaseVersion, txn.Members = present.Version, next.Members()
 	p.Body = txn.Append(nil)
 	cc := raftpb.ConfChangeV2{Changes: changes}
 	if cc.Context, err = r.withAdmissions(changes, entryWith(reader, p)); err == nil {
-		_, err = r.member.after(&cc)
+		_, err = r.member.After(&cc)
 	}
 	if err != nil {
 		return r.refuse(reader, p, jute.ReconfigInProgress, err.Error())
@@ -134,7 +136,7 @@ func (r *reconfiguring) decide(reader *entry.Reader, p *entry.Proposal, txn *ent
 	if err != nil {
 		return r.refuse(reader, p, jute.ReconfigInProgress, err.Error())
 	}
-	r.prepare = preparing{}
+	r.addressChange = addressChange{}
 	r.logger.Info("proposing a reconfig", slog.String("members", next.Members()))
 	r.changing()
 	r.last = math.MaxUint64 // until the index is known
@@ -142,7 +144,7 @@ func (r *reconfiguring) decide(reader *entry.Reader, p *entry.Proposal, txn *ent
 }
 
 // newTerm says that another term has begun: of reconfigs of earlier terms its first entry tells.
-func (r *reconfiguring) newTerm() { r.last, r.prepare = 0, preparing{} }
+func (r *reconfiguring) newTerm() { r.last, r.addressChange = 0, addressChange{} }
 
 // takeBack says that raft has not taken what was proposed, and which the last reconfig was before that.
 func (r *reconfiguring) takeBack(last uint64) { r.last = last }
@@ -158,8 +160,8 @@ func (r *reconfiguring) logged(index uint64) {
 // refuse returns the entry of a reconfig that changes nothing. code is what the state cannot know by itself.
 func (r *reconfiguring) refuse(reader *entry.Reader, p *entry.Proposal, code jute.Code, why string,
 ) *raftpb.Entry {
-	r.logger.Info("a reconfig is refused", slog.String("because", why))
-	r.heldAt, r.prepare = 0, preparing{}
+	r.logger.Info("reconfig rejected", slog.String("because", why))
+	r.heldAt, r.addressChange = 0, addressChange{}
 	p.Code = code
 	return &raftpb.Entry{Data: entryWith(reader, p)}
 }
@@ -167,11 +169,6 @@ func (r *reconfiguring) refuse(reader *entry.Reader, p *entry.Proposal, code jut
 // entryWith returns the entry with p as its one proposal, and the number and origin of the one that reader reads.
 func entryWith(reader *entry.Reader, p *entry.Proposal) []byte {
 	return entry.AppendProposal(entry.AppendEntryHeader(nil, reader.Origin, reader.Batch), p)
-}
-
-// change is one step of a change of membership.
-func change(kind raftpb.ConfChangeType, id uint64) *raftpb.ConfChangeSingle {
-	return &raftpb.ConfChangeSingle{Type: kind.Enum(), NodeId: &id}
 }
 
 // noteHeard notes that raft has a message of a member.
@@ -207,9 +204,9 @@ func (r *reconfiguring) mayReach(c *ensemble.Config) bool {
 	reached := 0
 	for i := range c.Servers {
 		s := &c.Servers[i]
-		member := r.member.has(s.ID) && r.reaches(s.ID)
-		asks := !r.member.has(s.ID) && r.options.Asking != nil && r.options.Asking(s.ID)
-		if !s.Observer && (member || asks) {
+		belongs := r.member.Has(s.ID) && r.reaches(s.ID)
+		asks := !r.member.Has(s.ID) && r.options.Asking != nil && r.options.Asking(s.ID)
+		if !s.Observer && (belongs || asks) {
 			reached++
 		}
 	}
@@ -226,28 +223,25 @@ func (r *reconfiguring) plan(c *ensemble.Config) []*raftpb.ConfChangeSingle {
 			able++
 		}
 		switch {
-		case !r.member.has(s.ID):
-			changes = append(changes, change(raftpb.ConfChangeAddLearnerNode, s.ID))
-		case !s.Observer && !r.member.votes(s.ID) && ready[s.ID]:
-			changes = append(changes, change(raftpb.ConfChangeAddNode, s.ID))
+		case !r.member.Has(s.ID):
+			changes = append(changes, member.Step(raftpb.ConfChangeAddLearnerNode, s.ID))
+		case !s.Observer && !r.member.Votes(s.ID) && ready[s.ID]:
+			changes = append(changes, member.Step(raftpb.ConfChangeAddNode, s.ID))
 		}
 	}
 	quorum := able >= c.Voters()/2+1
-	for _, id := range r.member.ids() {
+	for _, id := range r.member.IDs() {
 		s, stays := c.Server(id)
-		votes := r.member.votes(id)
+		votes := r.member.Votes(id)
 		switch {
 		case !stays && (quorum || !votes):
-			changes = append(changes, change(raftpb.ConfChangeRemoveNode, id))
+			changes = append(changes, member.Step(raftpb.ConfChangeRemoveNode, id))
 		case stays && s.Observer && votes && quorum:
-			changes = append(changes, change(raftpb.ConfChangeAddLearnerNode, id))
+			changes = append(changes, member.Step(raftpb.ConfChangeAddLearnerNode, id))
 		}
 	}
 	slices.SortStableFunc(changes, func(a, b *raftpb.ConfChangeSingle) int {
-		if a.GetNodeId() < b.GetNodeId() {
-			return -1
-		}
-		return 1
+		return cmp.Compare(a.GetNodeId(), b.GetNodeId())
 	})
 	return changes
 }
@@ -255,7 +249,7 @@ func (r *reconfiguring) plan(c *ensemble.Config) []*raftpb.ConfChangeSingle {
 // tick has the leader bring the group nearer to the configuration in the state: by giving participants that
 // have caught up their votes, above all.
 func (r *reconfiguring) tick() {
-	if !r.leads() || r.transfer.underWay() || r.removed || r.awaitsReturn() ||
+	if !r.leads() || r.transfer.inProgress() || r.removed || r.awaitsReturn() ||
 		r.changePending() || r.last > r.settled.Load() {
 		return
 	}

@@ -9,9 +9,11 @@ import (
 	"testing"
 
 	"zkd/jute"
-	"zkd/storage"
+
+	"zkd/storage/apply"
 	"zkd/storage/ensemble"
 	"zkd/storage/entry"
+	"zkd/storage/state"
 )
 
 // EnsembleConfig implements Machine.
@@ -43,7 +45,7 @@ func (m *configured) EnsembleConfig() string {
 }
 
 // Apply implements Machine.
-func (m *configured) Apply(index, term uint64, data []byte, sink storage.Sink) error {
+func (m *configured) Apply(index, term uint64, data []byte, sink state.Sink) error {
 	var p entry.Proposal
 	var txn entry.ReconfigTxn
 	if len(data) == 0 {
@@ -56,7 +58,7 @@ func (m *configured) Apply(index, term uint64, data []byte, sink storage.Sink) e
 	if err := txn.Decode(p.Body); err != nil {
 		return err
 	}
-	result := storage.Result{Op: p.Op, Code: p.Code}
+	result := apply.Result{Op: p.Op, Code: p.Code}
 	present, err := ensemble.Parse(m.EnsembleConfig())
 	if err != nil {
 		return err
@@ -263,7 +265,7 @@ func TestReconfigureReplacesAll(t *testing.T) {
 }
 
 func TestDataOfAnotherMember(t *testing.T) {
-	g := newTestGroup(t, 1, 0, func(o *Options) { o.Transport, o.Shipper = nil, nil })
+	g := newTestGroup(t, 1, 0, func(o *Options) { o.Transport, o.SnapshotSender = nil, nil })
 	g.leader()
 	g.stop(1)
 	log := openLog(t, g.members[1].fs, "log")

@@ -10,6 +10,7 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 
+	"zkd/quorum/member"
 	"zkd/quorum/warning"
 	"zkd/storage/raftlog"
 )
@@ -22,16 +23,16 @@ import (
 //
 // A founder with an empty log has no such membership. It takes part when a quorum of the founders, itself included, has
 // said that they know no other incarnation of it, and none whom it hears belongs to a group that was founded without
-// it. If one does, it stays mute until the log has admitted it. The leader removes who has lost its disk from the group
-// and adds it again, from when on it is a member like any new one: all that its earlier self has acknowledged is with a
-// majority that holds the removal, too.
+// it. If one does, it stays quarantined until the log has admitted it. The leader removes who has lost its disk from
+// the group and adds it again, from when on it is a member like any new one: all that its earlier self has acknowledged
+// is with a majority that holds the removal, too.
 // A group of two has no quorum for that and needs none: the other voter has everything that was ever committed, and
 // says so. It does not while its log holds a change of membership that it has not made: there may be a third voter by
 // then.
 //
 // A member with an empty log that is no voter by what it was told at its start, because it joins, or was an observer
 // once, may have been given a vote since. It cannot tell whether it is new. So it listens to nobody who has not said
-// first what incarnation of it he knows, and is mute like a founder when one of them knows another one.
+// first what incarnation of it he knows, and is quarantined like a founder when one of them knows another one.
 //
 // In a group that an older revision has founded, and whose feature level was not raised yet, the membership knows no
 // incarnations. Then what the members have told each other is all there is: each remembers durably whom it has met.
@@ -40,63 +41,12 @@ import (
 const (
 	incarnationKey = "incarnation" // version byte 1, 8 bytes big-endian
 	peersKey       = "peers"       // version byte 1, then id and incarnation of each, 8 bytes big-endian each
-	outcastsKey    = "outcasts"    // below the feature level of admissions; see encodeOutcasts
-	admittedKey    = "admitted"    // version byte 1, 1 if it is a guest: this member, which had nothing, was taken in
+	returningKey   = "outcasts"    // below the feature level of admissions; see encodeReturning
+	admittedKey    = "admitted"    // version byte 1, 1 if it is pending: this member, which had nothing, was taken in
 )
 
-// hello is what members tell each other when they are connected, and when what it says has changed.
-type hello struct {
-	incarnation uint64 // of the sender
-	known       uint64 // the receiver's, as far as the sender knows; 0: unknown
-	answer      bool   // an answer is wanted
-	mute        bool   // somebody has told the sender that the group knows another incarnation of it
-	admitted    bool   // known is the incarnation with which the receiver was taken in
-	founded     bool   // the sender's log holds the incarnations that count, of which known is the receiver's
-	clocks      bool   // the sender knows frames about clocks
-}
-
-// helloBytes is the size of an encoded hello: version byte 1, incarnation, known, answer, mute, admitted and founded
-// (bits 0 to 3), and clocks (bit 7). Whoever does not know a bit passes over it.
-const helloBytes = 1 + 8 + 8 + 1
-
-// append adds the encoding of h to b.
-func (h hello) append(b []byte) []byte {
-	b = append(b, stateVersion)
-	b = binary.BigEndian.AppendUint64(b, h.incarnation)
-	b = binary.BigEndian.AppendUint64(b, h.known)
-	flags := byte(0)
-	if h.answer {
-		flags |= 1
-	}
-	if h.mute {
-		flags |= 2
-	}
-	if h.admitted {
-		flags |= 4
-	}
-	if h.founded {
-		flags |= 8
-	}
-	if h.clocks {
-		flags |= 1 << 7
-	}
-	return append(b, flags)
-}
-
-// decodeHello reads what append wrote.
-func decodeHello(b []byte) (hello, error) {
-	if len(b) != helloBytes || b[0] != stateVersion {
-		return hello{}, errFrame
-	}
-	return hello{
-		incarnation: binary.BigEndian.Uint64(b[1:]), known: binary.BigEndian.Uint64(b[9:]),
-		answer: b[17]&1 != 0, mute: b[17]&2 != 0, admitted: b[17]&4 != 0, founded: b[17]&8 != 0,
-		clocks: b[17]&(1<<7) != 0,
-	}, nil
-}
-
 // admission is the loop's part that decides whose messages raft sees, whether this member takes part, and which
-// incarnations the log is to admit next (admit.go, beginning.go).
+// incarnations the log is to admit next (admit.go, bootstrapchoice.go).
 type admission struct {
 	*facts
 	transport   Transport // nil in a group of one
@@ -119,28 +69,29 @@ type admission struct {
 
 // rejoin is what is known of incarnations, beside what the membership says.
 type rejoin struct {
-	incarnation uint64            // this member's
-	known       map[uint64]uint64 // the others', as on disk
-	met         map[uint64]uint64 // the others', as they said last
-	here        map[uint64]bool   // who has said so since it is connected
-	heard       map[uint64]hello  // what the others said last
-	empty       bool              // this member is a voter of a group of several, with a log without entries
-	fresh       bool              // this member has no vote that it knows of, and its log is without entries
-	guest       bool              // a founded group has taken in this member, which had nothing
-	owed        map[uint64]bool   // who could not be sent a hello; true: an answer is wanted
-	mute        map[uint64]bool   // the others that said that they keep out because of what others know of them
-	admitted    map[uint64]uint64 // the incarnations with which members were taken in again, as this one has applied
+	incarnation      uint64                  // this member's
+	known            map[uint64]uint64       // the others', as on disk
+	met              map[uint64]uint64       // the others', as they said last
+	here             map[uint64]bool         // who has said so since it is connected
+	heard            map[uint64]member.Hello // what the others said last
+	empty            bool                    // this member is a voter of a group of several, with a log without entries
+	fresh            bool                    // this member has no vote that it knows of, and its log is without entries
+	pending          bool                    // a founded group has taken in this member, which had nothing
+	owed             map[uint64]bool         // who could not be sent a hello; true: an answer is wanted
+	quarantinedPeers map[uint64]bool         // the others that said that they are
+	admitted         map[uint64]uint64       // with which members were taken in again, as this one has applied
 }
 
 // openRejoin reads what is known of incarnations; on the first start it draws this member's.
-func openRejoin(log *raftlog.Log, random *rand.Rand, m *membership, id uint64) (rejoin, error) {
+func openRejoin(log *raftlog.Log, random *rand.Rand, m *member.Membership, id uint64) (rejoin, error) {
 	r := rejoin{known: map[uint64]uint64{}, met: map[uint64]uint64{}, here: map[uint64]bool{},
-		heard: map[uint64]hello{}, owed: map[uint64]bool{}, mute: map[uint64]bool{}, admitted: map[uint64]uint64{}}
+		heard: map[uint64]member.Hello{}, owed: map[uint64]bool{}, quarantinedPeers: map[uint64]bool{},
+		admitted: map[uint64]uint64{}}
 	if log.LastIndex() <= bootstrapIndex {
-		r.empty, r.fresh = len(m.voters()) > 1 && m.votes(id), !m.votes(id)
+		r.empty, r.fresh = len(m.Voters()) > 1 && m.Votes(id), !m.Votes(id)
 	}
 	if blob, ok := log.Meta(admittedKey); ok {
-		r.guest = len(blob) > 1 && blob[1] == 1 && (r.empty || r.fresh)
+		r.pending = len(blob) > 1 && blob[1] == 1 && (r.empty || r.fresh)
 		r.empty, r.fresh = false, false
 	}
 	if blob, ok := log.Meta(peersKey); ok {
@@ -177,26 +128,26 @@ func (a *admission) remember(then func()) {
 	a.store(peersKey, blob, then)
 }
 
-// muted tells whether this member keeps out of what raft does: it does not belong to the group, or may have forgotten
-// what it had said. A leader that was removed still tells the others so, until one of them leads.
-func (a *admission) muted() bool {
-	return a.removed && !a.leads() || a.forgetful()
+// quarantined tells whether this member keeps out of what raft does: it does not belong to the group, or may have
+// forgotten what it had said. A leader that was removed still tells the others so, until one of them leads.
+func (a *admission) quarantined() bool {
+	return a.removed && !a.leads() || a.stateLost()
 }
 
-// forgetful tells whether this member may have forgotten what it had acknowledged.
-func (a *admission) forgetful() bool {
+// stateLost tells whether this member may have forgotten what it had acknowledged.
+func (a *admission) stateLost() bool {
 	if !a.empty {
 		return a.anotherKnown()
 	}
 	agree := a.agreeing()
-	late := agree < len(a.member.voters()) && a.waited < a.options.ElectionTicks/2 && a.blank()
-	return a.anotherKnown() || agree < a.member.quorum() || late
+	late := agree < len(a.member.Voters()) && a.waited < a.options.ElectionTicks/2 && a.blank()
+	return a.anotherKnown() || agree < a.member.Quorum() || late
 }
 
 // agreeing is how many of the founders this one has heard, itself included.
 func (a *admission) agreeing() int {
 	agree := 1
-	for _, id := range a.member.voters() {
+	for _, id := range a.member.Voters() {
 		if _, ok := a.heard[id]; ok {
 			agree++
 		}
@@ -210,11 +161,11 @@ func (a *admission) tickFounders() {
 	if !a.empty || a.waited >= a.options.ElectionTicks/2 {
 		return
 	}
-	before := a.muted()
-	if a.waited++; a.agreeing() < a.member.quorum() {
+	before := a.quarantined()
+	if a.waited++; a.agreeing() < a.member.Quorum() {
 		a.waited = 0
 	}
-	a.noteMuted(before)
+	a.noteQuarantine(before)
 }
 
 // anotherKnown tells whether this member has nothing, and somebody has said that he knows another incarnation of it, or
@@ -225,7 +176,7 @@ func (a *admission) anotherKnown() bool {
 		return false
 	}
 	for _, h := range a.heard { // order: any of them
-		if h.known != a.incarnation && (h.known != 0 || h.founded) {
+		if h.Known != a.incarnation && (h.Known != 0 || h.Founded) {
 			return true
 		}
 	}
@@ -247,22 +198,22 @@ func (a *admission) sendHello(peer uint64, answer bool) {
 	if a.transport == nil {
 		return
 	}
-	h := hello{incarnation: a.incarnation, known: a.known[peer], answer: answer, clocks: true}
-	h.mute = a.anotherKnown() || a.gaveWay() && a.deafTo(peer)
+	h := member.Hello{Incarnation: a.incarnation, Known: a.known[peer], Answer: answer, Clocks: true}
+	h.Quarantined = a.anotherKnown() || a.gaveWay() && a.deafTo(peer)
 	switch counted := a.members.counted(); {
-	case a.otherOfTwo(peer):
-		h.founded = counted != nil
-		if h.founded {
-			h.known = a.met[peer]
+	case a.otherOfTwoVoters(peer):
+		h.Founded = counted != nil
+		if h.Founded {
+			h.Known = a.met[peer]
 		}
-		h.admitted = h.known != 0
+		h.Admitted = h.Known != 0
 	case counted != nil:
-		h.founded, h.known = true, counted[peer]
-		h.admitted = a.member.recorded && h.known != 0
+		h.Founded, h.Known = true, counted[peer]
+		h.Admitted = a.member.Recorded && h.Known != 0
 	default:
-		h.admitted = h.known != 0 && h.known == a.admitted[peer]
+		h.Admitted = h.Known != 0 && h.Known == a.admitted[peer]
 	}
-	if !a.transport.Send(peer, frameHello, h.append) {
+	if !a.transport.Send(peer, frameHello, h.Append) {
 		a.owed[peer] = a.owed[peer] || answer
 		return
 	}
@@ -277,26 +228,26 @@ func (a *admission) tellAll() {
 }
 
 // greeted is told who a member is, and what it knows of this one.
-func (a *admission) greeted(from uint64, h hello) {
-	before, told := a.muted(), a.anotherKnown()
-	a.clocks.greeted(from, h.clocks)
-	if met := a.met[from]; met != 0 && met != h.incarnation {
-		a.checkpoints.hasten(from, true)
+func (a *admission) greeted(from uint64, h member.Hello) {
+	before, told := a.quarantined(), a.anotherKnown()
+	a.clocks.greeted(from, h.Clocks)
+	if met := a.met[from]; met != 0 && met != h.Incarnation {
+		a.checkpoints.retrySoon(from, true)
 	}
-	a.met[from], a.heard[from], a.mute[from], a.here[from] = h.incarnation, h, h.mute, true
-	if h.admitted && h.known == a.incarnation && (a.empty || a.fresh) && !a.deafTo(from) {
-		a.takeIn(h.founded)
+	a.met[from], a.heard[from], a.quarantinedPeers[from], a.here[from] = h.Incarnation, h, h.Quarantined, true
+	if h.Admitted && h.Known == a.incarnation && (a.empty || a.fresh) && !a.deafTo(from) {
+		a.takeIn(h.Founded)
 	}
-	if a.known[from] != 0 && a.known[from] != h.incarnation && a.ofTwo(from) {
+	if a.known[from] != 0 && a.known[from] != h.Incarnation && a.oneOfTwoVoters(from) {
 		a.known[from] = 0 // the other voter of two: it has forgotten nothing that is not here
 	}
 	answer := func() {
-		if h.answer {
+		if h.Answer {
 			a.sendHello(from, false)
 		}
 	}
-	if a.known[from] == 0 && a.member.has(from) {
-		a.known[from] = h.incarnation
+	if a.known[from] == 0 && a.member.Has(from) {
+		a.known[from] = h.Incarnation
 		a.remember(answer) // the other one takes part when it has heard
 	} else {
 		answer()
@@ -304,24 +255,24 @@ func (a *admission) greeted(from uint64, h hello) {
 	if a.anotherKnown() != told { // the leader must hear of it, who may not know this member from before
 		a.tellAll()
 	}
-	a.noteMuted(before)
+	a.noteQuarantine(before)
 }
 
-// takeIn ends the time in which this member, which has nothing, is mute: the group has admitted it. That is durable
-// first: who has taken it in may not be able to say so again.
+// takeIn ends the time in which this member, which has nothing, is quarantined: the group has admitted it. That is
+// durable first: who has taken it in may not be able to say so again.
 func (a *admission) takeIn(founded bool) {
 	blob := []byte{stateVersion, 0}
 	if founded {
 		blob[1] = 1
 	}
 	a.store(admittedKey, blob, func() {
-		before := a.muted()
+		before := a.quarantined()
 		if !a.empty && !a.fresh {
 			return // told twice, or a snapshot came
 		}
-		a.empty, a.fresh, a.guest = false, false, founded
+		a.empty, a.fresh, a.pending = false, false, founded
 		a.tellAll()
-		a.noteMuted(before)
+		a.noteQuarantine(before)
 	})
 }
 
@@ -336,19 +287,18 @@ func (a *admission) lost(peer uint64) {
 // installed says that a snapshot has taken the log's place: this member has what the group has.
 func (a *admission) installed() {
 	a.knowMembers()
-	a.empty, a.fresh, a.guest = false, false, false
+	a.empty, a.fresh, a.pending = false, false, false
 	a.tellAll()
 }
 
-// noteMuted is told whether this member was mute before something has happened.
-func (a *admission) noteMuted(before bool) {
-	switch after := a.muted(); {
+// noteQuarantine is told whether this member was quarantined before something has happened.
+func (a *admission) noteQuarantine(before bool) {
+	switch after := a.quarantined(); {
 	case before && !after:
-		a.logger.Info("takes part in the group")
-		a.election.hurry(0)
+		a.logger.Info("member admitted")
+		a.election.campaignSoon(0)
 	case !before && after:
-		a.logger.Warn("this member has no data, and the group has another one by its number, or was founded without " +
-			"it: it waits to be added")
+		a.logger.Warn("member quarantined: no data, waiting for admission")
 	}
 }
 
@@ -365,23 +315,23 @@ func (a *admission) screen(m *raftpb.Message) bool {
 	if kind == raftpb.MsgTimeoutNow && !a.mayLead() {
 		return true
 	}
-	if a.deafTo(m.GetFrom()) || a.unheard(m.GetFrom()) || a.forgetful() || !a.counts(m) {
+	if a.deafTo(m.GetFrom()) || a.unheard(m.GetFrom()) || a.stateLost() || !a.counts(m) {
 		return true
 	}
-	if asksVote && a.isGuest() && !a.heard[m.GetFrom()].founded {
+	if asksVote && a.isPending() && !a.heard[m.GetFrom()].Founded {
 		return true
 	}
 	// Who was removed may have been added again since: then the others may need its vote to get a leader, without whom
 	// it does not hear of that. If not, nobody counts it.
-	if a.muted() && !asksVote {
+	if a.quarantined() && !asksVote {
 		return true
 	}
 	if kind == raftpb.MsgHeartbeat && a.beyondLog(m) {
-		a.warn.Warn("the leader knows more of this member's log than there is: its disk was emptied",
+		a.warn.Warn("data lost: leader has acknowledgments beyond this log",
 			slog.Uint64("leader", m.GetFrom()), slog.Uint64("index", m.GetCommit()))
 		return true
 	}
-	if asksVote && !a.member.has(m.GetFrom()) && !a.member.empty() {
+	if asksVote && !a.member.Has(m.GetFrom()) && !a.member.Empty() {
 		a.members.tellRemoved(m.GetFrom())
 	}
 	if asksVote && a.votedFor(m) {
@@ -389,8 +339,8 @@ func (a *admission) screen(m *raftpb.Message) bool {
 	}
 	// Nobody else can come to lead a group of one. Who tries belongs to another one, whose log would be taken for a
 	// part of this one's: of servers that have founded theirs while this one's was founded. The leader that has left
-	// this member alone has still to hand over.
-	return a.member.soleVoter(a.id) && !a.member.has(m.GetFrom()) && m.GetFrom() != a.soft.Lead
+	// this member alone has still to transfer the leadership.
+	return a.member.SoleVoter(a.id) && !a.member.Has(m.GetFrom()) && m.GetFrom() != a.soft.Lead
 }
 
 // beyondLog tells whether a heartbeat commits what this member does not have: raft would panic. It cannot be, but of a
@@ -402,7 +352,7 @@ func (a *admission) beyondLog(m *raftpb.Message) bool {
 // tick has the leader admit members: one that came back empty it removes, and adds again.
 func (a *admission) tick() {
 	a.repeatHellos()
-	if !a.leads() || a.transfer.underWay() || a.removed {
+	if !a.leads() || a.transfer.inProgress() || a.removed {
 		return
 	}
 	if cc := a.nextChange(); cc != nil {
@@ -418,7 +368,7 @@ func (a *admission) repeatHellos() {
 	if a.now%uint64(a.options.ElectionTicks) != 0 {
 		return
 	}
-	for _, id := range a.member.ids() {
+	for _, id := range a.member.IDs() {
 		if id != a.id && !a.here[id] {
 			a.greet(id)
 			delete(a.owed, id)
@@ -429,7 +379,7 @@ func (a *admission) repeatHellos() {
 // knowMembers notes the incarnations of members that were met before it was known that they belong to the group.
 func (a *admission) knowMembers() {
 	news := false
-	for _, id := range a.member.ids() {
+	for _, id := range a.member.IDs() {
 		if id != a.id && a.known[id] == 0 && a.met[id] != 0 {
 			a.known[id], news = a.met[id], true
 		}
@@ -441,15 +391,15 @@ func (a *admission) knowMembers() {
 
 // membersChanged follows a change of membership: who was removed is told, and what was known of it is forgotten; those
 // of whom the group knows another incarnation than before are greeted.
-func (a *admission) membersChanged(before *membership) {
+func (a *admission) membersChanged(before *member.Membership) {
 	known := maps.Clone(a.known)
-	for _, id := range before.ids() {
-		if id == a.id || a.member.has(id) {
+	for _, id := range before.IDs() {
+		if id == a.id || a.member.Has(id) {
 			continue
 		}
-		delete(a.mute, id)
+		delete(a.quarantinedPeers, id)
 		delete(a.admitted, id)
-		_, again := a.member.out[id]
+		_, again := a.member.Returning[id]
 		if n := a.known[id]; n != 0 && a.met[id] == n && !again {
 			delete(a.met, id) // who comes back under this id is another one
 			delete(a.here, id)
@@ -459,27 +409,27 @@ func (a *admission) membersChanged(before *membership) {
 			a.members.tellRemoved(id)
 		}
 	}
-	for _, id := range a.member.ids() {
-		if before.has(id) || id == a.id {
+	for _, id := range a.member.IDs() {
+		if before.Has(id) || id == a.id {
 			continue
 		}
 		n := a.met[id]
-		if o := before.out[id]; o.incarnation != 0 {
-			n, a.admitted[id] = o.incarnation, o.incarnation
+		if o := before.Returning[id]; o.Incarnation != 0 {
+			n, a.admitted[id] = o.Incarnation, o.Incarnation
 		}
 		if n != 0 {
 			a.known[id] = n
 		}
 	}
-	for id, n := range a.member.incarnations { // order: each for itself
+	for id, n := range a.member.Incarnations { // order: each for itself
 		if id != a.id {
 			a.known[id] = n
 		}
 	}
 	greet := func() {
-		for _, id := range a.member.ids() {
-			if id != a.id && (!before.has(id) || known[id] != a.known[id] || !before.recorded && a.member.recorded ||
-				before.incarnations[id] != a.member.incarnations[id]) {
+		for _, id := range a.member.IDs() {
+			if id != a.id && (!before.Has(id) || known[id] != a.known[id] || !before.Recorded && a.member.Recorded ||
+				before.Incarnations[id] != a.member.Incarnations[id]) {
 				a.greet(id)
 			}
 		}
@@ -494,9 +444,9 @@ func (a *admission) membersChanged(before *membership) {
 
 // noteAdmitted ends the time in which this member is taken for one without data, as its own log has admitted it.
 func (a *admission) noteAdmitted() {
-	if a.member.recorded && a.member.incarnations[a.id] == a.incarnation {
-		before := a.muted()
-		a.empty, a.fresh, a.guest = false, false, false
-		a.noteMuted(before)
+	if a.member.Recorded && a.member.Incarnations[a.id] == a.incarnation {
+		before := a.quarantined()
+		a.empty, a.fresh, a.pending = false, false, false
+		a.noteQuarantine(before)
 	}
 }

@@ -5,6 +5,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.etcd.io/raft/v3/raftpb"
+
+	"zkd/quorum/member"
 )
 
 // silence is a transport whose frames go nowhere.
@@ -60,18 +62,19 @@ func TestWhoHasNothingDoesNotVoteUnknown(t *testing.T) {
 		if !l.admission.screen(askVote(1, 4)) {
 			t.Errorf("%s listens to a stranger", name)
 		}
-		l.admission.greeted(1, hello{incarnation: 11})
+		l.admission.greeted(1, member.Hello{Incarnation: 11})
 		if l.admission.screen(askVote(1, 4)) {
 			t.Errorf("%s does not listen to one who knows nobody else", name)
 		}
 		if !l.admission.screen(askVote(2, 4)) {
 			t.Errorf("%s listens to one who has not said whom he knows", name)
 		}
-		l.admission.greeted(9, hello{incarnation: 12, known: l.admission.incarnation + 1}) // maybe a voter by now
+		maybeVoter := member.Hello{Incarnation: 12, Known: l.admission.incarnation + 1}
+		l.admission.greeted(9, maybeVoter)
 		if !l.admission.screen(askVote(1, 4)) {
 			t.Errorf("%s votes, and has forgotten what it was", name)
 		}
-		l.admission.greeted(1, hello{incarnation: 11, known: l.admission.incarnation, admitted: true})
+		l.admission.greeted(1, member.Hello{Incarnation: 11, Known: l.admission.incarnation, Admitted: true})
 		if !l.admission.screen(askVote(1, 4)) {
 			t.Errorf("%s listens before it is durable that it was taken in", name)
 		}
@@ -86,9 +89,9 @@ func TestWhoHasNothingDoesNotVoteUnknown(t *testing.T) {
 // lost their disks. One who is none of them knows that they were there.
 func TestFoundersWithoutDataHearOfLaterVoters(t *testing.T) {
 	l := newcomer(t, 1, false, Member{ID: 1}, Member{ID: 2}, Member{ID: 3})
-	l.admission.greeted(5, hello{incarnation: 15, known: l.admission.incarnation + 1})
-	l.admission.greeted(3, hello{incarnation: 13}) // another one without data
-	if !l.admission.muted() || !l.admission.screen(askVote(3, 1)) {
+	l.admission.greeted(5, member.Hello{Incarnation: 15, Known: l.admission.incarnation + 1})
+	l.admission.greeted(3, member.Hello{Incarnation: 13}) // another one without data
+	if !l.admission.quarantined() || !l.admission.screen(askVote(3, 1)) {
 		t.Error("two of three founders without data found the group anew")
 	}
 }
@@ -96,8 +99,8 @@ func TestFoundersWithoutDataHearOfLaterVoters(t *testing.T) {
 // TestTheOtherOfTwoIsBelieved: in a group of two nobody could take in again who has lost its disk.
 func TestTheOtherOfTwoIsBelieved(t *testing.T) {
 	l := newcomer(t, 1, false, Member{ID: 1}, Member{ID: 2})
-	l.admission.greeted(2, hello{incarnation: 12})
-	l.admission.greeted(2, hello{incarnation: 13})
+	l.admission.greeted(2, member.Hello{Incarnation: 12})
+	l.admission.greeted(2, member.Hello{Incarnation: 13})
 	if known := l.admission.known[2]; known != 13 {
 		t.Errorf("incarnation %d is known, want 13", known)
 	}

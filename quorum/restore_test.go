@@ -13,51 +13,17 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"zkd/jute"
-	"zkd/storage"
+
 	"zkd/storage/entry"
+	"zkd/storage/migrate"
+	"zkd/storage/state"
 	"zkd/storage/zkdata"
 )
 
-// TestTheEndOfAnUploadIsAlone in its entry, whatever is proposed before and behind it: the state refuses it otherwise.
-func TestTheEndOfAnUploadIsAlone(t *testing.T) {
-	g, _ := testGatherer(1<<20, 1<<20)
-	want := []int{2, 1, 1, 2}
-	for i, op := range []jute.Op{
-		jute.OpError, jute.OpError, entry.OpRestoreCommit, entry.OpRestoreCommit, jute.OpError,
-		entry.OpRestoreChunk,
-	} {
-		if err := g.add(&entry.Proposal{Op: op, Xid: jute.Xid(i)}, newWaiter(t)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var counts []int
-	next := jute.Xid(0)
-	for _, b := range g.take(1, 0, nil) {
-		r, err := entry.NewReader(b.data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		count := 0
-		for p := (entry.Proposal{}); r.Next(&p); count++ {
-			if p.Xid != next {
-				t.Errorf("proposal %d stands where %d should", p.Xid, next)
-			}
-			next++
-		}
-		counts = append(counts, count)
-		if count != len(b.waiters) {
-			t.Errorf("%d proposals, %d waiters", count, len(b.waiters))
-		}
-	}
-	if !slices.Equal(counts, want) {
-		t.Errorf("entries of %v proposals, want %v", counts, want)
-	}
-}
-
 // stateOf opens a state on fs.
-func stateOf(t *testing.T, fs vfs.FS) *storage.Machine {
+func stateOf(t *testing.T, fs vfs.FS) *state.Machine {
 	t.Helper()
-	m, err := storage.OpenMachine(storage.MachineOptions{Dir: "state", FS: fs})
+	m, err := state.OpenMachine(state.MachineOptions{Dir: "state", FS: fs})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,15 +35,12 @@ func emptySnapshot(t *testing.T) []byte {
 	t.Helper()
 	fs := vfs.NewMem()
 	m := stateOf(t, fs)
-	if _, _, err := m.Checkpoint(context.Background(), "copy"); err != nil {
-		t.Fatal(err)
-	}
-	source, err := storage.OpenStateSource(fs, "copy")
+	state, err := m.ReadCheckpoint(context.Background(), "copy")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := errors.Join(zkdata.WriteSnapshot(&b, source, zkdata.WriteOptions{}), source.Close(),
+	if err := errors.Join(zkdata.WriteSnapshot(&b, migrate.SourceOf(state), zkdata.WriteOptions{}), state.Close(),
 		m.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -89,10 +52,10 @@ func emptySnapshot(t *testing.T) []byte {
 func TestRestoreBetweenWrites(t *testing.T) {
 	fs, logs := vfs.NewCrashableMem(), vfs.NewMem()
 	var told []string // owned by the apply goroutine, and read when the node has stopped
-	options := func(m *storage.Machine) Options {
+	options := func(m *state.Machine) Options {
 		o := testOptions(openLog(t, logs, "log"), m)
-		o.OnRestoring = func() { told = append(told, fmt.Sprint("restoring ", nodes(m) > 4)) }
-		o.OnRestored = func() { told = append(told, fmt.Sprint("restored ", nodes(m))) }
+		o.OnReplacing = func() { told = append(told, fmt.Sprint("restoring ", nodes(m) > 4)) }
+		o.OnReplaced = func() { told = append(told, fmt.Sprint("restored ", nodes(m))) }
 		return o
 	}
 	m := stateOf(t, fs)
@@ -165,7 +128,7 @@ func TestRestoreBetweenWrites(t *testing.T) {
 }
 
 // nodes counts the znodes.
-func nodes(m *storage.Machine) int {
+func nodes(m *state.Machine) int {
 	v := m.View()
 	defer v.Close()
 	return v.NodeCount()

@@ -14,13 +14,13 @@ import (
 // tells it with its heartbeats. A member that does not know it, because it has just started or because its leader is of
 // a version that does not tell, keeps all that the bound allows.
 
-// retained is what the loop tells the keeper about the log, and the keeper the loop.
+// retained is what the loop tells the compactor about the log, and the compactor the loop.
 type retained struct {
 	floor atomic.Uint64 // entries behind it are kept, within the bound
 	// applied is the last entry that raft knows to be applied: it reads those behind it, when it campaigns.
 	applied atomic.Uint64
 
-	kept, limit atomic.Uint64 // bytes of entries that the log has, and the bound; of the keeper
+	kept, limit atomic.Uint64 // bytes of entries that the log has, and the bound; of the compactor
 }
 
 // Bounds of what is kept if Options.RetainBytes does not say it: a share of the room on the log's disk, that which the
@@ -46,7 +46,7 @@ func newRetained(alone bool) *retained {
 // retention is the loop's part that decides what the log keeps.
 type retention struct {
 	*facts
-	keeper *retained
+	shared *retained
 	// pins tells which entries the log is kept behind for the sake of checkpoints: for a member, or 0.
 	pins func(keep func(id, has uint64))
 
@@ -54,16 +54,16 @@ type retention struct {
 	holder uint64 // the member for which the leader keeps the most; 0: none
 }
 
-// applied tells the keeper how much raft knows to be applied.
-func (r *retention) applied(index uint64) { r.keeper.applied.Store(index) }
+// applied tells the compactor how much raft knows to be applied.
+func (r *retention) applied(index uint64) { r.shared.applied.Store(index) }
 
-// publish tells the keeper what the members need. A member that has not answered this leader yet may need
+// publish tells the compactor what the members need. A member that has not answered this leader yet may need
 // anything that there was when the leader was elected; one that is behind the log needs nothing of it. Behind a
 // checkpoint the log is kept as for a member that has what is in it.
 func (r *retention) publish() {
 	if !r.leads() {
 		r.holder = 0
-		r.keeper.floor.Store(r.told)
+		r.shared.floor.Store(r.told)
 		return
 	}
 	floor, holder := uint64(math.MaxUint64), uint64(0)
@@ -87,7 +87,7 @@ func (r *retention) publish() {
 		r.holder = 0
 	}
 	r.told = min(floor, r.lastIndex())
-	r.keeper.floor.Store(floor)
+	r.shared.floor.Store(floor)
 }
 
 // tell adds to a heartbeat what the log keeps: raft has no use for the hint of a heartbeat, and members that

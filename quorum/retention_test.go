@@ -12,25 +12,25 @@ import (
 	"zkd/storage/raftlog"
 )
 
-// TestKeeperBoundsWhatIsKept appends for a member that never answers, with restarts in between: what was there at a
-// start counts, so that the log never has twice its bound.
-func TestKeeperBoundsWhatIsKept(t *testing.T) {
+// TestTheCompactorBoundsWhatIsKept appends for a member that never answers, with restarts in between: what was there at
+// a start counts, so that the log never has twice its bound.
+func TestTheCompactorBoundsWhatIsKept(t *testing.T) {
 	const bound, entryBytes = 20_000, 500
 	fs := vfs.NewMem()
 	index, most := uint64(0), uint64(0)
 	for life := range 8 {
 		log := openLog(t, fs, "log")
 		m, appended := &fakeMachine{}, uint64(0)
-		marks := slices.Clone(log.SizesAtOpen())
-		if len(marks) == 0 {
-			marks = []raftlog.LogSize{{}}
+		sizes := slices.Clone(log.SizesAtOpen())
+		if len(sizes) == 0 {
+			sizes = []raftlog.LogSize{{}}
 		}
-		k := &keeper{
+		compactor := &logCompactor{
 			log: log, machine: m, clock: clock.NewManual(time.Unix(1, 0)), appended: func() uint64 { return appended },
-			tailEntries: 10, tailBytes: 1000, retainBytes: bound, flushInterval: time.Hour, marks: marks,
-			old: marks[len(marks)-1].Bytes, retain: newRetained(false), installs: func() uint64 { return 0 },
+			tailEntries: 10, tailBytes: 1000, retainBytes: bound, flushInterval: time.Hour, sizes: sizes,
+			sizeAtOpen: sizes[len(sizes)-1].Bytes, retain: newRetained(false), installs: func() uint64 { return 0 },
 		}
-		k.retain.applied.Store(1 << 62)
+		compactor.retain.applied.Store(1 << 62)
 		for range 30 { // less than the bound, of which nothing would be forgotten by itself
 			index++
 			entry := raftlog.LogEntry{Index: index, Term: 1, Data: make([]byte, entryBytes)}
@@ -39,7 +39,7 @@ func TestKeeperBoundsWhatIsKept(t *testing.T) {
 			}
 			appended += entryBytes
 			m.flushed.index = index
-			if err := k.keep(); err != nil {
+			if err := compactor.work(); err != nil {
 				t.Fatal(err)
 			}
 			kept := (log.LastIndex() + 1 - log.FirstIndex()) * entryBytes
@@ -47,8 +47,8 @@ func TestKeeperBoundsWhatIsKept(t *testing.T) {
 			if kept > 2*bound {
 				t.Fatalf("life %d: the log has %d bytes", life, kept)
 			}
-			if told := k.retain.kept.Load(); told > kept+2*entryBytes || kept > told+2*entryBytes {
-				t.Fatalf("life %d: the log has %d bytes, and the keeper tells %d", life, kept, told)
+			if told := compactor.retain.kept.Load(); told > kept+2*entryBytes || kept > told+2*entryBytes {
+				t.Fatalf("life %d: the log has %d bytes, and the compactor tells %d", life, kept, told)
 			}
 		}
 		if err := log.Close(); err != nil {
@@ -83,32 +83,32 @@ func TestRetentionIsTold(t *testing.T) {
 
 // TestRetentionByShare asks for the bound on disks of several sizes.
 func TestRetentionByShare(t *testing.T) {
-	fs := roomFS{FS: vfs.NewMem()}
+	fs := freeFS{FS: vfs.NewMem()}
 	log := openLog(t, &fs, "log")
 	defer log.Close()
-	k := &keeper{log: log}
+	compactor := &logCompactor{log: log}
 	for free, want := range map[uint64]uint64{ // order: each for itself
-		0: retainLeast, 800 << 20: 100<<20 + 1<<17, 1 << 40: retainMost, noRoom: retainUnknown,
+		0: retainLeast, 800 << 20: 100<<20 + 1<<17, 1 << 40: retainMost, unknownFree: retainUnknown,
 	} {
 		fs.free = free
-		if got := k.bound(1 << 20); got != want {
+		if got := compactor.bound(1 << 20); got != want {
 			t.Errorf("with %d bytes free: %d, want %d", free, got, want)
 		}
 	}
 }
 
-// noRoom has a roomFS not tell its room.
-const noRoom = 1<<64 - 1
+// unknownFree has a freeFS not tell its room.
+const unknownFree = 1<<64 - 1
 
-// roomFS tells a room.
-type roomFS struct {
+// freeFS tells a room.
+type freeFS struct {
 	vfs.FS
 	free uint64
 }
 
 // GetDiskUsage implements vfs.FS.
-func (fs *roomFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
-	if fs.free == noRoom {
+func (fs *freeFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	if fs.free == unknownFree {
 		return vfs.DiskUsage{}, errInjected
 	}
 	return vfs.DiskUsage{AvailBytes: fs.free, TotalBytes: 1 << 50}, nil

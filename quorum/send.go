@@ -34,7 +34,7 @@ func (s *sender) forget(peer uint64) { delete(s.larges, peer) }
 func (s *sender) send(messages ...*raftpb.Message) {
 	for _, m := range messages {
 		if m.GetType() == raftpb.MsgSnap {
-			s.checkpoints.ship(m)
+			s.checkpoints.send(m)
 			continue
 		}
 		if s.transport == nil {

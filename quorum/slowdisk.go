@@ -13,15 +13,16 @@ import (
 // A leader sees how the disks of the others answer by their acknowledgements, which come when an entry is on disk: no
 // member has to say anything, and those of every version can be led so. The leader takes an entry now and then, and
 // measures how long its own disk and each of the others takes. What another one takes includes the way there and back,
-// so a leader hands over only if that, too, is much less than what its own disk takes, with a majority of the voters:
-// then writes are quicker elsewhere. A leader whose disk is as slow as the others' never sees that, so the leadership
-// does not go round.
+// so a leader transfers the leadership only if that, too, is much less than what its own disk takes, with a majority of
+// the voters: then writes are quicker elsewhere. A leader whose disk is as slow as the others' never sees that, so the
+// leadership does not go round.
 const (
 	// slowFactor is how many times longer than the others a disk takes that is slow; below slowFactor/2 it is not any
 	// more. A guess: disks of one kind differ by less.
 	slowFactor = 4
 	// slowTimeouts is for how many election timeouts a leader's disk must be slow, and slowProbes how many entries must
-	// show it, before it hands over. Guesses: longer than a compaction, or a snapshot of a volume, has a disk busy.
+	// show it, before it transfers the leadership. Guesses: longer than a compaction, or a snapshot of a volume, has a
+	// disk busy.
 	slowTimeouts = 10
 	slowProbes   = 8
 	// smoothing is how many measurements a latency is about the mean of.
@@ -147,7 +148,7 @@ func (h *health) tickDisks() {
 	}
 	d.probe.ticks++
 	all := d.probe.own
-	for _, id := range h.member.voters() {
+	for _, id := range h.member.Voters() {
 		all = all && (id == h.id || d.probe.acked[id])
 	}
 	if !all && d.probe.ticks < h.options.ElectionTicks {
@@ -164,7 +165,7 @@ func (h *health) endProbe() {
 	if !d.probe.own {
 		d.own = smoothed(d.own, took)
 	}
-	for _, id := range h.member.voters() {
+	for _, id := range h.member.Voters() {
 		if id != h.id && !d.probe.acked[id] {
 			d.peer(id).took = smoothed(d.peer(id).took, took)
 		}
@@ -172,7 +173,7 @@ func (h *health) endProbe() {
 	d.probe.index = 0
 }
 
-// judge looks whether this leader's disk is slow, and hands over when it has been for long.
+// judge looks whether this leader's disk is slow, and transfers the leadership when it has been for long.
 func (h *health) judge() {
 	d := &h.disks
 	others := h.quorumLatency()
@@ -185,12 +186,12 @@ func (h *health) judge() {
 		return
 	}
 	d.slow, d.probes = max(d.slow, 1), d.probes+1
-	if d.slow < slowTimeouts*h.options.ElectionTicks || d.probes < slowProbes || h.transfer.underWay() ||
+	if d.slow < slowTimeouts*h.options.ElectionTicks || d.probes < slowProbes || h.transfer.inProgress() ||
 		h.transfer.successor() == 0 {
 		return
 	}
-	h.logger.Warn("this leader's disk is much slower than those of the others, and it hands over: look what else "+
-		"uses it, or whether it fails", slog.Duration("took", d.own), slog.Duration("others", others))
+	h.logger.Warn("slow leader disk: transferring leadership", slog.Duration("took", d.own),
+		slog.Duration("others", others))
 	d.slow, d.probes = 0, 0
 	h.transfer.beginForDisk()
 }
@@ -198,13 +199,13 @@ func (h *health) judge() {
 // quorumLatency is how long a majority of the voters takes without this one; 0: it is not known, or there is none.
 func (h *health) quorumLatency() time.Duration {
 	var took []time.Duration
-	for _, id := range h.member.voters() {
+	for _, id := range h.member.Voters() {
 		if p := h.disks.peers[id]; id != h.id && p != nil && p.took > 0 && !p.stalled {
 			took = append(took, p.took)
 		}
 	}
 	slices.Sort(took)
-	if n := h.member.quorum(); len(took) >= n {
+	if n := h.member.Quorum(); len(took) >= n {
 		return took[n-1]
 	}
 	return 0
@@ -220,14 +221,14 @@ func (h *health) tickPeers() {
 		p := h.disks.peer(id)
 		if pr.Match >= last || pr.Match != p.match || !h.active(id) || pr.State == tracker.StateSnapshot {
 			if p.stalled {
-				h.logger.Info("a member acknowledges again", slog.Uint64("peer", id), slog.Uint64("index", pr.Match))
+				h.logger.Info("follower acknowledging again", slog.Uint64("peer", id), slog.Uint64("index", pr.Match))
 			}
 			p.match, p.ticks, p.stalled = pr.Match, 0, false
 			return
 		}
 		if p.ticks++; p.ticks == h.stallTicks()+h.patienceWith(id, pr.Match) {
 			p.stalled = true
-			h.logger.Warn("a member answers and acknowledges nothing: its disk may hang", slog.Uint64("peer", id),
+			h.logger.Warn("follower stalled: not acknowledging", slog.Uint64("peer", id),
 				slog.Uint64("index", pr.Match))
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"zkd/jute"
+	"zkd/quorum/member"
 	"zkd/storage/crashfs"
 )
 
@@ -36,7 +37,7 @@ func (g *testGroup) forget(index uint64) {
 			if err := m.machine.Flush(context.Background()); err != nil {
 				g.t.Fatal(err)
 			}
-			notify(m.node.keeper.signal)
+			notify(m.node.compactor.signal)
 			return m.node.options.Log.FirstIndex() > index
 		})
 	}
@@ -48,7 +49,7 @@ func TestLaggingMemberGetsASnapshot(t *testing.T) {
 	g := newTestGroup(t, 3, 0, func(o *Options) {
 		smallLog(o)
 		patient(o)
-		o.OnRestored = func() { restored.Add(1) }
+		o.OnReplaced = func() { restored.Add(1) }
 	})
 	g.leader()
 	for round := range uint32(2) {
@@ -129,7 +130,7 @@ func (g *testGroup) propose(mark applied, changes ...*raftpb.ConfChangeSingle) a
 // change changes one member.
 func (g *testGroup) change(mark applied, kind raftpb.ConfChangeType, id uint64) {
 	g.t.Helper()
-	if got := g.propose(mark, change(kind, id)); got.err != nil {
+	if got := g.propose(mark, member.Step(kind, id)); got.err != nil {
 		g.t.Fatalf("change %v of member %d: %v", kind, id, got.err)
 	}
 }
@@ -141,16 +142,16 @@ func TestChangeDependsOnItsProposal(t *testing.T) {
 	for _, m := range g.members { // order: each for itself
 		m.machine.whole(func() { m.machine.refuse = map[applied]bool{bad: true} })
 	}
-	got := g.propose(bad, change(raftpb.ConfChangeAddLearnerNode, 9))
+	got := g.propose(bad, member.Step(raftpb.ConfChangeAddLearnerNode, 9))
 	if got.err != nil || got.code != jute.BadVersion {
 		t.Errorf("the refused change: %+v", got)
 	}
-	got = g.propose(applied{7, 1}, change(raftpb.ConfChangeAddLearnerNode, 8))
+	got = g.propose(applied{7, 1}, member.Step(raftpb.ConfChangeAddLearnerNode, 8))
 	if got.err != nil || got.code != jute.OK {
 		t.Errorf("the change after it: %+v", got)
 	}
-	if got := g.propose(applied{7, 2}, change(raftpb.ConfChangeRemoveNode, 1), change(raftpb.ConfChangeRemoveNode, 2),
-		change(raftpb.ConfChangeRemoveNode, 3)); got.err == nil {
+	if got := g.propose(applied{7, 2}, member.Step(raftpb.ConfChangeRemoveNode, 1),
+		member.Step(raftpb.ConfChangeRemoveNode, 2), member.Step(raftpb.ConfChangeRemoveNode, 3)); got.err == nil {
 		t.Error("all voters can be removed")
 	}
 	err := g.follower().node.ProposeChange(&raftpb.ConfChangeV2{}, proposal(bad, 0), nil)
@@ -181,8 +182,8 @@ func TestJointChangeReplacesTheLeader(t *testing.T) {
 	g.start(4)
 	g.start(5)
 	changes := []*raftpb.ConfChangeSingle{
-		change(raftpb.ConfChangeAddNode, 4), change(raftpb.ConfChangeAddNode, 5),
-		change(raftpb.ConfChangeRemoveNode, lead.id), change(raftpb.ConfChangeRemoveNode, other),
+		member.Step(raftpb.ConfChangeAddNode, 4), member.Step(raftpb.ConfChangeAddNode, 5),
+		member.Step(raftpb.ConfChangeRemoveNode, lead.id), member.Step(raftpb.ConfChangeRemoveNode, other),
 	}
 	if got := g.propose(applied{1, 30}, changes...); got.err != nil {
 		t.Fatal(got.err)
@@ -200,7 +201,7 @@ func TestJointChangeReplacesTheLeader(t *testing.T) {
 // TestFounding has the group founded once, by whichever leader.
 func TestFounding(t *testing.T) {
 	id := [16]byte{1, 2, 3}
-	g := newTestGroup(t, 3, 0, func(o *Options) { o.Founding = id[:] })
+	g := newTestGroup(t, 3, 0, func(o *Options) { o.Bootstrap = id[:] })
 	for range 3 {
 		lead := g.leader()
 		eventually(t, "the group is founded", func() bool { return lead.machine.ClusterID() == id })
@@ -219,7 +220,7 @@ func TestFounding(t *testing.T) {
 // TestInstallSurvivesACrash ends the power before and after each write of an install.
 func TestInstallSurvivesACrash(t *testing.T) {
 	conf := &raftpb.ConfState{Voters: []uint64{1, 2, 3}}
-	in := &install{member: membership{index: 100, conf: conf}, term: 5, hard: appendHardState(nil, 6, 2, 100)}
+	in := &install{member: member.Membership{Index: 100, Conf: conf}, term: 5, hard: appendHardState(nil, 6, 2, 100)}
 	for _, step := range []string{"begun", "restored", "ended"} {
 		fs := crashfs.New()
 		log := openLog(t, fs, "log")
@@ -247,7 +248,7 @@ func TestInstallSurvivesACrash(t *testing.T) {
 				t.Error("the install is finished without the state")
 			}
 		}
-		view, member, err := openGroup(&o, applied)
+		view, m, err := openGroup(&o, applied)
 		if err != nil {
 			t.Fatalf("%s: %v", step, err)
 		}
@@ -255,9 +256,9 @@ func TestInstallSurvivesACrash(t *testing.T) {
 		if step == "ended" {
 			wantTerm = 6
 		}
-		if left.LastIndex() != 100 || left.FirstIndex() != 101 || member.index != 100 || view.hard.GetCommit() != 100 ||
-			view.hard.GetTerm() != wantTerm || len(member.conf.GetVoters()) != 3 {
-			t.Errorf("%s: log [%d, %d], members %+v, hard state %v", step, left.FirstIndex(), left.LastIndex(), member,
+		if left.LastIndex() != 100 || left.FirstIndex() != 101 || m.Index != 100 || view.hard.GetCommit() != 100 ||
+			view.hard.GetTerm() != wantTerm || len(m.Conf.GetVoters()) != 3 {
+			t.Errorf("%s: log [%d, %d], members %+v, hard state %v", step, left.FirstIndex(), left.LastIndex(), m,
 				view.hard)
 		}
 		if _, ok := left.Meta(installingKey); ok {

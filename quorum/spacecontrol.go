@@ -10,80 +10,81 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 
 	"zkd/jute"
-	"zkd/storage"
+
 	"zkd/storage/entry"
 	"zkd/storage/space"
+	"zkd/storage/state"
 )
 
-// spaceControl is the loop's part that judges what may be written, by the room on the disks of all.
+// spaceControl is the loop's part that judges what may be written, by the space on the disks of all.
 type spaceControl struct {
 	*facts
-	transport Transport   // nil in a group of one
-	looker    *roomLooker // nil in tests
+	transport Transport     // nil in a group of one
+	monitor   *spaceMonitor // nil in tests
 	transfer  *transfer
 	changed   func()         // publishes how this member stands in its group
-	published *atomic.Uint32 // the verdict
-	refused   *atomic.Uint64 // proposals that were refused here for want of room
+	published *atomic.Uint32 // found
+	refused   *atomic.Uint64 // proposals that were refused here for want of space
 
-	told    space.Level           // what the leader, or on the leader all others, were told last
-	toldAt  uint64                // the tick at which they were
-	members map[uint64]roomReport // on the leader: who has little room
-	verdict space.Level           // of the leader
-	heard   uint64                // the tick at which the verdict was heard, if another one leads
-	handed  uint64                // the tick at which a hand-over was tried last for want of room, 0: never
-	hoping  uint64                // the tick since which hopes is true, and one; 0: it is not
-	waiting uint64                // the tick since which it waits for the room of another, and one; 0: it does not
-	parked  bool                  // this member takes no entries for now
+	told         space.Level            // what the leader, or on the leader all others, were told last
+	toldAt       uint64                 // the tick at which they were
+	members      map[uint64]spaceReport // on the leader: who has little space
+	found        space.Level            // of the leader
+	heard        uint64                 // the tick at which found was heard, if another one leads
+	tried        uint64                 // the tick at which a transfer was tried last for want of space, 0: never
+	reclaimSince uint64                 // the tick since which awaitsReclaim is true, and one; 0: it is not
+	waiting      uint64                 // the tick since which it waits for another's space, and one; 0: it does not
+	paused       bool                   // this member takes no entries for now
 }
 
-// roomReport is what a member has said.
-type roomReport struct {
+// spaceReport is what a member has said.
+type spaceReport struct {
 	level space.Level
 	tick  uint64
 }
 
-// diskRoom is the level of this member's disks.
-func (s *spaceControl) diskRoom() space.Level {
-	if s.options.Room == nil {
+// diskLevel is the level of this member's disks.
+func (s *spaceControl) diskLevel() space.Level {
+	if s.options.DiskSpace == nil {
 		return space.Ample
 	}
-	return s.options.Room.Level()
+	return s.options.DiskSpace.Level()
 }
 
-// ownRoom is that level as others are told it: Tight is that it is low, and room is reclaimed.
-func (s *spaceControl) ownRoom() space.Level {
-	switch level := s.diskRoom(); {
+// ownLevel is that level as others are told it: Tight is that it is low, and space is reclaimed.
+func (s *spaceControl) ownLevel() space.Level {
+	switch level := s.diskLevel(); {
 	case level < space.Low:
 		return space.Ample
-	case s.hopes():
+	case s.awaitsReclaim():
 		return space.Tight
 	default:
 		return level
 	}
 }
 
-// hopes tells whether this member's disk has become low, and room is reclaimed before anything is refused.
-func (s *spaceControl) hopes() bool {
-	if s.looker == nil || !s.looker.hopeful.Load() {
-		s.hoping = 0
+// awaitsReclaim tells whether this member's disk has become low, and space is reclaimed before anything is refused.
+func (s *spaceControl) awaitsReclaim() bool {
+	if s.monitor == nil || !s.monitor.reclaiming.Load() {
+		s.reclaimSince = 0
 		return false
 	}
-	if s.hoping == 0 {
-		s.hoping = s.now + 1
+	if s.reclaimSince == 0 {
+		s.reclaimSince = s.now + 1
 	}
-	return s.now-s.hoping+1 < roomHopeTicks
+	return s.now-s.reclaimSince+1 < reclaimWaitTicks
 }
 
 // hear takes what another member says.
-func (s *spaceControl) hear(from uint64, f roomFrame) {
+func (s *spaceControl) hear(from uint64, f spaceFrame) {
 	switch {
-	case f.what == roomVerdict && from == s.soft.Lead:
-		s.verdict, s.heard = f.level, s.now
-	case f.what == roomOfMember && s.leads():
+	case f.what == spaceOfGroup && from == s.soft.Lead:
+		s.found, s.heard = f.level, s.now
+	case f.what == spaceOfMember && s.leads():
 		if s.members == nil {
-			s.members = map[uint64]roomReport{}
+			s.members = map[uint64]spaceReport{}
 		}
-		s.members[from] = roomReport{level: f.level, tick: s.now}
+		s.members[from] = spaceReport{level: f.level, tick: s.now}
 	}
 	s.judge()
 }
@@ -91,29 +92,29 @@ func (s *spaceControl) hear(from uint64, f roomFrame) {
 // judge brings what this member does in step with what is known of the disks. It is called on every tick, and when
 // something has become known.
 func (s *spaceControl) judge() {
-	own := s.ownRoom()
+	own := s.ownLevel()
 	if s.leads() {
 		s.forgetReports()
-		s.verdict = s.find(own)
-		s.tell(roomFrame{what: roomVerdict, level: s.verdict})
+		s.found = s.find(own)
+		s.tell(spaceFrame{what: spaceOfGroup, level: s.found})
 	} else {
 		s.members = nil
-		if s.verdict != space.Ample && s.now-s.heard > roomReportTicks*roomReportsLost {
-			s.verdict = space.Ample
+		if s.found != space.Ample && s.now-s.heard > spaceReportTicks*spaceReportsLost {
+			s.found = space.Ample
 		}
-		s.tell(roomFrame{what: roomOfMember, level: own})
+		s.tell(spaceFrame{what: spaceOfMember, level: own})
 	}
-	if old := space.Level(s.published.Swap(uint32(s.verdict))); old != s.verdict {
-		s.logger.Info("what may be written has changed with the room on the disks", slog.String("level",
-			s.verdict.String()), slog.String("before", old.String()), slog.String("own", own.String()))
+	if old := space.Level(s.published.Swap(uint32(s.found))); old != s.found {
+		s.logger.Info("ensemble disk space level changed", slog.String("level",
+			s.found.String()), slog.String("before", old.String()), slog.String("own", own.String()))
 	}
-	s.park(!s.leads() && s.diskRoom() >= space.Critical && s.verdict == space.Ample)
+	s.pauseReplication(!s.leads() && s.diskLevel() >= space.Critical && s.found == space.Ample)
 }
 
 // forgetReports forgets what members have said long ago.
 func (s *spaceControl) forgetReports() {
 	for id, report := range s.members { // order: each is judged alone
-		if report.level == space.Ample || s.now-report.tick > roomReportTicks*roomReportsLost {
+		if report.level == space.Ample || s.now-report.tick > spaceReportTicks*spaceReportsLost {
 			delete(s.members, id)
 		}
 	}
@@ -121,11 +122,11 @@ func (s *spaceControl) forgetReports() {
 
 // find is the level that counts for all: the best that a quorum of voters has. A leader whose own is worse hands
 // over to one of those; only while there is nobody to take over, or at its very end, its own counts. And when its own
-// room is tight, it keeps little of the log for one that falls behind, so it leaves none behind for want of room.
+// space is tight, it keeps little of the log for one that falls behind, so it leaves none behind for want of space.
 func (s *spaceControl) find(own space.Level) space.Level {
 	levels := make([]space.Level, 0, 8)
 	worst := space.Ample // of the others
-	for _, id := range s.member.voters() {
+	for _, id := range s.member.Voters() {
 		level := s.members[id].level
 		if id == s.id {
 			level = own
@@ -136,34 +137,34 @@ func (s *spaceControl) find(own space.Level) space.Level {
 	}
 	slices.Sort(levels)
 	found := space.Ample
-	if q := s.member.quorum(); q > 0 && len(levels) >= q && levels[q-1] >= space.Low {
+	if q := s.member.Quorum(); q > 0 && len(levels) >= q && levels[q-1] >= space.Low {
 		found = levels[q-1]
 	}
-	if found == space.Ample && worst >= space.Low && s.diskRoom() != space.Ample {
+	if found == space.Ample && worst >= space.Low && s.diskLevel() != space.Ample {
 		found = space.Low
 	}
 	if own < space.Low || own <= found {
 		return found
 	}
-	if !s.transfer.underWay() && (s.handed == 0 || s.now-s.handed > roomHandoverTicks) {
-		s.handed = s.now + 1
-		s.logger.Warn("this leader is low on disk space, others are not: it hands over", slog.String("level",
+	if !s.transfer.inProgress() && (s.tried == 0 || s.now-s.tried > spaceTransferTicks) {
+		s.tried = s.now + 1
+		s.logger.Warn("leader low on disk space: transferring leadership", slog.String("level",
 			own.String()))
 		s.transfer.begin(nil)
 	}
-	if s.transfer.underWay() && own < space.Critical {
+	if s.transfer.inProgress() && own < space.Critical {
 		return found // raft proposes nothing meanwhile
 	}
 	return own
 }
 
-// waits tells whether this leader waits with what it could propose: because its disk has become low and room is
+// waits tells whether this leader waits with what it could propose: because its disk has become low and space is
 // reclaimed, or because another one's has, which would fall behind meanwhile, and its own is tight.
 func (s *spaceControl) waits() bool {
-	if s.hopes() {
+	if s.awaitsReclaim() {
 		return true
 	}
-	if len(s.members) == 0 || s.diskRoom() == space.Ample {
+	if len(s.members) == 0 || s.diskLevel() == space.Ample {
 		s.waiting = 0
 		return false
 	}
@@ -172,19 +173,19 @@ func (s *spaceControl) waits() bool {
 			if s.waiting == 0 {
 				s.waiting = s.now + 1
 			}
-			return s.now-s.waiting+1 < roomHopeTicks
+			return s.now-s.waiting+1 < reclaimWaitTicks
 		}
 	}
 	s.waiting = 0
 	return false
 }
 
-// hasRoom tells whether a member has ample room, as far as the leader knows.
-func (s *spaceControl) hasRoom(id uint64) bool { return s.members[id].level == space.Ample }
+// hasSpace tells whether a member has ample space, as far as the leader knows.
+func (s *spaceControl) hasSpace(id uint64) bool { return s.members[id].level == space.Ample }
 
-// noneHasRoom tells whether all members that are behind the log have disks without room for a snapshot: one that is
-// made for them would only keep the room here that is given back.
-func (s *spaceControl) noneHasRoom() bool {
+// noneHasSpace tells whether all members that are behind the log have disks without space for a snapshot: one that is
+// made for them would only keep the space here that is given back.
+func (s *spaceControl) noneHasSpace() bool {
 	if len(s.members) == 0 {
 		return false
 	}
@@ -199,18 +200,18 @@ func (s *spaceControl) noneHasRoom() bool {
 }
 
 // tell tells the leader, or all others, what has changed, and what is not Ample again and again.
-func (s *spaceControl) tell(f roomFrame) {
-	again := f.level != space.Ample && s.now-s.toldAt >= roomReportTicks
-	if s.transport == nil || f.level == s.told && !again || s.level() < roomLevel {
+func (s *spaceControl) tell(f spaceFrame) {
+	again := f.level != space.Ample && s.now-s.toldAt >= spaceReportTicks
+	if s.transport == nil || f.level == s.told && !again || s.level() < spaceLevel {
 		return
 	}
-	if f.what == roomVerdict {
-		for _, id := range s.member.ids() {
+	if f.what == spaceOfGroup {
+		for _, id := range s.member.IDs() {
 			if id != s.id {
-				s.transport.Send(id, frameRoom, f.append) // lost, it is told again
+				s.transport.Send(id, frameSpace, f.append) // lost, it is told again
 			}
 		}
-	} else if s.soft.Lead == 0 || !s.transport.Send(s.soft.Lead, frameRoom, f.append) {
+	} else if s.soft.Lead == 0 || !s.transport.Send(s.soft.Lead, frameSpace, f.append) {
 		return
 	}
 	s.told, s.toldAt = f.level, s.now
@@ -221,37 +222,37 @@ func (s *spaceControl) newLeader() {
 	s.told, s.toldAt, s.heard = space.Ample, s.now, s.now
 }
 
-// park has this member take no entries any more, or take them again: it keeps the room that it has, votes, and is
-// without a leader for its clients, who find another server.
-func (s *spaceControl) park(on bool) {
-	if on == s.parked {
+// pauseReplication has this member take no entries any more, or take them again: it keeps the space that it has, votes,
+// and is without a leader for its clients, who find another server.
+func (s *spaceControl) pauseReplication(on bool) {
+	if on == s.paused {
 		return
 	}
-	s.parked = on
+	s.paused = on
 	if on {
-		s.logger.Warn("follows no more: its disk is full, and others have room: make room on it")
+		s.logger.Warn("replication paused: disk full")
 	} else {
-		s.logger.Info("follows again")
+		s.logger.Info("replication resumed")
 	}
 	s.changed()
 }
 
-// withheld tells whether an append is not taken, or not sent, for want of room at its receiver.
+// withheld tells whether an append is not taken, or not sent, for want of space at its receiver.
 func (s *spaceControl) withheld(m *raftpb.Message) bool {
 	if m.GetType() != raftpb.MsgApp || len(m.GetEntries()) == 0 {
 		return false
 	}
 	if m.GetTo() == s.id {
-		return s.parked
+		return s.paused
 	}
-	return s.verdict == space.Ample && s.members[m.GetTo()].level >= space.Critical
+	return s.found == space.Ample && s.members[m.GetTo()].level >= space.Critical
 }
 
-// admitted returns the entry data with what may not be written now for want of room made into errors. Who has proposed
+// admitted returns the entry data with what may not be written now for want of space made into errors. Who has proposed
 // it is answered as if it had been refused there, which is done first and costs no entry. data itself is not changed.
 func (s *spaceControl) admitted(data []byte) []byte {
-	verdict := s.verdict
-	if verdict == space.Ample {
+	found := s.found
+	if found == space.Ample {
 		return data
 	}
 	reader, err := entry.NewReader(data)
@@ -262,7 +263,7 @@ func (s *spaceControl) admitted(data []byte) []byte {
 	refused := 0
 	record := entry.AppendEntryHeader(make([]byte, 0, len(data)), reader.Origin, reader.Batch)
 	for reader.Next(&p) {
-		if storage.Grows(&p, verdict) {
+		if state.Grows(&p, found) {
 			p.Op, p.Code, p.Body, p.Identities = jute.OpError, jute.SystemError, nil, p.Identities[:0]
 			refused++
 		}

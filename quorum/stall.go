@@ -22,7 +22,7 @@ import (
 
 const (
 	// lateTicks is how long the leader's own append may take before the leader proposes more than that. Less would
-	// cost the larger batches that gather while a healthy disk is busy. A guess.
+	// cost the larger batches that form while a healthy disk is busy. A guess.
 	lateTicks = 2
 	// maxUnstoredBytes is how much a leader proposes that its disk has not taken.
 	maxUnstoredBytes = maxInflightBytes
@@ -41,11 +41,11 @@ const (
 // (slowdisk.go).
 type health struct {
 	*facts
-	alone        bool                                   // in a group of one nobody could take over
-	installs     func() uint64                          // as appender.installs
-	logReads     func() (reading bool, reads uint64)    // as the applier's
-	patienceWith func(member, match uint64) (ticks int) // with who gets a large entry
-	forgetLeader func() error                           // raft's
+	alone        bool                                // in a group of one nobody could take over
+	installs     func() uint64                       // as appender.installs
+	logReads     func() (reading bool, reads uint64) // as the applier's
+	patienceWith func(id, match uint64) (ticks int)  // with who gets a large entry
+	forgetLeader func() error                        // raft's
 	role         func() Role
 	changed      func() // publishes how this member stands in its group
 	transfer     *transfer
@@ -126,7 +126,7 @@ func (d *diskWait) begin(now time.Time) { d.ticks, d.since = 0, now }
 // diskAnswered says that a disk has answered.
 func (h *health) diskAnswered(d *diskWait, now time.Time) {
 	if d.hangs() {
-		h.logger.Info("the disk answers again", slog.String("store", d.store), slog.Duration("took", now.Sub(d.since)))
+		h.logger.Info("disk stall ended", slog.String("store", d.store), slog.Duration("took", now.Sub(d.since)))
 		d.told = 0
 		d.seen.since.Store(0)
 	}
@@ -144,7 +144,7 @@ func (h *health) wait(d *diskWait, bytes int) {
 		d.seen.stalls.Add(1)
 	}
 	d.told = d.ticks
-	h.logger.Warn("the disk does not answer: look for a volume, a controller or a file system that hangs",
+	h.logger.Warn("disk stalled: check volume, controller, file system",
 		slog.String("store", d.store), slog.Duration("took", h.options.Clock.Since(d.since)),
 		slog.String("role", string(h.role())))
 }
@@ -171,7 +171,7 @@ func (h *health) tick() {
 	case h.soft.Lead != raft.None && s.silent > h.options.ElectionTicks:
 		// raft has no ticks meanwhile, and would take it for alive for ever.
 		if err := h.forgetLeader(); err != nil {
-			h.logger.Debug("raft does not forget the leader", slog.Any("err", err))
+			h.logger.Debug("raft rejected forget-leader", slog.Any("err", err))
 		}
 	}
 }

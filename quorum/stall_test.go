@@ -11,7 +11,8 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"zkd/quorum/clock"
-	"zkd/storage"
+
+	"zkd/storage/apply"
 	"zkd/storage/crashfs"
 )
 
@@ -150,7 +151,7 @@ func (g *stallGroup) round() (busy bool) {
 			}
 			busy = busy || worked
 		}
-		busy = m.stepper.Ship(context.Background()) || busy
+		busy = m.stepper.Checkpoint(context.Background()) || busy
 	}
 	return busy
 }
@@ -186,10 +187,10 @@ type stallWaiter struct {
 	n uint32
 }
 
-// Applied implements Waiter.
-func (w stallWaiter) Applied(*storage.Result) { w.g.acked[w.n] = true }
+// Applied implements batcher.Waiter.
+func (w stallWaiter) Applied(*apply.Result) { w.g.acked[w.n] = true }
 
-// Dropped implements Waiter.
+// Dropped implements batcher.Waiter.
 func (w stallWaiter) Dropped(error) {}
 
 // hang has a disk of a member hang, or answer again.
@@ -223,7 +224,7 @@ func TestHungLeaderHandsOver(t *testing.T) {
 			t.Fatalf("%d voters: the leader whose disk hangs leads on", voters)
 		}
 		s := g.members[0].stepper.Node().Status()
-		if s.LogDisk.Hangs == 0 || s.LogDisk.Stalls != 1 || s.DiskHandOvers != 1 || s.StateDisk.Stalls != 0 {
+		if s.LogDisk.Hangs == 0 || s.LogDisk.Stalls != 1 || s.DiskTransfers != 1 || s.StateDisk.Stalls != 0 {
 			t.Errorf("%d voters: it shows %+v", voters, s)
 		}
 		own := g.write(1)
@@ -375,10 +376,10 @@ func TestSlowLeaderHandsOver(t *testing.T) {
 	}
 	hands := uint64(0)
 	for _, m := range g.members {
-		hands += m.stepper.Node().Status().DiskHandOvers
+		hands += m.stepper.Node().Status().DiskTransfers
 	}
 	if handed < slowTimeouts*timeout || hands != 1 || g.leader() == 1 {
-		t.Errorf("handed over after %d ticks, %d times in all; member %d leads", handed, hands, g.leader())
+		t.Errorf("transferred after %d ticks, %d times in all; member %d leads", handed, hands, g.leader())
 	}
 }
 
@@ -396,15 +397,15 @@ func TestSlowDisksKeepTheLeader(t *testing.T) {
 			g.write(2)
 			g.ticks(1)
 		}
-		if hands := g.members[0].stepper.Node().Status().DiskHandOvers; hands != 0 || g.leader() != 1 {
-			t.Errorf("member %d is quick: handed over %d times, member %d leads", quick, hands, g.leader())
+		if hands := g.members[0].stepper.Node().Status().DiskTransfers; hands != 0 || g.leader() != 1 {
+			t.Errorf("member %d is quick: transferred %d times, member %d leads", quick, hands, g.leader())
 		}
 	}
 }
 
-// TestHandOverGoesToAnother: the first that the leader asks to take over has a state that hangs, of which the leader
+// TestATransferGoesToAnother: the first that the leader asks to take over has a state that hangs, of which the leader
 // knows nothing, as it acknowledges.
-func TestHandOverGoesToAnother(t *testing.T) {
+func TestATransferGoesToAnother(t *testing.T) {
 	g := newStallGroup(t, 3)
 	g.hang(2, false, true)
 	g.write(3)
@@ -415,7 +416,7 @@ func TestHandOverGoesToAnother(t *testing.T) {
 		g.ticks(1)
 	}
 	s := g.members[0].stepper.Node().Status()
-	if g.leader() != 3 || s.DiskHandOvers != 1 {
+	if g.leader() != 3 || s.DiskTransfers != 1 {
 		t.Errorf("member %d leads, the first shows %+v", g.leader(), s)
 	}
 	if g.candidates[2] > 0 {

@@ -11,8 +11,11 @@ import (
 	"go.etcd.io/raft/v3"
 
 	"zkd/jute"
+	"zkd/quorum/batcher"
+	"zkd/quorum/member"
 	"zkd/quorum/warning"
-	"zkd/storage"
+
+	"zkd/storage/apply"
 	"zkd/storage/entry"
 	"zkd/storage/raftlog"
 	"zkd/storage/space"
@@ -33,7 +36,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start member %d: %w", o.ID, err)
 	}
-	alone := n.loop.member.soleVoter(o.ID)
+	alone := n.loop.member.SoleVoter(o.ID)
 	n.start()
 	if !alone {
 		return n, nil
@@ -53,11 +56,11 @@ func newNode(o Options) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	view, member, err := openGroup(&o, applied)
+	view, m, err := openGroup(&o, applied)
 	if err != nil {
 		return nil, err
 	}
-	if !member.empty() {
+	if !m.Empty() {
 		applied = max(applied, bootstrapIndex)
 	}
 	raw, err := raft.NewRawNode(raftConfig(&o, view, applied))
@@ -68,10 +71,13 @@ func newNode(o Options) (*Node, error) {
 		options: o, fatal: make(chan error, 1), halt: make(chan struct{}), ended: make(chan struct{}),
 	}
 	wake := make(chan struct{}, 1)
-	n.gather = newGatherer(o.Rand.Uint64(), &n.options, wake)
+	n.batcher = batcher.New(batcher.Options{
+		Origin: o.Rand.Uint64(), MaxEntryBytes: o.MaxEntryBytes, MaxOutstandingBytes: o.MaxOutstandingBytes,
+		Clock: o.Clock, Wake: func() { notify(wake) },
+	})
 	n.inbox = newInbox(wake)
-	n.buildLoop(wake, view, member, raw)
-	if n.loop.admission.rejoin, err = openRejoin(o.Log, o.Rand, &member, o.ID); err != nil {
+	n.buildLoop(wake, view, m, raw)
+	if n.loop.admission.rejoin, err = openRejoin(o.Log, o.Rand, &m, o.ID); err != nil {
 		return nil, err
 	}
 	last, err := lastTime(view)
@@ -81,11 +87,11 @@ func newNode(o Options) (*Node, error) {
 	n.loop.clocks = newClocks(&n.loop.facts, o.Transport, last)
 	n.buildStorage()
 	n.appender.level = level
-	if err := n.shipper.clean(); err != nil {
+	if err := n.checkpointer.clean(); err != nil {
 		return nil, err
 	}
 	n.loop.retention.applied(applied)
-	if n.loop.members.logged, err = scanChanges(view, max(applied, member.index)); err != nil {
+	if n.loop.members.logged, err = scanChanges(view, max(applied, m.Index)); err != nil {
 		return nil, err
 	}
 	n.loop.status.publishGroup()
@@ -93,27 +99,27 @@ func newNode(o Options) (*Node, error) {
 }
 
 // buildLoop builds the loop and the mailboxes.
-func (n *Node) buildLoop(wake chan struct{}, view *logView, member membership, raw *raft.RawNode) {
+func (n *Node) buildLoop(wake chan struct{}, view *logView, m member.Membership, raw *raft.RawNode) {
 	o := &n.options
 	l := &loop{
 		facts: facts{
-			id: o.ID, options: o, logger: o.Logger, origin: n.gather.origin, log: o.Log, raft: raw,
+			id: o.ID, options: o, logger: o.Logger, origin: n.batcher.Origin(), log: o.Log, raft: raw,
 			term: view.hard.GetTerm(), commit: view.hard.GetCommit(), appended: o.Log.LastIndex(),
 		},
-		raw: raw, view: view, gather: n.gather, transport: o.Transport, wake: wake,
+		raw: raw, view: view, batcher: n.batcher, transport: o.Transport, wake: wake,
 		inbox: n.inbox, stored: newMailbox[stored](wake), applied: newMailbox[applyNews](wake),
-		toAppend: newMailbox[appendWork](make(chan struct{}, 1)),
-		toApply:  newMailbox[applyWork](make(chan struct{}, 1)),
-		toShip:   newMailbox[shipWork](make(chan struct{}, 1)),
-		chunks:   newMailbox[chunk](wake),
-		voteTerm: view.hard.GetTerm(), vote: view.hard.GetVote(),
+		toAppend:       newMailbox[appendWork](make(chan struct{}, 1)),
+		toApply:        newMailbox[applyWork](make(chan struct{}, 1)),
+		toCheckpointer: newMailbox[checkpointJob](make(chan struct{}, 1)),
+		chunks:         newMailbox[chunk](wake),
+		voteTerm:       view.hard.GetTerm(), vote: view.hard.GetVote(),
 	}
 	l.connect()
 	l.admission.warn, l.admission.ownData = warning.NewLimiter(o.Logger, o.Clock), Imported(o.Log)
 	l.checkpoints.rand = rand.New(rand.NewPCG(o.Rand.Uint64(), o.Rand.Uint64())) //nolint:gosec // of pauses, no secret
 	l.health.installs = func() uint64 { return n.appender.installs.Load() }
 	l.health.logReads = func() (bool, uint64) { return n.applier.reading.Load(), n.applier.reads.Load() }
-	l.members.set(member)
+	l.members.set(m)
 	l.election.newLeader(raft.None)
 	l.progress.state.Store(l.status.state())
 	l.progress.commit.Store(l.commit)
@@ -127,35 +133,35 @@ func (n *Node) buildStorage() {
 	o, l := &n.options, n.loop
 	n.appender = &appender{
 		log: o.Log, clock: o.Clock, work: l.toAppend, done: l.stored.put,
-		restore: func(in *install) { l.toApply.put(applyWork{install: in}) },
+		replaceState: func(in *install) { l.toApply.put(applyWork{install: in}) },
 	}
 	n.applier = &applier{
-		machine: o.Machine, observer: o.Observer, gather: n.gather, log: o.Log, clock: o.Clock, work: l.toApply,
-		done: n.applyDone, failing: n.failing, renewing: o.OnRestoring, renewed: o.OnRestored, member: l.member,
-		settled:  &l.progress.reconfigured,
-		restored: func(in *install) { l.toAppend.put(appendWork{restored: in}) },
+		machine: o.Machine, observer: o.Observer, batcher: n.batcher, log: o.Log, clock: o.Clock, work: l.toApply,
+		done: n.applyDone, failing: n.failing, replacing: o.OnReplacing, replaced: o.OnReplaced, member: l.member,
+		settled:   &l.progress.reconfigured,
+		installed: func(in *install) { l.toAppend.put(appendWork{installed: in}) },
 	}
-	n.reader = &coldReader{log: o.Log, work: newMailbox[coldRange](make(chan struct{}, 1)), done: l.chunks.put}
-	l.view.cold = cold{log: o.Log, ask: n.reader.work.put}
-	n.keeper = &keeper{
+	n.reader = &uncachedReader{log: o.Log, work: newMailbox[entryRange](make(chan struct{}, 1)), done: l.chunks.put}
+	l.view.uncached = uncached{log: o.Log, ask: n.reader.work.put}
+	n.compactor = &logCompactor{
 		log: o.Log, machine: o.Machine, clock: o.Clock, appended: n.appender.bytes.Load, signal: make(chan struct{}, 1),
 		tailEntries: o.TailEntries, tailBytes: uint64(o.TailBytes), retainBytes: uint64(o.RetainBytes),
-		retain: l.retention.keeper, installs: n.appender.installs.Load, flushInterval: o.FlushInterval,
-		marks: slices.Clone(o.Log.SizesAtOpen()),
+		retain: l.retention.shared, installs: n.appender.installs.Load, flushInterval: o.FlushInterval,
+		sizes: slices.Clone(o.Log.SizesAtOpen()),
 	}
-	if len(n.keeper.marks) == 0 {
-		n.keeper.marks = []raftlog.LogSize{{Index: o.Log.LastIndex()}}
+	if len(n.compactor.sizes) == 0 {
+		n.compactor.sizes = []raftlog.LogSize{{Index: o.Log.LastIndex()}}
 	}
-	n.keeper.old = n.keeper.marks[len(n.keeper.marks)-1].Bytes
-	n.looker = newRoomLooker(o, func() { n.inbox.put(arrival{what: roomChanged{}}) })
-	n.appender.looker, l.space.looker = n.looker.signal, n.looker
-	if o.Room != nil {
-		n.keeper.scarce = func() bool { return o.Room.Level() != space.Ample }
+	n.compactor.sizeAtOpen = n.compactor.sizes[len(n.compactor.sizes)-1].Bytes
+	n.spaceMonitor = newSpaceMonitor(o, func() { n.inbox.put(arrival{what: spaceChanged{}}) })
+	n.appender.spaceMonitor, l.space.monitor = n.spaceMonitor.signal, n.spaceMonitor
+	if o.DiskSpace != nil {
+		n.compactor.lowSpace = func() bool { return o.DiskSpace.Level() != space.Ample }
 	}
-	n.appender.keeper, n.appender.step = n.keeper.signal, max(n.keeper.tailBytes/keeperSteps, 1)
-	n.shipper = &shipper{
-		machine: o.Machine, shipper: o.Shipper, fs: o.FS, dir: o.CheckpointDir, logger: o.Logger, work: l.toShip,
-		tell: func(what any) { n.inbox.put(arrival{what: what}) }, spawn: n.spawn,
+	n.appender.compactor, n.appender.step = n.compactor.signal, max(n.compactor.tailBytes/compactorSteps, 1)
+	n.checkpointer = &checkpointer{
+		machine: o.Machine, sender: o.SnapshotSender, fs: o.FS, dir: o.CheckpointDir, logger: o.Logger,
+		work: l.toCheckpointer, tell: func(what any) { n.inbox.put(arrival{what: what}) }, spawn: n.spawn,
 	}
 }
 
@@ -187,11 +193,11 @@ func (n *Node) start() {
 	n.spawn(func() error { return work(n.appender.work, n.halt, n.appender.write) })
 	n.spawn(func() error { return work(n.applier.work, n.halt, n.applier.apply) })
 	n.spawn(func() error { return work(n.reader.work, n.halt, n.reader.read) })
-	n.spawn(func() error { return n.keeper.run(n.options.Clock.NewTicker(keeperInterval), n.halt) })
-	n.spawn(func() error { return n.shipper.run(ctx) })
-	if n.options.Room != nil {
-		n.spawn(func() error { return n.looker.run(n.options.Clock.NewTicker(roomInterval), n.halt) })
-		n.spawn(func() error { return n.looker.reclaimAll(ctx) })
+	n.spawn(func() error { return n.compactor.run(n.options.Clock.NewTicker(compactorInterval), n.halt) })
+	n.spawn(func() error { return n.checkpointer.run(ctx) })
+	if n.options.DiskSpace != nil {
+		n.spawn(func() error { return n.spaceMonitor.run(n.options.Clock.NewTicker(spaceInterval), n.halt) })
+		n.spawn(func() error { return n.spaceMonitor.reclaimAll(ctx) })
 	}
 	go n.supervise(cancel)
 }
@@ -236,7 +242,7 @@ func (n *Node) abandon() {
 	if err := n.err(); err != nil {
 		cause = err
 	}
-	batches, barriers := n.gather.abandon()
+	batches, barriers := n.batcher.Abandon()
 	for _, b := range batches {
 		n.applier.drop(b, cause)
 	}
@@ -247,7 +253,7 @@ func (n *Node) abandon() {
 	for _, w := range barriers {
 		w.Dropped(cause)
 	}
-	n.gather.releaseBarriers(len(barriers))
+	n.batcher.ReleaseBarriers(len(barriers))
 }
 
 // fail stops the node because of err, which is final: nothing is acknowledged after it.
@@ -255,7 +261,7 @@ func (n *Node) fail(err error) {
 	if !n.failure.CompareAndSwap(nil, &err) {
 		return
 	}
-	n.options.Logger.Error("member stops", slog.Any("err", err))
+	n.options.Logger.Error("raft member failed", slog.Any("err", err))
 	n.stop(err)
 	n.fatal <- err
 	if n.options.OnFatal != nil {
@@ -265,7 +271,7 @@ func (n *Node) fail(err error) {
 
 // stop turns proposers and frames away and has the goroutines end.
 func (n *Node) stop(err error) {
-	n.gather.refuse(err)
+	n.batcher.Refuse(err)
 	n.inbox.close()
 	n.halting.Do(func() { close(n.halt) })
 }
@@ -318,10 +324,10 @@ func (p passage) await(ctx context.Context) error {
 	}
 }
 
-// Applied implements Waiter.
-func (p passage) Applied(*storage.Result) { p <- nil }
+// Applied implements batcher.Waiter.
+func (p passage) Applied(*apply.Result) { p <- nil }
 
-// Dropped implements Waiter.
+// Dropped implements batcher.Waiter.
 func (p passage) Dropped(err error) { p <- err }
 
 // raiseAlone raises the level of a group of one that has nobody to ask, and returns when it is.
@@ -335,12 +341,12 @@ func (n *Node) raiseAlone(ctx context.Context) error {
 		Body: (&entry.RaiseTxn{Level: o.LevelMax}).Append(nil),
 	}
 	raised := make(passage, 1)
-	if err := n.gather.add(&raise, raised); err != nil {
+	if err := n.batcher.Add(&raise, raised); err != nil {
 		return err
 	}
 	if err := raised.await(ctx); err != nil {
 		return fmt.Errorf("raise the feature level: %w", err)
 	}
-	o.Logger.Info("the feature level is raised", slog.Int("level", int(o.LevelMax)))
+	o.Logger.Info("feature level raised", slog.Int("level", int(o.LevelMax)))
 	return nil
 }

@@ -54,7 +54,7 @@ func (s *status) role() Role {
 	switch {
 	case s.removed:
 		return RoleRemoved
-	case s.member.votes(s.id):
+	case s.member.Votes(s.id):
 		return RoleFollower
 	default:
 		return RoleLearner
@@ -63,7 +63,7 @@ func (s *status) role() Role {
 
 // state is how this member stands in its group.
 func (s *status) state() *State {
-	if s.space.parked || s.admission.unfounded() {
+	if s.space.paused || s.admission.notBootstrapped() {
 		return &State{Term: s.term, Role: s.role()}
 	}
 	return &State{Leader: s.soft.Lead, Term: s.term, Role: s.role(), Behind: s.health.behind()}
@@ -78,7 +78,7 @@ func (s *status) publish() {
 	s.announced = true
 	s.progress.state.Store(now)
 	if old.Leader != now.Leader || old.Role != now.Role && now.Role != RoleCandidate {
-		s.logger.Info("state changed", slog.Uint64("leader", now.Leader), slog.Uint64("term", now.Term),
+		s.logger.Info("raft role changed", slog.Uint64("leader", now.Leader), slog.Uint64("term", now.Term),
 			slog.String("role", string(now.Role)))
 	}
 	if s.options.OnState != nil {

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -37,9 +38,9 @@ type Status struct {
 	Leaderless       LatencySummary // all of these
 
 	LogDisk, StateDisk DiskStatus // of the raft log, of the state
-	DiskHandOvers      uint64     // times that this member did not want to lead on with its disk
-	// Awaited is why there has been no leader for long; nil: there is one, or nothing is known to be in its way.
-	Awaited *Awaited
+	DiskTransfers      uint64     // times that this member did not want to lead on with its disk
+	// MissingVoters is why there has been no leader for long; nil: there is one, or nothing is known to be in its way.
+	MissingVoters *MissingVoters
 
 	SnapshotsSent, SnapshotFailures uint64 // to other members, since the start
 	SnapshotsInstalled              uint64 // that have replaced the state of this member
@@ -47,7 +48,7 @@ type Status struct {
 	// LogBytes is what the entries of the log have, and LogBytesMax its bound (Options.RetainBytes). LogHolder is the
 	// member that most of it is kept for, as the leader knows; 0: none.
 	LogBytes, LogBytesMax, LogHolder uint64
-	Room                             space.Level // what there is for all, as the leader has found
+	Space                            space.Level // what there is for all, as the leader has found
 	Refused                          uint64      // writes that this member has refused as leader for want of it
 }
 
@@ -67,9 +68,10 @@ type PeerStatus struct {
 	Snapshotting bool // it waits for a snapshot, or gets one
 	Stalled      bool // it answers and acknowledges nothing: its disk may hang
 
-	// Shipments are the snapshots that it was sent, since this process leads it, and ShipmentFailures those that it has
-	// not taken. After one, Pause is how long it is until the next, and Refusal why it has failed; "" after a success.
-	Shipments, ShipmentFailures uint64
+	// Transfers are the snapshots that it was sent, since this process leads it, and TransferFailures
+	// those that it has not taken. After one, Pause is how long it is until the next, and Refusal why it has failed; ""
+	// after a success.
+	Transfers, TransferFailures uint64
 	Pause                       time.Duration
 	Refusal                     string
 }
@@ -85,25 +87,25 @@ type group struct {
 
 // progress is what the loop tells about raft.
 type progress struct {
-	commit, tick atomic.Uint64
-	reconfigured atomic.Uint64 // the last entry with a reconfig whose result is known
-	state        atomic.Pointer[State]
-	group        atomic.Pointer[group]
-	awaited      atomic.Pointer[Awaited]
+	commit, tick  atomic.Uint64
+	reconfigured  atomic.Uint64 // the last entry with a reconfig whose result is known
+	state         atomic.Pointer[State]
+	group         atomic.Pointer[group]
+	missingVoters atomic.Pointer[MissingVoters]
 	electionSeen
 
 	logDisk, stateDisk diskSeen
-	handOvers          atomic.Uint64
-	room               atomic.Uint32 // a space.Level
-	refused            atomic.Uint64 // proposals that were refused here, while this member led, for want of room
+	diskTransfers      atomic.Uint64
+	space              atomic.Uint32 // a space.Level
+	refused            atomic.Uint64 // proposals that were refused here, while this member led, for want of space
 }
 
 // publishGroup publishes what is known of the members.
 func (s *status) publishGroup() {
-	g := &group{voters: s.member.voters(), quorum: s.member.quorum(), holder: s.retention.holder}
+	g := &group{voters: s.member.Voters(), quorum: s.member.Quorum(), holder: s.retention.holder}
 	g.known = slices.Sorted(maps.Keys(s.admission.known))
-	for _, id := range s.member.ids() {
-		if !s.member.votes(id) {
+	for _, id := range s.member.IDs() {
+		if !s.member.Votes(id) {
 			g.learners = append(g.learners, id)
 		}
 	}
@@ -121,37 +123,33 @@ func (s *status) publishGroup() {
 			s.checkpoints.describe(id, &p)
 			g.peers = append(g.peers, p)
 		})
-		slices.SortFunc(g.peers, func(a, b PeerStatus) int {
-			if a.ID < b.ID {
-				return -1
-			}
-			return 1
-		})
+		slices.SortFunc(g.peers, func(a, b PeerStatus) int { return cmp.Compare(a.ID, b.ID) })
 	}
 	s.progress.group.Store(g)
 }
 
 // Status describes the node as it is now. Any goroutine may call it.
 func (n *Node) Status() Status {
-	proposals, outstanding := n.gather.taken()
+	writes := n.batcher.Status()
 	commits := n.applier.commits.summary()
 	p := &n.loop.progress
 	s := Status{
 		ID: n.options.ID, FirstIndex: n.options.Log.FirstIndex(), LastIndex: n.options.Log.LastIndex(),
 		Commit: p.commit.Load(), Applied: n.options.Machine.AppliedIndex(),
-		Durable: n.options.Machine.DurableIndex(), Proposals: proposals, OutstandingBytes: outstanding,
+		Durable:   n.options.Machine.DurableIndex(),
+		Proposals: writes.Proposals, OutstandingBytes: writes.OutstandingBytes,
 		Level:   n.Level(),
 		Entries: commits.Count, EntryBytes: n.appender.bytes.Load(),
 		Fsync: n.appender.fsyncs.summary(), Commits: commits,
 		Elections: p.elections.Load(), LastElection: time.Duration(p.lastElection.Load()),
-		Leaderless: p.leaderless.summary(), SnapshotsSent: n.shipper.sent.Load(),
-		SnapshotFailures: n.shipper.failed.Load(), SnapshotsInstalled: n.appender.installs.Load() / 2,
-		LogBytes: n.loop.retention.keeper.kept.Load(), LogBytesMax: n.loop.retention.keeper.limit.Load(),
-		Room: n.Room(), Refused: p.refused.Load(),
+		Leaderless: p.leaderless.summary(), SnapshotsSent: n.checkpointer.sent.Load(),
+		SnapshotFailures: n.checkpointer.failed.Load(), SnapshotsInstalled: n.appender.installs.Load() / 2,
+		LogBytes: n.loop.retention.shared.kept.Load(), LogBytesMax: n.loop.retention.shared.limit.Load(),
+		Space: n.SpaceLevel(), Refused: p.refused.Load(),
 	}
-	s.Clocks, s.Awaited = n.loop.clocks.skews.status(), p.awaited.Load()
+	s.Clocks, s.MissingVoters = n.loop.clocks.skew.status(), p.missingVoters.Load()
 	s.LogDisk, s.StateDisk = n.diskStatus(&p.logDisk), n.diskStatus(&p.stateDisk)
-	s.DiskHandOvers = p.handOvers.Load()
+	s.DiskTransfers = p.diskTransfers.Load()
 	state, g := p.state.Load(), p.group.Load()
 	s.Leader, s.Term, s.Role = state.Leader, state.Term, state.Role
 	s.LogHolder = g.holder

@@ -17,8 +17,8 @@ type Stepper struct {
 	ended  bool
 	append turns[appendWork]
 	apply  turns[applyWork]
-	read   turns[coldRange]
-	ships  []shipWork // taken and not done
+	read   turns[entryRange]
+	jobs   []checkpointJob // taken and not done
 }
 
 // turns gives a part what is in its mailbox.
@@ -59,7 +59,7 @@ func NewStepper(o Options) (*Stepper, error) {
 	s := &Stepper{node: n}
 	s.append = turns[appendWork]{work: n.appender.work, do: n.appender.write}
 	s.apply = turns[applyWork]{work: n.applier.work, do: n.applier.apply}
-	s.read = turns[coldRange]{work: n.reader.work, do: n.reader.read}
+	s.read = turns[entryRange]{work: n.reader.work, do: n.reader.read}
 	return s, nil
 }
 
@@ -114,30 +114,30 @@ func (s *Stepper) Read() (worked bool, err error) {
 	return worked, err
 }
 
-// Keep gives the keeper's part a turn: flushes by time and the compaction of the log. Start gives it one each second,
-// and whenever worked would be true here: when a step of the log has been appended.
-func (s *Stepper) Keep() (worked bool, err error) {
-	worked = signalled(s.node.keeper.signal)
-	return worked, s.run(s.node.keeper.keep)
+// Compact gives the compactor's part a turn: flushes by time and the compaction of the log. Start gives it one each
+// second, and whenever worked would be true here: when a step of the log has been appended.
+func (s *Stepper) Compact() (worked bool, err error) {
+	worked = signalled(s.node.compactor.signal)
+	return worked, s.run(s.node.compactor.work)
 }
 
-// Ship makes, removes or ships one checkpoint; the Shipper is called in line.
-func (s *Stepper) Ship(ctx context.Context) (worked bool) {
+// Checkpoint makes, removes or sends one checkpoint; the SnapshotSender is called inline.
+func (s *Stepper) Checkpoint(ctx context.Context) (worked bool) {
 	if s.ended {
 		return false
 	}
-	if len(s.ships) == 0 {
-		s.ships = s.node.shipper.work.take(nil)
+	if len(s.jobs) == 0 {
+		s.jobs = s.node.checkpointer.work.take(nil)
 	}
-	if len(s.ships) == 0 {
+	if len(s.jobs) == 0 {
 		return false
 	}
-	w := s.ships[0]
-	s.ships = s.ships[1:]
-	if w.ship != nil {
-		s.node.shipper.send(ctx, w.ship)
+	w := s.jobs[0]
+	s.jobs = s.jobs[1:]
+	if w.send != nil {
+		s.node.checkpointer.send(ctx, w.send)
 	} else {
-		s.node.shipper.do(ctx, &w)
+		s.node.checkpointer.do(ctx, &w)
 	}
 	return true
 }

@@ -15,7 +15,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"zkd/quorum/clock"
-	"zkd/storage"
+
+	"zkd/storage/apply"
 	"zkd/storage/crashfs"
 	"zkd/storage/raftlog"
 )
@@ -37,7 +38,7 @@ type stepGroup struct {
 
 	refuses uint64 // a member that takes no checkpoint; 0: none
 	offered int    // checkpoints that it was offered
-	holds   bool   // what is to be shipped is held back
+	holds   bool   // what is to be sent is held back
 
 	slow bool        // what is sent in order gets nowhere
 	late []stepFrame // that is it
@@ -78,8 +79,8 @@ func (m *stepMember) SendInOrder(to uint64, kind uint8, encode func([]byte) []by
 	return m.Send(to, kind, func(b []byte) []byte { return append(encode(b), kept...) })
 }
 
-// Ship implements Shipper.
-func (m *stepMember) Ship(ctx context.Context, to uint64, header []byte, dir string) error {
+// SendSnapshot implements SnapshotSender.
+func (m *stepMember) SendSnapshot(ctx context.Context, to uint64, header []byte, dir string) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -105,16 +106,16 @@ func (m *stepMember) start() {
 		if err != nil {
 			m.g.t.Fatal(err)
 		}
-		if m.machine.state.index < in.member.index {
+		if m.machine.state.index < in.member.Index {
 			m.g.finished++
-			if err := m.machine.Restore(fmt.Sprintf("staged-%d-%d", m.id, in.member.index)); err != nil {
+			if err := m.machine.Restore(fmt.Sprintf("staged-%d-%d", m.id, in.member.Index)); err != nil {
 				m.g.t.Fatal(err)
 			}
 		}
 	}
 	o := testOptions(log, m.machine)
-	o.OnRestored = func() { m.g.restored++ }
-	o.ID, o.Transport, o.Shipper, o.FS, o.CheckpointDir = m.id, m, m, m.fs, fmt.Sprintf("checkpoints-%d", m.id)
+	o.OnReplaced = func() { m.g.restored++ }
+	o.ID, o.Transport, o.SnapshotSender, o.FS, o.CheckpointDir = m.id, m, m, m.fs, fmt.Sprintf("checkpoints-%d", m.id)
 	o.Members = m.founders
 	if o.Clock = m.clock; o.Clock == nil {
 		o.Clock = clock.NewManual(time.Unix(1, 0))
@@ -171,10 +172,10 @@ func (g *stepGroup) step() {
 			err = m.machine.Flush(context.Background())
 		}
 		if err == nil {
-			_, err = m.stepper.Keep()
+			_, err = m.stepper.Compact()
 		}
 	case n < 96:
-		m.stepper.Ship(context.Background())
+		m.stepper.Checkpoint(context.Background())
 	case n < 98:
 		_, err = m.stepper.Read()
 	default:
@@ -235,19 +236,19 @@ func (g *stepGroup) settle(ticks int) {
 					}
 					busy = busy || worked
 				}
-				busy = !m.held() && m.stepper.Ship(context.Background()) || busy
+				busy = !m.held() && m.stepper.Checkpoint(context.Background()) || busy
 			}
 		}
 	}
 }
 
-// held tells whether the next thing to be shipped is held back.
+// held tells whether the next thing to be sent is held back.
 func (m *stepMember) held() bool {
 	s := m.stepper
-	if len(s.ships) == 0 {
-		s.ships = s.node.shipper.work.take(nil)
+	if len(s.jobs) == 0 {
+		s.jobs = s.node.checkpointer.work.take(nil)
 	}
-	return m.g.holds && len(s.ships) > 0 && s.ships[0].ship != nil
+	return m.g.holds && len(s.jobs) > 0 && s.jobs[0].send != nil
 }
 
 // present are the members that are not away.
@@ -354,10 +355,10 @@ type stepWaiter struct {
 	seq uint32
 }
 
-// Applied implements Waiter.
-func (w *stepWaiter) Applied(*storage.Result) { w.c.acks.acked[w.c.id] = w.seq + 1 }
+// Applied implements batcher.Waiter.
+func (w *stepWaiter) Applied(*apply.Result) { w.c.acks.acked[w.c.id] = w.seq + 1 }
 
-// Dropped implements Waiter.
+// Dropped implements batcher.Waiter.
 func (w *stepWaiter) Dropped(error) { w.c.ended = true }
 
 // TestStepperUnderFaults loses, doubles and reorders frames and crashes members, part by part.

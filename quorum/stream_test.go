@@ -9,17 +9,18 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"zkd/quorum/member"
 	"zkd/storage/entry"
 	"zkd/storage/raftlog"
 )
 
-// TestStreamRule sends batches of two processes to an intake over a network that loses, doubles and reorders without
+// TestStreamRule sends batches of two processes to a receiver over a network that loses, doubles and reorders without
 // bound: whatever comes, each process's batches are accepted in order, each once, and after a gap only what begins a
 // higher epoch. A process that gives a batch up begins one.
 func TestStreamRule(t *testing.T) {
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 3))
-		var in intake
+		var receiver forwardReceiver
 		var flying []*forward
 		accepted := map[uint64][]uint64{}
 		senders := []*streamSender{{origin: 1, epoch: 1}, {origin: 2, epoch: 1}}
@@ -43,7 +44,7 @@ func TestStreamRule(t *testing.T) {
 				if random.IntN(3) > 0 {
 					flying = slices.Delete(flying, i, i+1)
 				}
-				if ok, missing, last := in.accept(f); ok {
+				if ok, missing, last := receiver.accept(f); ok {
 					accepted[f.origin] = append(accepted[f.origin], f.number)
 				} else if missing && last >= f.number {
 					t.Fatalf("seed %d: batch %d is refused for %d", seed, f.number, last)
@@ -89,17 +90,17 @@ func (s *streamSender) check(t *testing.T, seed uint64, accepted []uint64) {
 }
 
 func TestIntakeIsBounded(t *testing.T) {
-	var in intake
+	var receiver forwardReceiver
 	first := &forward{origin: 1, epoch: 1, number: 1, data: make([]byte, maxForwardedBytes)}
-	if ok, _, _ := in.accept(first); !ok {
+	if ok, _, _ := receiver.accept(first); !ok {
 		t.Fatal("the first batch is refused")
 	}
 	second := &forward{origin: 1, epoch: 1, prev: 1, number: 2, data: make([]byte, 1)}
-	if ok, missing, last := in.accept(second); ok || !missing || last != 1 {
+	if ok, missing, last := receiver.accept(second); ok || !missing || last != 1 {
 		t.Errorf("beyond the bound: accepted %v, missing %v, last %d", ok, missing, last)
 	}
-	in.clear(1)
-	if ok, _, _ := in.accept(second); !ok {
+	receiver.clear(1)
+	if ok, _, _ := receiver.accept(second); !ok {
 		t.Error("the batch is refused when there is room again")
 	}
 }
@@ -127,8 +128,8 @@ func TestFramesAreChecked(t *testing.T) {
 	if got, err := decodeRefusal(r.append(nil)); err != nil || got != r {
 		t.Errorf("refusal %+v, %v", got, err)
 	}
-	h := hello{incarnation: 8, known: 9, answer: true}
-	if got, err := decodeHello(h.append(nil)); err != nil || got != h {
+	h := member.Hello{Incarnation: 8, Known: 9, Answer: true}
+	if got, err := member.DecodeHello(h.Append(nil)); err != nil || got != h {
 		t.Errorf("hello %+v, %v", got, err)
 	}
 	for _, m := range []*raftpb.Message{
@@ -166,7 +167,7 @@ func TestFramesAreChecked(t *testing.T) {
 func FuzzReceive(f *testing.F) {
 	f.Add(uint8(frameForward), appendForward(nil, 2, 1, 0, entryOfOne(1, 1)))
 	f.Add(uint8(frameRefusal), refusal{2, 1, 1, 0}.append(nil))
-	f.Add(uint8(frameHello), hello{incarnation: 1}.append(nil))
+	f.Add(uint8(frameHello), member.Hello{Incarnation: 1}.Append(nil))
 	n := &Node{options: Options{ID: 1}, loop: &loop{}}
 	n.loop.progress.state.Store(&State{})
 	f.Fuzz(func(_ *testing.T, kind uint8, body []byte) {

@@ -8,14 +8,14 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 )
 
-// transfer is the loop's part that hands the leadership over. raft proposes nothing while a hand-over is under way:
-// what is gathered waits, and goes to whoever leads then.
+// transfer is the loop's part that transfers the leadership. raft proposes nothing while a transfer is under way:
+// what is added waits, and goes to whoever leads then.
 type transfer struct {
 	*facts
-	handOver func(to uint64)      // raft's part of it
-	answers  func(id uint64) bool // a member is there, and its disks answer
-	hasRoom  func(id uint64) bool // a member has ample room
-	forDisk  *atomic.Uint64       // counts hand-overs because of this leader's disk
+	transferLeader func(to uint64)      // raft's part of it
+	answers        func(id uint64) bool // a member is there, and its disks answer
+	hasSpace       func(id uint64) bool // a member has ample space
+	forDisk        *atomic.Uint64       // counts transfers because of this leader's disk
 
 	to    uint64          // 0: none is under way
 	ticks int             // since it began
@@ -25,10 +25,10 @@ type transfer struct {
 	told  []chan error    // who waits; each of size 1, told once
 }
 
-// transferRequest asks the loop for a hand-over; told is of size 1.
+// transferRequest asks the loop for a transfer; told is of size 1.
 type transferRequest struct{ told chan error }
 
-// begin begins a hand-over, or joins the one that is under way.
+// begin begins a transfer, or joins the one that is under way.
 func (t *transfer) begin(told chan error) {
 	if !t.leads() {
 		tell(told, ErrNotLeader)
@@ -45,24 +45,24 @@ func (t *transfer) begin(told chan error) {
 		t.end(ErrTransferFailed)
 		return
 	}
-	t.logger.Info("handing over the leadership", slog.Uint64("peer", to))
+	t.logger.Info("transferring leadership", slog.Uint64("peer", to))
 	t.to, t.ticks = to, 0
-	t.handOver(to)
+	t.transferLeader(to)
 }
 
-// underWay tells whether a hand-over is under way.
-func (t *transfer) underWay() bool { return t.to != 0 }
+// inProgress tells whether a transfer is under way.
+func (t *transfer) inProgress() bool { return t.to != 0 }
 
-// beginForDisk begins a hand-over because of this leader's disk.
+// beginForDisk begins a transfer because of this leader's disk.
 func (t *transfer) beginForDisk() {
 	t.disk = true
 	t.begin(nil)
 }
 
-// tryForDisk hands over because this leader's disk hangs, if anybody can take over, or tries again after some election
-// timeouts.
+// tryForDisk transfers the leadership because this leader's disk hangs, if anybody can take over, or tries again after
+// some election timeouts.
 func (t *transfer) tryForDisk() {
-	if t.underWay() || t.now < t.again || t.successor() == 0 {
+	if t.inProgress() || t.now < t.again || t.successor() == 0 {
 		return
 	}
 	// Nothing is proposed during a try, so tries that fail become rare.
@@ -80,7 +80,7 @@ func (t *transfer) successor() uint64 {
 		if !t.tried[id] {
 			its += 2
 		}
-		if t.hasRoom(id) {
+		if t.hasSpace(id) {
 			its++
 		}
 		if able && (best == 0 || its > rank || its == rank && pr.Match > match) {
@@ -99,7 +99,7 @@ func (t *transfer) end(err error) {
 		t.forDisk.Add(1)
 	}
 	if err != nil && t.to != 0 {
-		t.logger.Warn("the leadership was not taken over", slog.Uint64("peer", t.to))
+		t.logger.Warn("leadership transfer failed", slog.Uint64("peer", t.to))
 		if t.tried == nil {
 			t.tried = map[uint64]bool{}
 		}
@@ -125,11 +125,11 @@ func (t *transfer) newLeader(lead uint64) {
 	}
 }
 
-// tick ends a hand-over that raft has given up, and hands over if this leader does not belong to the group any
-// more: it still tells the others that this is so.
+// tick ends a transfer that raft has given up, and transfers the leadership if this leader does not belong to the group
+// any more: it still tells the others that this is so.
 func (t *transfer) tick() {
 	if t.to == 0 {
-		if t.leads() && !t.member.votes(t.id) {
+		if t.leads() && !t.member.Votes(t.id) {
 			t.begin(nil)
 		}
 		return

@@ -31,7 +31,7 @@ func (c *admitter) large(r *request, h handler) error {
 
 // admit has a request answered when the throttle lets it in.
 func (c *admitter) admit(r *request, h handler) error {
-	if c.server.underWay.Gate != nil {
+	if c.server.inFlight.Gate != nil {
 		return c.throttled(r, h)
 	}
 	return c.handle(r, h)
@@ -42,14 +42,14 @@ func (c *admitter) throttled(r *request, h handler) error {
 	if err := c.enterLine(r.op); err != nil {
 		return err
 	}
-	defer c.server.underWay.End() // a write has been counted by itself
-	if !c.server.underWay.Gate.Refuses(r.op, c.waited) {
+	defer c.server.inFlight.End() // a write has been counted by itself
+	if !c.server.inFlight.Gate.Refuses(r.op, c.waited) {
 		return c.handle(r, h)
 	}
 	if !c.Out.AwaitSettled(socket.FlushAtBytes) {
 		return errGone
 	}
-	c.server.bad.Warn("a request has waited for too long and is refused (throttled_op_wait_time)",
+	c.server.bad.Warn("rejected request: throttled_op_wait_time exceeded",
 		slog.String("peer", c.remote.String()), session(c.session), slog.String("op", r.op.String()))
 	c.reply(r.xid, c.server.opts.Machine.LastZxid(), jute.Throttled)
 	c.latency(r.op, c.now, c.server.elapsed())
@@ -59,6 +59,6 @@ func (c *admitter) throttled(r *request, h handler) error {
 // enterLine waits until the throttle lets a request begin, and counts it in.
 func (c *admitter) enterLine(op jute.Op) (err error) {
 	r := limits.Queued{Op: op, Timeout: time.Duration(c.timeout.Load()), Waited: c.waited}
-	c.waited, err = c.server.underWay.Gate.Enter(&c.Out, r)
+	c.waited, err = c.server.inFlight.Gate.Enter(&c.Out, r)
 	return err
 }

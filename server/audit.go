@@ -4,10 +4,11 @@ import (
 	"strings"
 
 	"zkd/jute"
-	"zkd/quorum"
+	"zkd/quorum/batcher"
 	"zkd/server/audit"
 	"zkd/server/auth"
-	"zkd/storage"
+
+	"zkd/storage/apply"
 	"zkd/storage/schema"
 )
 
@@ -30,7 +31,7 @@ func newAuditor(c *conn) *auditor {
 // audited returns w, or, if there is an audit log and r is of the requests that are in it, a waiter that writes there
 // what becomes of r before it tells w. What it needs of r is copied
 // (org.apache.zookeeper.audit.AuditHelper.addAuditLog).
-func (a *auditor) audited(r *request, w quorum.Waiter) quorum.Waiter {
+func (a *auditor) audited(r *request, w batcher.Waiter) batcher.Waiter {
 	if a == nil {
 		return w
 	}
@@ -163,14 +164,14 @@ func (a *auditor) parts(r *request) []auditPart {
 
 // auditing is the waiter of a write that is in the audit log.
 type auditing struct {
-	quorum.Waiter
+	batcher.Waiter
 	log   *audit.Log
 	event audit.Event // all but the result
 	parts []auditPart // of a multi
 }
 
 // Applied writes what became of the write, and tells the waiter.
-func (a *auditing) Applied(r *storage.Result) {
+func (a *auditing) Applied(r *apply.Result) {
 	e := a.event
 	e.Result = audit.Success
 	switch {
@@ -193,7 +194,7 @@ func (a *auditing) Applied(r *storage.Result) {
 
 // succeed writes the operations of a multi that has succeeded. (Quirk: ZooKeeper looks for the type of a znode by the
 // name that it got, so that a sequential one has none, and of two creates of one name both have the later's.)
-func (a *auditing) succeed(r *storage.Result) {
+func (a *auditing) succeed(r *apply.Result) {
 	types := map[string]string{}
 	for _, p := range a.parts {
 		if p.znodeType != "" {

@@ -12,10 +12,11 @@ import (
 	"testing"
 
 	"zkd/jute"
-	"zkd/quorum"
+	"zkd/quorum/batcher"
 	"zkd/quorum/clock"
 	"zkd/server/audit"
-	"zkd/storage"
+
+	"zkd/storage/apply"
 	"zkd/storage/entry"
 )
 
@@ -79,7 +80,7 @@ type dropping struct {
 }
 
 // Propose drops what it is to drop.
-func (d *dropping) Propose(p *entry.Proposal, w quorum.Waiter) error {
+func (d *dropping) Propose(p *entry.Proposal, w batcher.Waiter) error {
 	if p.Op != d.op {
 		return d.Node.Propose(p, w)
 	}
@@ -124,7 +125,7 @@ func TestNoAuditCostsNothing(t *testing.T) {
 	body := setTo("/n", "x").Append(nil)
 	req := &request{op: jute.OpSetData, body: body}
 	if n := testing.AllocsPerRun(100, func() {
-		if w := c.auditor.audited(req, &c.writes); w != quorum.Waiter(&c.writes) {
+		if w := c.auditor.audited(req, &c.writes); w != batcher.Waiter(&c.writes) {
 			t.Error("there is a waiter of the audit log")
 		}
 	}); n != 0 {
@@ -141,7 +142,7 @@ func BenchmarkAudited(b *testing.B) {
 	c := newConn(r.server, &Port{}, netip.AddrPort{})
 	c.login.ids.Start(c.remote.Addr())
 	req := &request{op: jute.OpSetData, body: setTo("/some/path/of/a/znode", "x").Append(nil)}
-	result := &storage.Result{Op: jute.OpSetData}
+	result := &apply.Result{Op: jute.OpSetData}
 	b.ReportAllocs()
 	for b.Loop() {
 		c.auditor.audited(req, nowhere{}).Applied(result)
@@ -152,7 +153,7 @@ func BenchmarkAudited(b *testing.B) {
 type nowhere struct{}
 
 // Applied does nothing.
-func (nowhere) Applied(*storage.Result) {}
+func (nowhere) Applied(*apply.Result) {}
 
 // Dropped does nothing.
 func (nowhere) Dropped(error) {}

@@ -10,28 +10,29 @@ import (
 	"zkd/quorum/clock"
 )
 
-// phase is what this server does for clients.
-type phase uint64
+// servingState is what this server does for clients.
+type servingState uint64
 
-// The phases. A server that loses its leader serves on for LeaderGrace: reads as before, while writes wait. A leader
-// that leaves clients to the others (Options.IdleLeader) is down, to them and to the four-letter words
+// The serving states. A server that loses its leader serves on for LeaderGrace: reads as before, while writes wait. A
+// leader that leaves clients to the others (Options.IdleLeader) is down, to them and to the four-letter commands
 // (org.apache.zookeeper.server.quorum.Leader.lead does not give its server to the port then).
 const (
-	phaseDown     phase = iota // connections are closed at their ConnectRequest
-	phaseReadOnly              // reads only, for sessions that nobody else knows
-	phaseServing
+	stateDown     servingState = iota // connections are closed at their ConnectRequest
+	stateReadOnly                     // reads only, for sessions that nobody else knows
+	stateServing
 )
 
-// phaseBits is the part of availability.word that is the phase; above it is the epoch.
-const phaseBits = 2
+// stateBits is the part of availability.word that is the serving state; above it is the epoch.
+const stateBits = 2
 
-// availability is the phase, and what it follows from.
+// availability is the serving state, and what it follows from.
 type availability struct {
-	// word is the phase and, above it, the epoch: how often all connections were closed. It is written under mu.
+	// word is the serving state and, above it, the epoch: how often all connections were closed. It is written under
+	// mu.
 	word    atomic.Uint64
 	leading atomic.Bool // this server leads its group
-	// restoring is set while a snapshot replaces the state: nobody enters.
-	restoring atomic.Bool
+	// replacing is set while a snapshot replaces the state: nobody enters.
+	replacing atomic.Bool
 
 	mu    sync.Mutex
 	state quorum.State // the latest; guarded by mu
@@ -43,30 +44,32 @@ type availability struct {
 
 // init begins in the first epoch, with nobody served.
 func (a *availability) init() {
-	a.word.Store(1 << phaseBits)
+	a.word.Store(1 << stateBits)
 	a.wake, a.halt, a.done = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
 }
 
-// phase is the present phase.
-func (a *availability) phase() phase { return phase(a.word.Load() & (1<<phaseBits - 1)) }
+// serving is the present serving state.
+func (a *availability) serving() servingState {
+	return servingState(a.word.Load() & (1<<stateBits - 1))
+}
 
 // begin begins an epoch. It returns its word.
-func (a *availability) begin(p phase) uint64 {
+func (a *availability) begin(p servingState) uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.beginLocked(p)
 }
 
-// beginAgain begins an epoch of the same phase.
+// beginAgain begins an epoch of the same serving state.
 func (a *availability) beginAgain() uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.beginLocked(a.phase())
+	return a.beginLocked(a.serving())
 }
 
 // beginLocked writes the word of the next epoch.
-func (a *availability) beginLocked(p phase) uint64 {
-	word := (a.word.Load()>>phaseBits+1)<<phaseBits | uint64(p)
+func (a *availability) beginLocked(p servingState) uint64 {
+	word := (a.word.Load()>>stateBits+1)<<stateBits | uint64(p)
 	a.word.Store(word)
 	return word
 }
@@ -94,20 +97,20 @@ func (s *Server) SetState(state quorum.State) {
 	}
 }
 
-// Restoring says that a snapshot is about to replace the state: what connections have seen and watch is of the past,
+// Replacing says that a snapshot is about to replace the state: what connections have seen and watch is of the past,
 // and they would see the new state without the events that led to it. They are closed before, and nobody enters until
-// Restored. It is called on the apply goroutine and does not wait.
-func (s *Server) Restoring() {
-	s.opts.Logger.Info("a snapshot replaces the state: connections are closed, for clients to come back")
-	s.available.restoring.Store(true)
+// Replaced. It is called on the apply goroutine and does not wait.
+func (s *Server) Replacing() {
+	s.opts.Logger.Info("replacing the state: closing client connections")
+	s.available.replacing.Store(true)
 	s.beginEpochAgain()
 }
 
-// Restored says that it has: clients come back and set their watches again, which tells them what they have missed. The
+// Replaced says that it has: clients come back and set their watches again, which tells them what they have missed. The
 // tracker takes the sessions anew. It is called on the apply goroutine and does not wait.
-func (s *Server) Restored() {
+func (s *Server) Replaced() {
 	s.beginEpochAgain()
-	s.available.restoring.Store(false)
+	s.available.replacing.Store(false)
 	s.listeners.Lock() // so that Shutdown, which comes before the machine is closed, waits for it
 	defer s.listeners.Unlock()
 	if !s.listeners.down && s.tracker.Load() != nil {
@@ -115,16 +118,16 @@ func (s *Server) Restored() {
 	}
 }
 
-// beginEpoch changes the phase, and closes the connections that began before.
-func (s *Server) beginEpoch(p phase) { s.closeBefore(s.available.begin(p)) }
+// beginEpoch changes the serving state, and closes the connections that began before.
+func (s *Server) beginEpoch(p servingState) { s.closeBefore(s.available.begin(p)) }
 
-// beginEpochAgain closes the connections that began before, and leaves the phase as it is.
+// beginEpochAgain closes the connections that began before, and leaves the serving state as it is.
 func (s *Server) beginEpochAgain() { s.closeBefore(s.available.beginAgain()) }
 
 // closeBefore closes the connections that began before the epoch of word.
 func (s *Server) closeBefore(word uint64) {
 	for _, c := range s.connections.all() {
-		if epoch := c.epoch.Load(); epoch != 0 && epoch>>phaseBits < word>>phaseBits {
+		if epoch := c.epoch.Load(); epoch != 0 && epoch>>stateBits < word>>stateBits {
 			c.Out.Close()
 		}
 	}
@@ -134,8 +137,8 @@ func (s *Server) closeBefore(word uint64) {
 // heartbeat of the leader.
 const barrierRetry = 100 * time.Millisecond
 
-// attendant brings the phase and the tracker in step with the state of the group. Owned by its goroutine.
-type attendant struct {
+// roleController brings the serving state and the tracker in step with the state of the group. Owned by its goroutine.
+type roleController struct {
 	server  *Server
 	state   quorum.State // as last attended to
 	current bool         // a barrier of this leader has passed
@@ -145,9 +148,9 @@ type attendant struct {
 	retry   clock.Timer
 }
 
-// attend runs until halt.
-func (s *Server) attend() {
-	a := &attendant{server: s, since: s.elapsed(), grace: s.opts.Clock.NewTimer(s.opts.LeaderGrace),
+// controlRole runs until halt.
+func (s *Server) controlRole() {
+	a := &roleController{server: s, since: s.elapsed(), grace: s.opts.Clock.NewTimer(s.opts.LeaderGrace),
 		retry: s.opts.Clock.NewTimer(barrierRetry)}
 	a.retry.Stop()
 	defer close(s.available.done)
@@ -171,14 +174,14 @@ func (s *Server) attend() {
 
 // stateChanged attends to a new state. Another leader, or the same one in another term, may have committed what this
 // server has not applied: it is current only when a barrier has passed.
-func (a *attendant) stateChanged(state quorum.State) {
+func (a *roleController) stateChanged(state quorum.State) {
 	before := a.state
 	a.state = state
 	a.lead(before)
 	if a.removed(state) || a.behind(before) {
 		return
 	}
-	if a.idle() && a.server.available.phase() != phaseDown {
+	if a.idle() && a.server.available.serving() != stateDown {
 		a.leaveClients()
 	}
 	if state.Leader == before.Leader && state.Term == before.Term && before.Role != quorum.RoleRemoved &&
@@ -190,7 +193,7 @@ func (a *attendant) stateChanged(state quorum.State) {
 }
 
 // fallBehind says that others may know what this server does not. The grace begins, unless it has already.
-func (a *attendant) fallBehind() {
+func (a *roleController) fallBehind() {
 	if a.current {
 		a.current, a.since = false, a.server.elapsed()
 		a.grace.Reset(a.server.opts.LeaderGrace)
@@ -201,7 +204,7 @@ func (a *attendant) fallBehind() {
 
 // behind tells whether this server lacks what the others have committed, because its disk hangs. Its clients have
 // waited for the disk already, and go to the others, who answer their writes.
-func (a *attendant) behind(before quorum.State) bool {
+func (a *roleController) behind(before quorum.State) bool {
 	if a.state.Behind && !before.Behind {
 		a.fallBehind()
 		a.grace.Stop()
@@ -211,7 +214,7 @@ func (a *attendant) behind(before quorum.State) bool {
 }
 
 // lead has the tracker expire sessions if this server leads, from now on if it has just begun to.
-func (a *attendant) lead(before quorum.State) {
+func (a *roleController) lead(before quorum.State) {
 	tracker := a.server.tracker.Load()
 	leads, led := a.state.Role == quorum.RoleLeader, before.Role == quorum.RoleLeader
 	switch {
@@ -225,7 +228,7 @@ func (a *attendant) lead(before quorum.State) {
 }
 
 // ask asks for a barrier, if there is a leader to ask.
-func (a *attendant) ask() {
+func (a *roleController) ask() {
 	if a.state.Leader == 0 {
 		return
 	}
@@ -235,7 +238,7 @@ func (a *attendant) ask() {
 }
 
 // barrierDone begins to serve, or tries again.
-func (a *attendant) barrierDone(err error) {
+func (a *roleController) barrierDone(err error) {
 	a.passed = nil
 	if err != nil {
 		a.retry.Reset(barrierRetry)
@@ -245,49 +248,49 @@ func (a *attendant) barrierDone(err error) {
 	a.current = true
 	a.grace.Stop()
 	s.metrics.unavailable.Add((s.elapsed() - a.since).Milliseconds())
-	was := s.available.phase()
-	if was == phaseServing || a.idle() {
+	was := s.available.serving()
+	if was == stateServing || a.idle() {
 		return
 	}
-	s.opts.Logger.Info("serving clients", slog.Uint64("leader", a.state.Leader), slog.Uint64("term", a.state.Term),
-		slog.String("role", string(a.state.Role)), slog.Duration("took", s.elapsed()-a.since))
-	s.beginEpoch(phaseServing)
-	if was == phaseReadOnly {
+	s.opts.Logger.Info("accepting client requests", slog.Uint64("leader", a.state.Leader),
+		slog.Uint64("term", a.state.Term), slog.String("role", string(a.state.Role)),
+		slog.Duration("took", s.elapsed()-a.since))
+	s.beginEpoch(stateServing)
+	if was == stateReadOnly {
 		s.locals.endReadOnly()
 	}
 }
 
 // idle tells whether this server leads, and leaves clients to the others.
-func (a *attendant) idle() bool {
+func (a *roleController) idle() bool {
 	return a.server.opts.IdleLeader && a.state.Role == quorum.RoleLeader
 }
 
 // leaveClients closes all connections: their clients go to the others.
-func (a *attendant) leaveClients() {
+func (a *roleController) leaveClients() {
 	s := a.server
-	s.opts.Logger.Info("this server leads and leaves clients to the others (leaderServes=no)")
-	was := s.available.phase()
-	s.beginEpoch(phaseDown)
-	if was == phaseReadOnly {
+	s.opts.Logger.Info("not serving: leader with leaderServes=no")
+	was := s.available.serving()
+	s.beginEpoch(stateDown)
+	if was == stateReadOnly {
 		s.locals.endReadOnly()
 	}
 }
 
 // giveUp stops serving when the grace is over.
-func (a *attendant) giveUp() {
+func (a *roleController) giveUp() {
 	s := a.server
-	p := phaseDown
+	p := stateDown
 	if s.opts.ReadOnlyMode {
-		p = phaseReadOnly
+		p = stateReadOnly
 	}
-	took, readOnly := slog.Duration("took", s.elapsed()-a.since), slog.Bool("read_only", p == phaseReadOnly)
+	took, readOnly := slog.Duration("took", s.elapsed()-a.since), slog.Bool("read_only", p == stateReadOnly)
 	if a.state.Behind {
-		s.opts.Logger.Warn("the disk does not answer: clients that need writes are turned away until it does", took,
-			readOnly)
+		s.opts.Logger.Warn("not serving writes: disk stalled", took, readOnly)
 	} else {
-		s.opts.Logger.Warn("no leader: clients that need writes are turned away until there is one", took, readOnly)
+		s.opts.Logger.Warn("not serving writes: no leader", took, readOnly)
 	}
-	if s.available.phase() != p {
+	if s.available.serving() != p {
 		s.beginEpoch(p)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"zkd/quorum"
 	"zkd/quorum/clock"
 	"zkd/quorum/liveness"
-	"zkd/storage"
+	"zkd/storage/apply"
 )
 
 // noLeader makes the grace short.
@@ -62,7 +62,7 @@ func TestServesOnlyAfterTheBarrier(t *testing.T) {
 	c := g.at(1).connect(t)
 	c.mustCreate("/n", "", jute.ModePersistent)
 	g.lose()
-	eventually(t, "the connections end", func() bool { return g.at(1).server.available.phase() == phaseDown })
+	eventually(t, "the connections end", func() bool { return g.at(1).server.available.serving() == stateDown })
 	c.wantClosed()
 	g.elect(1)
 	g.serves(1, 3)
@@ -151,7 +151,7 @@ func TestWithoutALeaderConnectionsEnd(t *testing.T) {
 	eventually(t, "the grace ends", func() bool {
 		now.Step(50 * time.Millisecond)
 		g.lose() // another election that nobody wins gives no new grace
-		return g.at(2).server.available.phase() == phaseDown
+		return g.at(2).server.available.serving() == stateDown
 	})
 	for _, c := range []*client{idle, writing, syncing, connecting} {
 		c.wantClosed()
@@ -193,10 +193,10 @@ func TestRestoredClosesConnectionsAndAdoptsSessions(t *testing.T) {
 	moved.must(jute.OpCloseSession, nil, jute.OK)
 	g.caughtUp(2)
 	watcher.wantSilence()
-	g.at(2).server.Restoring()
+	g.at(2).server.Replacing()
 	watcher.wantClosed()
 	g.at(2).wantTurnedAway(t, anew())
-	g.at(2).server.Restored()
+	g.at(2).server.Replaced()
 	g.change(2, func(m *member) { m.deaf = false })
 	tracked := func(id jute.SessionID) bool { return g.at(2).server.tracker.Load().Touch(id) }
 	eventually(t, "the sessions are those of the state", func() bool {
@@ -208,7 +208,7 @@ func TestRestoredClosesConnectionsAndAdoptsSessions(t *testing.T) {
 		Child: []string{}})
 	again.wantEvents(event{created, "/n"})
 	again.receive()
-	if g.at(2).server.available.phase() != phaseServing {
+	if g.at(2).server.available.serving() != stateServing {
 		t.Error("a snapshot has ended the service")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), testDeadline)
@@ -216,7 +216,7 @@ func TestRestoredClosesConnectionsAndAdoptsSessions(t *testing.T) {
 	if err := g.at(3).server.Shutdown(ctx); err != nil {
 		t.Errorf("stop server 3: %v", err)
 	}
-	g.at(3).server.Restored() // must not begin anything
+	g.at(3).server.Replaced() // must not begin anything
 	word.write([]byte("ruok"))
 	if got := string(word.rest()); got != "imok" {
 		t.Errorf("ruok is answered %q on a connection that had no session", got)
@@ -350,7 +350,7 @@ func TestReportsThatCannotBeReadAreIgnored(t *testing.T) {
 	s.Heard(2, []byte{1})
 	s.Heard(2, []byte{1, 0, 0, 0, 0, 0, 0, 0, 1}) // nobody knows it
 	text := log.text()
-	if got := strings.Count(text, "cannot read which sessions"); got != len(bad) {
+	if got := strings.Count(text, "malformed session report from peer"); got != len(bad) {
 		t.Errorf("%d reports are warned of, want %d:\n%s", got, len(bad), text)
 	}
 }
@@ -397,7 +397,7 @@ func TestAWriteIsHeard(t *testing.T) {
 	s, tracker := startUnheard(t, 7)
 	dueIn := func(leads bool) time.Duration {
 		defer s.available.leading.Store(s.available.leading.Swap(leads))
-		s.Committed(&storage.Result{Op: jute.OpSetData, Session: 7, Code: jute.BadVersion})
+		s.Committed(&apply.Result{Op: jute.OpSetData, Session: 7, Code: jute.BadVersion})
 		return tracker.Buckets()[0].In
 	}
 	if got := dueIn(false); got > time.Hour {
@@ -475,11 +475,11 @@ func TestAServerWhoseDiskHangsTurnsClientsAway(t *testing.T) {
 		g.change(2, func(m *member) { m.paused = true })
 		state.Behind = true
 		g.at(2).server.SetState(state)
-		want := phaseDown
+		want := stateDown
 		if readOnly {
-			want = phaseReadOnly
+			want = stateReadOnly
 		}
-		eventually(t, "its clients are turned away", func() bool { return g.at(2).server.available.phase() == want })
+		eventually(t, "its clients are turned away", func() bool { return g.at(2).server.available.serving() == want })
 		c.wantClosed()
 		well.mustCreate("/n", "", jute.ModePersistent)
 		state.Behind = false

@@ -17,7 +17,7 @@ func (c *admitter) watchable(n int) bool {
 	if !s.watches.Full(s.opts.Limits.Watches, &c.watch, n) {
 		return true
 	}
-	s.bad.Warn("too many watches: zkd.maxWatches or zkd.maxWatchesPerConnection refuses another",
+	s.bad.Warn("watch limit reached: zkd.maxWatches or zkd.maxWatchesPerConnection",
 		slog.String("peer", c.remote.String()), session(c.session))
 	return false
 }
@@ -43,7 +43,7 @@ func (c *admitter) roomForSession() bool {
 		return true
 	}
 	s.metrics.rejected.Add(1)
-	s.bad.Warn("too many sessions: zkd.maxSessions refuses another", slog.String("peer", c.remote.String()))
+	s.bad.Warn("session limit reached: zkd.maxSessions", slog.String("peer", c.remote.String()))
 	return false
 }
 
@@ -55,8 +55,7 @@ func (c *admitter) welcome(renewed bool) bool {
 		var ok bool
 		if missing, ok = s.newcomers.Take(s.elapsed(), renewed); !ok {
 			s.metrics.rejected.Add(1)
-			s.bad.Warn("too many sessions at once: connection_throttle_tokens refuses another",
-				slog.String("peer", c.remote.String()))
+			s.bad.Warn("session rate limit reached: connection_throttle_tokens", slog.String("peer", c.remote.String()))
 			return false
 		}
 	}

@@ -5,8 +5,9 @@ import (
 	"time"
 
 	"zkd/jute"
-	"zkd/storage"
+
 	"zkd/storage/entry"
+	"zkd/storage/state"
 )
 
 // cleanUp proposes, at every interval, the end of containers without children and of TTL znodes that are overdue
@@ -24,7 +25,7 @@ func (s expirer) cleanUp() {
 			continue
 		}
 		if refused, err := s.removeOverdue(); err != nil {
-			s.opts.Logger.Warn("cannot remove containers and TTL znodes", slog.Int("refused", refused),
+			s.opts.Logger.Warn("failed to remove expired containers and TTL znodes", slog.Int("refused", refused),
 				slog.Any("err", err))
 		}
 	}
@@ -34,9 +35,9 @@ func (s expirer) cleanUp() {
 // returns how many proposals were refused, and why the last one was: the next round finds those znodes again.
 func (s expirer) removeOverdue() (refused int, err error) {
 	var paths []string
-	limits := storage.ExpiryLimits{Max: s.opts.ContainerMaxPerMinute,
+	limits := state.ExpiryLimits{Max: s.opts.ContainerMaxPerMinute,
 		NeverUsedMillis: jute.Millis(s.opts.ContainerMaxNeverUsed.Milliseconds())}
-	search := s.scans.Scan(nil)
+	search := s.readTurns.Scan(nil)
 	v := s.opts.Machine.View()
 	v.Pace(search.Pace)
 	v.Expiring(s.writeTime(), limits, func(path string) { paths = append(paths, path) })

@@ -7,6 +7,7 @@ import (
 
 	"zkd/jute"
 	"zkd/quorum"
+	"zkd/quorum/batcher"
 	"zkd/quorum/clock"
 	"zkd/storage/entry"
 )
@@ -21,7 +22,7 @@ type refusing struct {
 }
 
 // Propose implements Node.
-func (n *refusing) Propose(p *entry.Proposal, w quorum.Waiter) error {
+func (n *refusing) Propose(p *entry.Proposal, w batcher.Waiter) error {
 	if p.Op != jute.OpDeleteContainer {
 		return n.Node.Propose(p, w)
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"zkd/jute"
-	"zkd/quorum"
+	"zkd/quorum/batcher"
 	"zkd/quorum/liveness"
 	"zkd/server/limits"
 	"zkd/server/socket"
@@ -38,16 +38,16 @@ type conn struct {
 	timeout atomic.Int64 // negotiated, a time.Duration
 	closing atomic.Bool  // the client has asked to close: what follows is dropped
 
-	special    special // owned by the reader
-	linearized bool    // a barrier was asked for after the input buffer was filled last; owned by the reader
+	flags      connFlags // owned by the reader
+	linearized bool      // a barrier was asked for after the input buffer was filled last; owned by the reader
 
 	epoch atomic.Uint64 // availability.word at the ConnectRequest; 0 before it
 
-	counts connCounts
-	req    records       // owned by the reader
-	now    time.Duration // when the requests in the input buffer came; owned by the reader
-	held   time.Duration // how long the present one has waited for its turn; owned by the reader
-	barred time.Duration // and for a barrier; owned by the reader
+	counts      connCounts
+	req         records       // owned by the reader
+	now         time.Duration // when the requests in the input buffer came; owned by the reader
+	queueWait   time.Duration // how long the present one has waited for its turn; owned by the reader
+	barrierWait time.Duration // and for a barrier; owned by the reader
 
 	admitter admitter
 	queries  queries
@@ -71,7 +71,7 @@ func newConn(s *Server, p *Port, remote netip.AddrPort) *conn {
 	c.login.conn, c.admitter.conn, c.queries.conn, c.writes.conn = c, c, c, c
 	c.auditor = newAuditor(c)
 	if s.opts.LinearizableReads {
-		c.special = specialLinearizable
+		c.flags = flagLinearizable
 	}
 	return c
 }
@@ -149,14 +149,14 @@ func (c *conn) logEnd(err error) {
 	case errors.Is(err, errClose), errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
 	case errors.Is(err, os.ErrDeadlineExceeded) && c.server.draining():
 	case errors.Is(err, limits.ErrFrameLength), errors.Is(err, errShortRequest), errors.Is(err, errHandshake):
-		c.server.bad.Warn("closed a connection that sent what is no request", slog.String("peer", c.remote.String()),
+		c.server.bad.Warn("closed connection: malformed request", slog.String("peer", c.remote.String()),
 			session(c.session), slog.Any("err", err))
 	case errors.Is(err, errTLS), errors.Is(err, errNoTLS):
-		c.server.bad.Warn("closed a connection without a session of TLS", slog.String("peer", c.remote.String()),
+		c.server.bad.Warn("closed connection: TLS handshake failed", slog.String("peer", c.remote.String()),
 			slog.Any("err", err))
 	case errors.Is(err, limits.ErrLargeRequests), errors.Is(err, limits.ErrStale), errors.Is(err, errWatches),
-		errors.Is(err, quorum.ErrTooLarge):
-		c.server.bad.Warn("closed a connection whose request is refused by a limit",
+		errors.Is(err, batcher.ErrTooLarge):
+		c.server.bad.Warn("closed connection: request limit exceeded",
 			slog.String("peer", c.remote.String()), session(c.session), slog.Any("err", err))
 	default:
 		c.server.opts.Logger.Debug("connection ended", slog.String("peer", c.remote.String()), session(c.session),
@@ -245,7 +245,7 @@ func (c *conn) WatchFired(_ *watch.Event, notice []byte) {
 	}
 	c.notified(len(notice))
 	if cut {
-		c.server.bad.Warn("cut off a client that does not read its watch events",
+		c.server.bad.Warn("closed connection: watch events not read",
 			slog.String("peer", c.remote.String()), session(c.session))
 	}
 	if wake {

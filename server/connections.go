@@ -12,11 +12,11 @@ type connections struct {
 
 	mu    sync.Mutex
 	live  map[*conn]struct{}
-	perIP map[origin]int
+	perIP map[sourceAddress]int
 }
 
-// origin is what connections are counted by: ZooKeeper's ports count apart (ServerCnxnFactory).
-type origin struct {
+// sourceAddress is what connections are counted by: ZooKeeper's ports count apart (ServerCnxnFactory).
+type sourceAddress struct {
 	addr   netip.Addr
 	secure bool
 }
@@ -24,12 +24,12 @@ type origin struct {
 // init makes the set empty.
 func (s *connections) init(perIPMax, totalMax int) {
 	s.perIPMax, s.totalMax = perIPMax, totalMax
-	s.live, s.perIP = map[*conn]struct{}{}, map[origin]int{}
+	s.live, s.perIP = map[*conn]struct{}{}, map[sourceAddress]int{}
 }
 
 // add takes c in; false means that a limit is reached.
 func (s *connections) add(c *conn) bool {
-	from := c.origin()
+	from := c.source()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.totalMax > 0 && len(s.live) >= s.totalMax || s.perIPMax > 0 && s.perIP[from] >= s.perIPMax {
@@ -42,7 +42,7 @@ func (s *connections) add(c *conn) bool {
 
 // remove takes c out.
 func (s *connections) remove(c *conn) {
-	from := c.origin()
+	from := c.source()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.live, c)
@@ -58,19 +58,19 @@ func (s *connections) count() int {
 	return len(s.live)
 }
 
-// whose says of which connections is spoken: those of the port for TLS alone, of the other one, or of both.
-type whose struct{ plain, secure bool }
+// ports says of which connections is spoken: those of the port for TLS alone, of the other one, or of both.
+type ports struct{ plain, secure bool }
 
 // ofPort are the connections of one port, everybody those of all.
-func ofPort(secure bool) whose { return whose{plain: !secure, secure: secure} }
+func ofPort(secure bool) ports { return ports{plain: !secure, secure: secure} }
 
-var everybody = whose{plain: true, secure: true}
+var everybody = ports{plain: true, secure: true}
 
 // has reports whether c is one of them.
-func (w whose) has(c *conn) bool { return c.port.Secure && w.secure || !c.port.Secure && w.plain }
+func (w ports) has(c *conn) bool { return c.port.Secure && w.secure || !c.port.Secure && w.plain }
 
 // of returns those connections that w has, in no order.
-func (s *connections) of(w whose) []*conn {
+func (s *connections) of(w ports) []*conn {
 	return slices.DeleteFunc(s.all(), func(c *conn) bool { return !w.has(c) })
 }
 

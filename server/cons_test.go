@@ -76,14 +76,14 @@ func TestConsShowsTheLastOperation(t *testing.T) {
 	r.wantCons(t, taken, "1", "1", "null", "0x0", "0x0")
 }
 
-// TestAnswersOfWordsAreCounted: a long answer counts as the packets that 3.9.5 makes of it.
-func TestAnswersOfWordsAreCounted(t *testing.T) {
+// TestAnswersOfCommandsAreCounted: a long answer counts as the packets that 3.9.5 makes of it.
+func TestAnswersOfCommandsAreCounted(t *testing.T) {
 	r := newRig(t, nil)
 	want := r.server.Info().PacketsSent
 	for _, word := range []string{"ruok", "mntr"} {
 		w := r.dial(t)
 		w.write([]byte(word))
-		want += int64((len(w.rest()) + wordPacketBytes - 1) / wordPacketBytes)
+		want += int64((len(w.rest()) + commandPacketBytes - 1) / commandPacketBytes)
 		eventually(t, word+" is counted", func() bool { return r.server.Info().PacketsSent == want })
 	}
 	if want < 3 {

@@ -9,7 +9,7 @@ import (
 	"zkd/server/stats"
 )
 
-// connCounts is what the four-letter words cons and stat show of a connection. Atomic.
+// connCounts is what the four-letter commands cons and stat show of a connection. Atomic.
 type connCounts struct {
 	received, sent        atomic.Int64
 	lastOp                atomic.Int32 // 0 before the first
@@ -41,5 +41,5 @@ func (c *conn) describe() fourletter.Connection {
 	return d
 }
 
-// origin is what c is counted by.
-func (c *conn) origin() origin { return origin{c.remote.Addr(), c.port.Secure} }
+// source is what c is counted by.
+func (c *conn) source() sourceAddress { return sourceAddress{c.remote.Addr(), c.port.Secure} }

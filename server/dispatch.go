@@ -81,18 +81,18 @@ func (c *conn) dispatch(r *request) error {
 	s := c.server
 	h, known := handlers[r.op]
 	authenticates := r.op == jute.OpAuth || r.op == jute.OpSASL
-	if !isWrite(r.op) && !authenticates && !c.settle() {
+	if !isWrite(r.op) && !authenticates && !c.awaitTurn() {
 		return errGone
 	}
 	if !known {
-		s.bad.Warn("closed a connection that sent an unknown operation", slog.String("peer", c.remote.String()),
+		s.bad.Warn("closed connection: unknown operation", slog.String("peer", c.remote.String()),
 			session(c.session), slog.Int("op", int(r.op)))
-		return c.farewell(r.xid, -1, jute.Unimplemented)
+		return c.closingReply(r.xid, -1, jute.Unimplemented)
 	}
 	if !authenticates && s.opts.Registry.Enforces() && !s.opts.Registry.Admits(c.login.ids.Snapshot()) {
-		s.bad.Warn("closed a connection that has not authenticated itself", slog.String("peer", c.remote.String()),
+		s.bad.Warn("closed connection: not authenticated", slog.String("peer", c.remote.String()),
 			session(c.session))
-		return c.farewell(r.xid, 0, jute.SessionClosedAuth)
+		return c.closingReply(r.xid, 0, jute.SessionClosedAuth)
 	}
 	switch {
 	case authenticates:
@@ -106,8 +106,8 @@ func (c *conn) dispatch(r *request) error {
 
 // handle has a request answered, now or later.
 func (c *conn) handle(r *request, h handler) error {
-	if c.special != 0 {
-		if answered, err := c.specially(r); answered || err != nil {
+	if c.flags != 0 {
+		if answered, err := c.byFlags(r); answered || err != nil {
 			return err
 		}
 	}
@@ -120,25 +120,25 @@ func (c *conn) handle(r *request, h handler) error {
 	return nil
 }
 
-// specially does what a special connection has done before its request, or instead of it: then answered is true.
-func (c *conn) specially(r *request) (answered bool, err error) {
+// byFlags does what the flags of a connection ask for before its request, or instead of it: then answered is true.
+func (c *conn) byFlags(r *request) (answered bool, err error) {
 	switch {
-	case c.special&specialReadOnly != 0 && refusedReadOnly(r.op):
+	case c.flags&flagReadOnly != 0 && refusedReadOnly(r.op):
 		c.reply(r.xid, c.server.opts.Machine.LastZxid(), jute.NotReadOnly)
 		c.latency(r.op, c.now, c.server.elapsed())
 		return true, nil
-	case c.special&specialLocal != 0 && r.op == jute.OpCloseSession:
+	case c.flags&flagLocal != 0 && r.op == jute.OpCloseSession:
 		return true, c.writes.closeLocal(r)
-	case c.special&specialLocal != 0 && isWrite(r.op):
+	case c.flags&flagLocal != 0 && isWrite(r.op):
 		return c.writes.ownsEphemeral(r)
-	case c.special&(specialLinearizable|specialReadOnly) == specialLinearizable && isLinearized(r.op):
+	case c.flags&(flagLinearizable|flagReadOnly) == flagLinearizable && isLinearized(r.op):
 		return false, c.linearize()
 	}
 	return false, nil
 }
 
-// farewell replies after what is under way, and ends the connection.
-func (c *conn) farewell(xid jute.Xid, zxid jute.Zxid, code jute.Code) error {
+// closingReply replies after what is under way, and ends the connection.
+func (c *conn) closingReply(xid jute.Xid, zxid jute.Zxid, code jute.Code) error {
 	c.Out.AwaitSettled(maxInt)
 	c.reply(xid, zxid, code)
 	return errClose
@@ -149,7 +149,7 @@ func (c *conn) unreadable(r *request) error {
 	if !c.Out.AwaitSettled(socket.FlushAtBytes) {
 		return errGone
 	}
-	c.server.bad.Warn("a request cannot be read", slog.String("peer", c.remote.String()), session(c.session),
+	c.server.bad.Warn("malformed request", slog.String("peer", c.remote.String()), session(c.session),
 		slog.String("op", r.op.String()))
 	c.auditor.failed(r)
 	c.reply(r.xid, c.server.opts.Machine.LastZxid(), jute.MarshallingError)

@@ -2,18 +2,18 @@
 // client's requests to the state machine and the answers back.
 //
 // It owns the listeners, the connections, the sessions as far as they are connections, the watches (server/watch), the
-// identities of connections (server/auth) and the four-letter words (server/fourletter). The bytes of a connection are
-// server/socket's, and what clients may ask for is bounded by server/limits. What it measures goes by the names of one
-// table (server/stats/catalog); operators ask by HTTP (server/admin). It must never know how agreement is reached: it
-// proposes, and is told.
+// identities of connections (server/auth) and the four-letter commands (server/fourletter). The bytes of a connection
+// are server/socket's, and what clients may ask for is bounded by server/limits. What it measures goes by the names of
+// one table (server/stats/catalog); operators ask by HTTP (server/admin). It must never know how agreement is reached:
+// it proposes, and is told.
 //
 // # Life of a read
 //
 // The connection's reader goroutine takes what the socket has in one call, decodes the request in place, takes a
-// storage.Present with what it looks up, registers the watch, and appends the reply to the connection's output while it
+// state.Present with what it looks up, registers the watch, and appends the reply to the connection's output while it
 // holds the Present. When the input is used up it writes the output in one call.
 //
-// What may take long is read from a storage.View of the same moment, without any lock: the output leaves room for the
+// What may take long is read from a state.View of the same moment, without any lock: the output leaves room for the
 // reply, and what is appended meanwhile goes behind it. Reads that turn out to be large take turns (limits.Scan), and
 // let others run now and then.
 //
@@ -31,12 +31,12 @@
 //
 // # A member of an ensemble
 //
-// SetState tells who leads. The attendant, one goroutine, follows it: when there is a leader it asks for a barrier, and
-// when that has passed the server serves. If the leader is lost, connections stay for LeaderGrace: reads go on as they
-// are, writes and barriers wait at the node. Then all connections are closed, and a server that may serves reads only.
-// So they are at once when this server is behind the others because its disk hangs. The phase that follows from it is
-// one atomic word, which a connection looks at once, at its ConnectRequest; so it costs requests nothing. What is
-// unusual about a connection (special) costs the others one comparison.
+// SetState tells who leads. The role controller, one goroutine, follows it: when there is a leader it asks for a
+// barrier, and when that has passed the server serves. If the leader is lost, connections stay for LeaderGrace: reads
+// go on as they are, writes and barriers wait at the node. Then all connections are closed, and a server that may
+// serves reads only. So they are at once when this server is behind the others because its disk hangs. The serving
+// state that follows from it is one atomic word, which a connection looks at once, at its ConnectRequest; so it costs
+// requests nothing. What is unusual about a connection (connFlags) costs the others one comparison.
 //
 // Every server tracks all sessions of the state, and only the leader expires them; the others report whom they hear.
 // The end of a session that the leader proposes counts in its term alone. Local sessions, and those of the read-only
@@ -50,14 +50,14 @@
 //     registered the watch: events are appended while the change is published, replies of reads, or the room for them,
 //     while their Present is held.
 //   - Lock order (docs/lock-order.md): the Present (the machine's lock), then a connection's output lock, which is
-//     never held when a Present is taken or a View opened. A handover's lock comes between the machine's and all
+//     never held when a Present is taken or a View opened. A pending session's lock comes between the machine's and all
 //     others. The local sessions' lock comes before the tracker's. The sessions' lock, the flusher's lock and the
 //     availability's lock are leaves.
-//   - A connection belongs to one epoch of the phase. When the next one begins it is closed, even if its ConnectRequest
-//     is just being answered: enter looks at the epoch again after it has told it.
+//   - A connection belongs to one epoch of the serving state. When the next one begins it is closed, even if its
+//     ConnectRequest is just being answered: enter looks at the epoch again after it has told it.
 //   - A session is bound to one connection of the ensemble: a reattach that is applied closes the one that was.
-//   - A connection that ends while its session is being made or upgraded takes nothing with it: the handover finds
-//     nobody.
+//   - A connection that ends while its session is being made or upgraded takes nothing with it: the pending session
+//     finds nobody.
 //   - The apply goroutine never waits for a client: what a client does not read is bounded, and beyond that the client
 //     is cut off. A reader waits for its own client only.
 //   - What a limit holds back waits on its own connection's goroutine, and is woken by what it waits for: a reply on
@@ -70,7 +70,7 @@
 //	decoded records                       the connection's reader goroutine
 //	session to connection                 Server.sessions, its lock
 //	local sessions                        Server.locals, its lock
-//	phase and epoch                       Server.available: an atomic that the attendant and Restored write
+//	serving state and epoch               Server.available: an atomic that the role controller and Replaced write
 //	figures, counts of slow requests      atomics: metrics, slowLog
 //	watches                               watch.Table
 package server

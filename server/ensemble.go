@@ -17,13 +17,13 @@ type Ensemble struct {
 	Members func() Members
 }
 
-// Members is what a member knows of its group, for the four-letter words.
+// Members is what a member knows of its group, for the four-letter commands.
 type Members struct {
 	Voters, Learners []uint64
 	Peers            []Peer        // the others, as the leader knows them; empty elsewhere
 	Elections        int64         // begun by this member since its start
 	LastElection     time.Duration // how long the last one took
-	Awaited          string        // why there has been no leader for long; empty: nothing is known to be in its way
+	MissingVoters    string        // why there has been no leader for long; empty: nothing is known to be in its way
 }
 
 // Peer is another member as the leader knows it.
@@ -35,7 +35,7 @@ type Peer struct {
 	Snapshotting bool // it is being sent a checkpoint, or waits for one
 	Stalled      bool // it answers and acknowledges nothing: its disk may hang
 
-	Shipments, ShipmentFailures uint64        // checkpoints that it was sent, and those that it has not taken
+	Transfers, TransferFailures uint64        // checkpoints that it was sent, and those that it has not taken
 	Pause                       time.Duration // until it is sent the next, after a failure
 }
 
@@ -47,17 +47,17 @@ func (s figures) members() Members {
 	return s.opts.Ensemble.Members()
 }
 
-// describeRole sets what the four-letter words show of the part that this server plays (QuorumPeer.getServerState and
-// getDetailedPeerState).
-func (s figures) describeRole(info *fourletter.Info, p phase) {
-	if s.opts.LocalSessions || p == phaseReadOnly {
+// describeRole sets what the four-letter commands show of the part that this server plays (QuorumPeer.getServerState
+// and getDetailedPeerState).
+func (s figures) describeRole(info *fourletter.Info, p servingState) {
+	if s.opts.LocalSessions || p == stateReadOnly {
 		info.LocalSessions = func() []fourletter.SessionBucket { return s.sessionBuckets(s.locals.tracker) }
 	}
 	if s.opts.Ensemble == nil {
 		info.Mode = "standalone"
 		return
 	}
-	if p == phaseReadOnly {
+	if p == stateReadOnly {
 		info.Mode, info.GlobalSessions = "read-only", s.globalSessions
 		return
 	}
@@ -87,7 +87,7 @@ func (s figures) observes(state quorum.State) bool {
 // setMemberMetrics sets what only a member of an ensemble shows (Leader and LeaderZooKeeperServer.registerMetrics).
 func (s figures) setMemberMetrics(v *catalog.Values) {
 	members, state := s.members(), s.available.latest()
-	if s.available.phase() == phaseServing {
+	if s.available.serving() == stateServing {
 		v.Set("quorum_size", int64(len(members.Voters))) // Quirk: ZooKeeper's is the number of voters
 	}
 	if state.Role == quorum.RoleLeader {
@@ -108,8 +108,8 @@ func (s figures) setLeaderMetrics(v *catalog.Values, members *Members) {
 		v.SetKeyed("zkd_peer_active", peer, flag(p.Active))
 		v.SetKeyed("zkd_peer_snapshotting", peer, flag(p.Snapshotting))
 		v.SetKeyed("zkd_peer_disk_hangs", peer, flag(p.Stalled))
-		v.SetKeyed("zkd_peer_snapshots_total", peer, int64(p.Shipments))
-		v.SetKeyed("zkd_peer_snapshot_failures_total", peer, int64(p.ShipmentFailures))
+		v.SetKeyed("zkd_peer_snapshots_total", peer, int64(p.Transfers))
+		v.SetKeyed("zkd_peer_snapshot_failures_total", peer, int64(p.TransferFailures))
 		v.SetKeyed("zkd_peer_snapshot_pause_seconds", peer, int64(p.Pause.Round(time.Second)/time.Second))
 		if !p.Active {
 			continue

@@ -12,9 +12,12 @@ import (
 
 	"zkd/jute"
 	"zkd/quorum"
+	"zkd/quorum/batcher"
 	"zkd/quorum/clock"
-	"zkd/storage"
+
+	"zkd/storage/apply"
 	"zkd/storage/entry"
+	"zkd/storage/state"
 )
 
 // group is several servers over one log, which stands for agreement: what is proposed while there is a leader is in the
@@ -24,7 +27,7 @@ type group struct {
 
 	mu      sync.Mutex
 	changed sync.Cond
-	log     []groupEntry // entry i has index i+2: raft's first is the founding of the group
+	log     []groupEntry // entry i has index i+2: raft's first is the bootstrap of the group
 	leader  uint64       // 0 is none
 	term    uint64
 	members []*member
@@ -42,8 +45,8 @@ type member struct {
 	deaf     bool // it applies without telling the server, as if from a snapshot
 	applied  int  // entries of the log
 	batch    uint64
-	waiters  map[uint64]quorum.Waiter // by batch
-	held     []heldEntry              // proposed without a leader
+	waiters  map[uint64]batcher.Waiter // by batch
+	held     []heldEntry               // proposed without a leader
 	barriers []heldBarrier
 	reports  [][]byte // sent by this member
 	lost     bool     // reports are taken and go nowhere
@@ -67,7 +70,7 @@ type heldEntry struct {
 // heldBarrier is a barrier that waits until so many entries are applied; -1 waits for a leader.
 type heldBarrier struct {
 	entries int
-	w       quorum.Waiter
+	w       batcher.Waiter
 }
 
 // groupOptions says what differs from the usual.
@@ -102,9 +105,9 @@ func startGroup(t testing.TB, o groupOptions) *group {
 func (g *group) make(id uint64, o groupOptions) {
 	g.t.Helper()
 	m := &member{rig: &rig{t: g.t, served: make(chan error, 1)}, group: g, id: id,
-		waiters: map[uint64]quorum.Waiter{}, done: make(chan struct{})}
+		waiters: map[uint64]batcher.Waiter{}, done: make(chan struct{})}
 	var err error
-	m.machine, err = storage.OpenMachine(storage.MachineOptions{Dir: "state", FS: vfs.NewMem(), Logger: discard,
+	m.machine, err = state.OpenMachine(state.MachineOptions{Dir: "state", FS: vfs.NewMem(), Logger: discard,
 		OnFatal: func(err error) { g.t.Errorf("machine of server %d: %v", id, err) }})
 	if err != nil {
 		g.t.Fatalf("open the machine: %v", err)
@@ -148,7 +151,7 @@ func (g *group) stop() {
 		if err != nil {
 			g.t.Errorf("stop server %d: %v", m.id, err)
 		}
-		if n := m.server.underWay.Count(); n != 0 {
+		if n := m.server.inFlight.Count(); n != 0 {
 			g.t.Errorf("server %d: %d requests are still counted as under way after the stop", m.id, n)
 		}
 	}
@@ -206,7 +209,7 @@ func (g *group) change(id uint64, f func(m *member)) {
 func (g *group) drop(id uint64, err error) {
 	g.mu.Lock()
 	m := g.at(id)
-	var waiters []quorum.Waiter
+	var waiters []batcher.Waiter
 	for _, h := range m.held {
 		waiters = append(waiters, m.waiters[h.batch])
 		delete(m.waiters, h.batch)
@@ -228,7 +231,7 @@ func (g *group) serves(ids ...uint64) {
 	g.t.Helper()
 	for _, id := range ids {
 		eventually(g.t, "the server serves", func() bool {
-			return g.at(id).server.available.phase() == phaseServing
+			return g.at(id).server.available.serving() == stateServing
 		})
 	}
 }
@@ -263,7 +266,7 @@ func (g *group) releaseLocked(m *member) {
 }
 
 // Propose implements Node.
-func (m *member) Propose(p *entry.Proposal, w quorum.Waiter) error {
+func (m *member) Propose(p *entry.Proposal, w batcher.Waiter) error {
 	g := m.group
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -277,7 +280,7 @@ func (m *member) Propose(p *entry.Proposal, w quorum.Waiter) error {
 }
 
 // Barrier implements Node.
-func (m *member) Barrier(w quorum.Waiter) {
+func (m *member) Barrier(w batcher.Waiter) {
 	g := m.group
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -312,7 +315,7 @@ func (m *member) run() {
 		for !g.stopped && m.nothingToDoLocked() {
 			g.changed.Wait()
 		}
-		var passed []quorum.Waiter
+		var passed []batcher.Waiter
 		var entry groupEntry
 		if !m.nothingToDoLocked() {
 			passed = m.passedLocked()
@@ -327,7 +330,7 @@ func (m *member) run() {
 			return
 		}
 		for _, w := range passed {
-			w.Applied(&storage.Result{Zxid: m.machine.LastZxid()})
+			w.Applied(&apply.Result{Zxid: m.machine.LastZxid()})
 		}
 		if entry.data == nil {
 			continue
@@ -352,7 +355,7 @@ func (m *member) nothingToDoLocked() bool {
 }
 
 // passedLocked takes the barriers that have passed.
-func (m *member) passedLocked() (passed []quorum.Waiter) {
+func (m *member) passedLocked() (passed []batcher.Waiter) {
 	left := m.barriers[:0]
 	for _, b := range m.barriers {
 		if b.entries >= 0 && b.entries <= m.applied {
@@ -365,11 +368,11 @@ func (m *member) passedLocked() (passed []quorum.Waiter) {
 	return passed
 }
 
-// Result implements storage.Sink.
-func (m *member) Result(origin, batch uint64, _ int, r *storage.Result) {
+// Result implements state.Sink.
+func (m *member) Result(origin, batch uint64, _ int, r *apply.Result) {
 	g := m.group
 	g.mu.Lock()
-	var w quorum.Waiter
+	var w batcher.Waiter
 	if origin == m.id {
 		w = m.waiters[batch]
 		delete(m.waiters, batch)

@@ -12,7 +12,8 @@ import (
 	"zkd/server/fourletter"
 	"zkd/server/limits"
 	"zkd/server/socket"
-	"zkd/storage"
+
+	"zkd/storage/apply"
 	"zkd/storage/entry"
 )
 
@@ -37,7 +38,7 @@ func (c *conn) secure() error {
 		s.metrics.countPlain(c)
 		return nil
 	}
-	defer s.shaking.Leave()
+	defer s.handshakes.Leave()
 	patience := s.opts.HandshakeTimeout
 	if p.Plain && p.DetectionTimeout > 0 {
 		patience = min(patience, p.DetectionTimeout)
@@ -67,7 +68,7 @@ func (c *conn) shakeHands() error {
 	if err := errors.Join(c.readWithin(s.opts.HandshakeTimeout), c.Net().SetWriteDeadline(until)); err != nil {
 		return err
 	}
-	state, err := c.StartTLS(c.port.TLS, &s.shaking)
+	state, err := c.StartTLS(c.port.TLS, &s.handshakes)
 	if err != nil {
 		return c.unsuccessful(fmt.Errorf("%w: %w", errTLS, err))
 	}
@@ -100,8 +101,8 @@ func (c *conn) unsuccessful(err error) error {
 	return err
 }
 
-// handshake answers the first frame: a four-letter word, or a ConnectRequest. nil means that the session is there and
-// bound.
+// handshake answers the first frame: a four-letter command, or a ConnectRequest. nil means that the session is there
+// and bound.
 func (c *conn) handshake() error {
 	if err := c.readWithin(c.server.opts.HandshakeTimeout); err != nil {
 		return err
@@ -111,7 +112,7 @@ func (c *conn) handshake() error {
 		return err
 	}
 	if word, ok := fourletter.Parse([4]byte(first)); ok {
-		return c.answerWord(word)
+		return c.answerCommand(word)
 	}
 	if n := int32(binary.BigEndian.Uint32(first)); n > handshakeBytesMax {
 		return limits.ErrFrameLength
@@ -140,27 +141,25 @@ func (c *conn) handshake() error {
 func (c *conn) connect(req *jute.ConnectRequest) error {
 	s := c.server
 	p := c.enter()
-	if p == phaseDown {
+	if p == stateDown {
 		s.metrics.notServing.Add(1)
 		peer := slog.String("peer", c.remote.String())
 		if s.opts.IdleLeader && s.available.leading.Load() {
-			s.bad.Warn("turned a client away: this server leads and leaves clients to the others (leaderServes=no)",
-				peer)
+			s.bad.Warn("rejected client: leaderServes=no", peer)
 		} else {
-			s.bad.Warn("turned a client away: this server has no leader, or has not caught up with it yet", peer)
+			s.bad.Warn("rejected client: not synced with a leader", peer)
 		}
 		return errClose
 	}
 	if !c.admitter.welcome(req.SessionID != 0) {
 		return errClose
 	}
-	if p == phaseReadOnly && !req.ReadOnly {
-		s.bad.Warn("turned a client away: this server has no leader, and the client cannot do with reads",
-			slog.String("peer", c.remote.String()))
+	if p == stateReadOnly && !req.ReadOnly {
+		s.bad.Warn("rejected client: client not read-only capable", slog.String("peer", c.remote.String()))
 		return errClose
 	}
 	if seen, last := req.LastZxidSeen, s.opts.Machine.LastZxid(); seen > last {
-		s.bad.Warn("refused a client that has seen a later zxid than this server: it must try another one",
+		s.bad.Warn("rejected client: client zxid ahead of this server",
 			slog.String("peer", c.remote.String()), zxidAttr("seen", seen), zxidAttr("zxid", last))
 		return errClose
 	}
@@ -168,23 +167,23 @@ func (c *conn) connect(req *jute.ConnectRequest) error {
 		return errClose
 	}
 	timeout := min(max(time.Duration(req.TimeoutMillis)*time.Millisecond, s.opts.MinTimeout), s.opts.MaxTimeout)
-	if p == phaseReadOnly || s.opts.LocalSessions && (req.SessionID == 0 || s.locals.has(req.SessionID)) {
-		return c.connectLocal(req, timeout, p == phaseReadOnly)
+	if p == stateReadOnly || s.opts.LocalSessions && (req.SessionID == 0 || s.locals.has(req.SessionID)) {
+		return c.connectLocal(req, timeout, p == stateReadOnly)
 	}
 	return c.connectGlobal(req, timeout)
 }
 
-// enter is the phase in which c begins, at its ConnectRequest. When the next epoch begins, c is closed.
-func (c *conn) enter() phase {
+// enter is the serving state in which c begins, at its ConnectRequest. When the next epoch begins, c is closed.
+func (c *conn) enter() servingState {
 	a := &c.server.available
 	for {
 		word := a.word.Load()
 		c.epoch.Store(word)
-		if a.restoring.Load() {
-			return phaseDown
+		if a.replacing.Load() {
+			return stateDown
 		}
 		if a.word.Load() == word { // else the one who closes may have looked at c before the store
-			return phase(word & (1<<phaseBits - 1))
+			return servingState(word & (1<<stateBits - 1))
 		}
 	}
 }
@@ -208,22 +207,26 @@ func (c *conn) connectGlobal(req *jute.ConnectRequest, timeout time.Duration) (e
 	}
 	c.session, c.established = p.Session, s.millis()
 	p.Time, p.Flags, p.Body = c.established, s.opts.Flags, txn.Append(nil)
-	if s.underWay.Gate != nil && p.Op == jute.OpCreateSession {
+	if s.inFlight.Gate != nil && p.Op == jute.OpCreateSession {
 		c.timeout.Store(int64(timeout)) // by which it may be stale
 		if err := c.admitter.enterLine(p.Op); err != nil {
 			return err
 		}
 	} else {
-		s.underWay.Begin()
+		s.inFlight.Begin()
 	}
-	defer s.underWay.End()
-	w := &connecting{handover: newHandover(c), hasReadOnly: req.HasReadOnly}
+	defer s.inFlight.End()
+	w := &connecting{pendingSession: newPendingSession(c), hasReadOnly: req.HasReadOnly}
 	if err := s.opts.node.Propose(p, w); err != nil {
 		return err
 	}
 	err = w.wait()
 	if errors.Is(err, errGone) {
 		c.session = 0 // nothing is bound
+	}
+	if err == nil && w.before != nil {
+		// What the client sent there comes before what it sends here, and may have been proposed behind the reattach.
+		w.before.Out.AwaitWrites()
 	}
 	return err
 }
@@ -232,7 +235,7 @@ func (c *conn) connectGlobal(req *jute.ConnectRequest, timeout time.Duration) (e
 func (s *Server) newPassword() (entry.Passwd, error) {
 	password, err := auth.NewPassword(s.opts.Random)
 	if err != nil {
-		s.opts.Logger.Error("no randomness for a session password", slog.Any("err", err))
+		s.opts.Logger.Error("cannot generate session password", slog.Any("err", err))
 		return entry.Passwd{}, errClose
 	}
 	return entry.Passwd(password), nil
@@ -261,12 +264,14 @@ func (c *conn) connectLocal(req *jute.ConnectRequest, timeout time.Duration, rea
 		return errClose
 	}
 	c.session, c.established = id, s.millis()
-	c.special |= specialLocal
+	c.flags |= flagLocal
 	if readOnly {
-		c.special |= specialReadOnly
+		c.flags |= flagReadOnly
 	}
 	c.timeout.Store(int64(timeout))
-	s.bind(c, s.locals.tracker)
+	if before := s.bind(c, s.locals.tracker); before != nil {
+		before.Out.AwaitWrites()
+	}
 	c.welcomeSession(&jute.ConnectResponse{TimeoutMillis: int32(timeout.Milliseconds()), SessionID: id,
 		Passwd: passwd[:], HasReadOnly: req.HasReadOnly, ReadOnly: readOnly})
 	if create {
@@ -277,13 +282,14 @@ func (c *conn) connectLocal(req *jute.ConnectRequest, timeout time.Duration, rea
 
 // connecting waits for the session of a connection.
 type connecting struct {
-	handover
+	pendingSession
 	hasReadOnly bool
+	before      *conn // of the session, which is closed; nil: none. Set by Applied
 }
 
 // Applied binds the session and answers the client; on the apply goroutine, so that no event can come in between. A
 // session whose connection has ended meanwhile stays alone until its timeout.
-func (w *connecting) Applied(r *storage.Result) {
+func (w *connecting) Applied(r *apply.Result) {
 	w.do(func(c *conn) error {
 		info := r.NewSession
 		if info == nil {
@@ -294,7 +300,7 @@ func (w *connecting) Applied(r *storage.Result) {
 			c.server.metrics.revalidated.Add(1)
 		}
 		c.timeout.Store(int64(info.TimeoutMillis) * int64(time.Millisecond))
-		c.server.bind(c, c.server.tracker.Load())
+		w.before = c.server.bind(c, c.server.tracker.Load())
 		c.welcomeSession(&jute.ConnectResponse{TimeoutMillis: info.TimeoutMillis, SessionID: info.ID,
 			Passwd: info.Passwd[:], HasReadOnly: w.hasReadOnly})
 		if r.Op == jute.OpCreateSession {
@@ -337,8 +343,8 @@ func (c *conn) answerConnect(resp *jute.ConnectResponse) {
 	}
 }
 
-// answerWord answers a four-letter word and ends the connection.
-func (c *conn) answerWord(w fourletter.Word) error {
+// answerCommand answers a four-letter command and ends the connection.
+func (c *conn) answerCommand(w fourletter.Command) error {
 	c.counts.received.Add(1)
 	c.server.metrics.received.Add(1)
 	argument, err := c.In.Peek(jute.FrameHeaderBytes + w.ArgumentBytes())
@@ -348,9 +354,9 @@ func (c *conn) answerWord(w fourletter.Word) error {
 	if err := c.Net().SetDeadline(c.server.opts.Clock.Now().Add(c.server.opts.HandshakeTimeout)); err != nil {
 		return err
 	}
-	out := &wordWriter{to: c.Out.Writer()}
+	out := &commandWriter{to: c.Out.Writer()}
 	info := figures{c.server}.info(ofPort(c.port.Secure))
-	if err := c.server.opts.Words.Answer(out, w, argument[jute.FrameHeaderBytes:], info); err != nil {
+	if err := c.server.opts.Commands.Answer(out, w, argument[jute.FrameHeaderBytes:], info); err != nil {
 		return err
 	}
 	if err := out.flush(); err != nil {

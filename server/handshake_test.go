@@ -97,6 +97,37 @@ func TestReattachTakesTheSessionOver(t *testing.T) {
 	second.mustCreate("/f", "", jute.ModeEphemeral)
 }
 
+// TestReattachWaitsForWritesOfTheConnectionBefore: what a session has sent on one connection comes before what it sends
+// on the next, though it was proposed behind the reattach.
+func TestReattachWaitsForWritesOfTheConnectionBefore(t *testing.T) {
+	for name, cut := range map[string]bool{"that is open": false, "that has ended": true} {
+		t.Run(name, func(t *testing.T) {
+			r, node := startHolding(t, rigOptions{})
+			first, other := r.connect(t), r.connect(t)
+			first.mustCreate("/a", "old", jute.ModePersistent)
+			first.send(jute.OpSetData, setTo("/a", "new"))
+			node.holds(t, 1)
+			if cut {
+				r.connOf(first).Out.Close()
+				eventually(t, "the server forgets the connection", func() bool {
+					return r.server.connections.count() == 1
+				})
+			}
+			second := r.dial(t)
+			second.hello(&jute.ConnectRequest{TimeoutMillis: 70_000, SessionID: first.welcome.SessionID,
+				Passwd: first.welcome.Passwd})
+			second.send(jute.OpGetData, look("/a"))
+			for range 20 { // as good as certainly enough for the read to be answered too early
+				other.must(jute.OpGetData, look("/a"), jute.OK)
+			}
+			node.release(-1)
+			if got := second.receive(); got.data(t) != "new" {
+				t.Errorf("the session reads %q on its next connection, after it has sent %q", got.data(t), "new")
+			}
+		})
+	}
+}
+
 func TestReattachIsRefusedWithoutHarm(t *testing.T) {
 	r := newRig(t, nil)
 	rightful := r.connect(t)
@@ -244,7 +275,7 @@ func (r *rig) connectWithin(t *testing.T) (c *client) {
 	return c
 }
 
-func TestFourLetterWordsThroughASocket(t *testing.T) {
+func TestFourLetterCommandsThroughASocket(t *testing.T) {
 	r := newRig(t, nil)
 	for _, test := range []struct{ send, want string }{
 		{"ruok", "imok"},
@@ -269,8 +300,8 @@ func TestFourLetterWordsThroughASocket(t *testing.T) {
 	}
 }
 
-func TestWordsThatAreNotOnTheWhitelist(t *testing.T) {
-	r := newRig(t, func(o *Options) { o.Words = wordsOf("srvr, ruok") })
+func TestCommandsThatAreNotOnTheWhitelist(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Commands = commandsOf("srvr, ruok") })
 	c := r.dial(t)
 	c.write([]byte("mntr"))
 	if got, want := string(c.rest()), "mntr is not executed because it is not in the whitelist.\n"; got != want {
@@ -283,7 +314,7 @@ func TestWordsThatAreNotOnTheWhitelist(t *testing.T) {
 	}
 }
 
-func TestAWordIsOnlyAWordBeforeTheHandshake(t *testing.T) {
+func TestACommandIsOneOnlyBeforeTheHandshake(t *testing.T) {
 	r := newRig(t, nil)
 	c := r.connect(t)
 	c.write([]byte("ruok")) // a length of 1.9 billion

@@ -19,9 +19,10 @@ import (
 	"zkd/quorum/clock"
 	"zkd/server/auth"
 	"zkd/server/fourletter"
-	"zkd/storage"
+
 	"zkd/storage/entry"
 	"zkd/storage/raftlog"
+	"zkd/storage/state"
 )
 
 func TestMain(m *testing.M) {
@@ -48,7 +49,7 @@ type rig struct {
 	options Options
 	mem     *vfs.MemFS
 	log     *raftlog.Log
-	machine *storage.Machine
+	machine *state.Machine
 	server  *Server
 	node    *quorum.Node
 	addr    string
@@ -132,7 +133,7 @@ func (r *rig) openStores(fs vfs.FS) {
 	if err != nil {
 		r.t.Fatalf("open the raft log: %v", err)
 	}
-	r.machine, err = storage.OpenMachine(storage.MachineOptions{Dir: "state", FS: fs, Logger: discard,
+	r.machine, err = state.OpenMachine(state.MachineOptions{Dir: "state", FS: fs, Logger: discard,
 		OnFatal: onFatal})
 	if err != nil {
 		r.t.Fatalf("open the machine: %v", err)
@@ -140,7 +141,7 @@ func (r *rig) openStores(fs vfs.FS) {
 }
 
 // testOptions are the options of a server with long timeouts.
-func testOptions(t testing.TB, m *storage.Machine) Options {
+func testOptions(t testing.TB, m *state.Machine) Options {
 	t.Helper()
 	registry, err := auth.New(auth.Options{SuperDigest: superDigest})
 	if err != nil {
@@ -148,7 +149,7 @@ func testOptions(t testing.TB, m *storage.Machine) Options {
 	}
 	return Options{
 		ServerID: 1, Machine: m, Clock: clock.Real(), Logger: discard, Registry: registry, Random: rand.Reader,
-		Words:    fourletter.New(fourletter.Options{Whitelist: "*"}),
+		Commands: fourletter.New(fourletter.Options{Whitelist: "*"}),
 		Flags:    entry.FlagExtendedTypes,
 		TickTime: 2 * time.Second, MinTimeout: 4 * time.Second, MaxTimeout: longSession,
 		HandshakeTimeout: time.Hour, MaxFrameBytes: 0xfffff,
@@ -174,7 +175,7 @@ func (r *rig) stop() {
 	if err != nil && !r.broken {
 		r.t.Errorf("stop: %v", err)
 	}
-	if n := r.server.underWay.Count(); n != 0 {
+	if n := r.server.inFlight.Count(); n != 0 {
 		r.t.Errorf("%d requests are still counted as under way after the stop", n)
 	}
 	if n := r.server.connections.count(); n != 0 {
@@ -212,7 +213,7 @@ func (r *rig) exists(path string) bool {
 	return ok
 }
 
-// wordsOf are the four-letter words with a whitelist.
-func wordsOf(whitelist string) *fourletter.Commands {
+// commandsOf are the four-letter commands with a whitelist.
+func commandsOf(whitelist string) *fourletter.Commands {
 	return fourletter.New(fourletter.Options{Whitelist: whitelist})
 }

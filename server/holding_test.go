@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"zkd/jute"
-	"zkd/quorum"
+	"zkd/quorum/batcher"
 	"zkd/storage/entry"
 )
 
@@ -22,7 +22,7 @@ type holdingNode struct {
 // heldProposal is a proposal that is kept back.
 type heldProposal struct {
 	p entry.Proposal
-	w quorum.Waiter
+	w batcher.Waiter
 }
 
 // startHolding starts a server whose node holds setData.
@@ -39,7 +39,7 @@ func startHolding(t *testing.T, o rigOptions) (*rig, *holdingNode) {
 }
 
 // Propose holds setData and passes on the rest.
-func (h *holdingNode) Propose(p *entry.Proposal, w quorum.Waiter) error {
+func (h *holdingNode) Propose(p *entry.Proposal, w batcher.Waiter) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if p.Op != jute.OpSetData || h.open {

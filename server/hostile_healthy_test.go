@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"zkd/jute"
-	"zkd/storage"
+	"zkd/storage/state"
 )
 
 // healthy is a client that knows exactly what it must read back: nobody else may touch its znodes.
@@ -128,7 +128,7 @@ func (h *healthy) sweep() {
 }
 
 // gather lists the znodes below a path that are not the healthy client's or the server's, the lowest first.
-func gather(v storage.View, path string, into *[]string) {
+func gather(v state.View, path string, into *[]string) {
 	children, _ := v.Children(path, nil)
 	for _, name := range children {
 		child := strings.TrimSuffix(path, "/") + "/" + name

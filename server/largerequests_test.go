@@ -72,7 +72,7 @@ func TestLargeRequestsWaitInLineWithTheirBytes(t *testing.T) {
 	a.mustCreate("/n", "", jute.ModePersistent)
 	a.send(jute.OpSetData, setTo("/n", "small"))
 	node.holds(t, 1)
-	before := r.server.underWay.Gate.Counts().Waits
+	before := r.server.inFlight.Gate.Counts().Waits
 	b.send(jute.OpSetData, setTo("/n", strings.Repeat("x", 600)))
 	r.line(before)
 	r.wantReserved(600)

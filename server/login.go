@@ -25,7 +25,7 @@ func (c *login) auth(r *request) error {
 	if err := c.req.decode(r, &p); err != nil {
 		return errors.Join(errShortRequest, err)
 	}
-	if p.Scheme == schemeOptions && c.special.option(string(p.Auth)) {
+	if p.Scheme == schemeOptions && c.flags.option(string(p.Auth)) {
 		c.replyAside(r.xid)
 		return nil
 	}
@@ -40,7 +40,7 @@ func (c *login) auth(r *request) error {
 	if code == jute.BadArguments {
 		return errClose
 	}
-	return c.farewell(r.xid, 0, code)
+	return c.closingReply(r.xid, 0, code)
 }
 
 // sasl takes one token of a SASL dialogue and answers it (ZooKeeperServer.processSasl). Replies overtake those of
@@ -126,7 +126,7 @@ func (c *login) certify(state tls.ConnectionState) error {
 			return fmt.Errorf("%w: the name in the certificate is too long", errTLS)
 		}
 	}
-	c.server.opts.Logger.Debug("a client has shown a certificate", slog.String("peer", c.remote.String()),
+	c.server.opts.Logger.Debug("client certificate accepted", slog.String("peer", c.remote.String()),
 		slog.String("identity", ids[len(ids)-1].ID))
 	return nil
 }

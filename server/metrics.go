@@ -11,8 +11,9 @@ import (
 	"zkd/server/socket"
 	"zkd/server/stats"
 	"zkd/server/stats/catalog"
-	"zkd/storage"
+
 	"zkd/storage/entry"
+	"zkd/storage/state"
 )
 
 // counter is an atomic count.
@@ -36,10 +37,10 @@ type metrics struct {
 	revalidated             atomic.Int64    // sessions that came back to this server
 	staleReplies            atomic.Int64    // to connections that had ended
 	watchBytes              atomic.Int64
-	noRoom                  atomic.Int64 // writes refused for want of room on the disks
+	rejectedForSpace        atomic.Int64 // writes refused for want of room on the disks
 	bytesReceived           atomic.Int64
 	output                  socket.Figures // of what is sent
-	proposals               stats.Extent   // bytes of writes of all servers, while this one leads
+	proposals               stats.MinMax   // bytes of writes of all servers, while this one leads
 }
 
 // countPlain counts a connection without TLS (ServerStats.getNonMTLSLocalConnCount and its like).
@@ -62,7 +63,7 @@ func (m *metrics) reset() {
 	m.output.Replies.Reset()
 }
 
-// figures tell what operators ask of a server: metrics, and what the four-letter words show. Any goroutine may.
+// figures tell what operators ask of a server: metrics, and what the four-letter commands show. Any goroutine may.
 type figures struct{ *Server }
 
 // set sets all that the server and Options.Metrics have to tell.
@@ -85,9 +86,9 @@ func (s figures) set(v *catalog.Values) {
 		s.setMemberMetrics(v)
 	}
 	v.Set("zkd_slow_requests_total", s.slow.seen.Load())
-	v.Set("zkd_writes_refused_total", s.metrics.noRoom.Load())
-	v.Set("zkd_large_reads_total", s.scans.Taken())
-	v.Set("zkd_large_reads_waiting", s.scans.InLine())
+	v.Set("zkd_writes_refused_total", s.metrics.rejectedForSpace.Load())
+	v.Set("zkd_large_reads_total", s.readTurns.Taken())
+	v.Set("zkd_large_reads_waiting", s.readTurns.InLine())
 	if s.opts.Metrics != nil {
 		s.opts.Metrics(v)
 	}
@@ -95,7 +96,7 @@ func (s figures) set(v *catalog.Values) {
 
 // setState sets what the state has.
 func (s figures) setState(v *catalog.Values) {
-	if s.available.phase() == phaseDown {
+	if s.available.serving() == stateDown {
 		return // it may be being replaced
 	}
 	view := s.opts.Machine.View()
@@ -126,12 +127,12 @@ func (s figures) setTraffic(v *catalog.Values) {
 	v.Set("min_client_response_size", least)
 	v.Set("max_client_response_size", greatest)
 	v.Set("num_alive_connections", int64(s.connections.count()))
-	v.Set("outstanding_requests", s.underWay.Count())
+	v.Set("outstanding_requests", s.inFlight.Count())
 	v.Set("uptime", s.elapsed().Milliseconds())
 	v.Set("auth_failed_count", m.authFailed.Load())
 	v.Set("unsuccessful_handshake", m.unsuccessfulHandshakes.Load())
-	v.Set("tls_handshake_exceeded", s.shaking.Exceeded())
-	v.Set("outstanding_tls_handshake", s.shaking.Outstanding())
+	v.Set("tls_handshake_exceeded", s.handshakes.Exceeded())
+	v.Set("outstanding_tls_handshake", s.handshakes.Outstanding())
 	v.Set("non_mtls_local_conn_count", m.plainLocal.Load())
 	v.Set("non_mtls_remote_conn_count", m.plainRemote.Load())
 	v.Set("local_sessions", int64(s.locals.count()))
@@ -157,7 +158,7 @@ func (s figures) setLimits(v *catalog.Values) {
 	v.SetFloat("connection_drop_probability", s.newcomers.DropProbability())
 	v.SetHistogram("connection_token_deficit", &s.metrics.tokenDeficit)
 	v.Set("large_requests_rejected", s.frames.Refused())
-	if t := s.underWay.Gate; t != nil {
+	if t := s.inFlight.Gate; t != nil {
 		n := t.Counts()
 		v.Set("request_throttle_wait_count", n.Waits)
 		v.Set("stale_requests", n.Stale)
@@ -180,13 +181,13 @@ func (s figures) setWatches(v *catalog.Values) {
 
 // setRole sets the part that this server plays.
 func (s figures) setRole(v *catalog.Values) {
-	p := s.available.phase()
+	p := s.available.serving()
 	role := "standalone"
 	if s.opts.Ensemble != nil {
 		state := s.available.latest()
 		role = string(state.Role)
 		switch {
-		case p == phaseReadOnly:
+		case p == stateReadOnly:
 			role = "read-only"
 		case s.observes(state):
 			role = "observer"
@@ -196,7 +197,7 @@ func (s figures) setRole(v *catalog.Values) {
 		v.SetKeyed("zkd_role", role, 1)
 	}
 	v.Set("zkd_serving", 0)
-	if p != phaseDown {
+	if p != stateDown {
 		v.Set("zkd_serving", 1)
 	}
 }
@@ -227,7 +228,7 @@ func setAgreement(v *catalog.Values, status quorum.Status) {
 		"zkd_snapshots_installed_total": status.SnapshotsInstalled,
 		"zkd_log_kept_bytes":            status.LogBytes, "zkd_log_kept_max_bytes": status.LogBytesMax,
 		"zkd_log_kept_for_id":      status.LogHolder,
-		"zkd_disk_handovers_total": status.DiskHandOvers,
+		"zkd_disk_handovers_total": status.DiskTransfers,
 	} {
 		v.Set(name, int64(n))
 	}
@@ -237,15 +238,15 @@ func setAgreement(v *catalog.Values, status quorum.Status) {
 		v.SetKeyed("zkd_disk_hang_seconds", store, int64((disk.Hangs+time.Second-1)/time.Second))
 		v.SetKeyed("zkd_disk_hangs_total", store, int64(disk.Stalls))
 	}
-	v.Set("zkd_low_space", int64(status.Room))
+	v.Set("zkd_low_space", int64(status.Space))
 	v.Set("zkd_forwarded_writes_refused_total", int64(status.Refused))
-	var awaited quorum.Awaited
-	if status.Awaited != nil {
-		awaited = *status.Awaited
+	var missing quorum.MissingVoters
+	if status.MissingVoters != nil {
+		missing = *status.MissingVoters
 	}
-	v.Set("zkd_admitted", flag(!awaited.Forgetful))
-	v.Set("zkd_voters_away", int64(len(awaited.Away)))
-	v.Set("zkd_voters_emptied", int64(len(awaited.Emptied)))
+	v.Set("zkd_admitted", flag(!missing.StateLost))
+	v.Set("zkd_voters_away", int64(len(missing.Away)))
+	v.Set("zkd_voters_emptied", int64(len(missing.Emptied)))
 	v.SetFloat("zkd_last_election_seconds", status.LastElection.Seconds())
 	for _, c := range status.Clocks {
 		v.SetKeyedFloat("zkd_clock_skew_seconds", strconv.FormatUint(c.ID, 10), c.Skew.Seconds())
@@ -283,9 +284,9 @@ func milliseconds(l quorum.LatencySummary) catalog.Distribution {
 const quotasMax = 1000
 
 // quotas sets what quotas allow and count, together for each top-level path (QuotaMetricsUtils).
-func quotas(view storage.View, v *catalog.Values) {
+func quotas(view state.View, v *catalog.Values) {
 	sums := map[string][4]int64{}
-	view.Quotas(quotasMax, func(q storage.Quota) {
+	view.Quotas(quotasMax, func(q state.Quota) {
 		namespace, _, _ := strings.Cut(strings.TrimPrefix(q.Path, "/"), "/")
 		if namespace == "" {
 			return

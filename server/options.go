@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"zkd/quorum"
+	"zkd/quorum/batcher"
 	"zkd/quorum/clock"
 	"zkd/server/audit"
 	"zkd/server/auth"
@@ -14,28 +15,29 @@ import (
 	"zkd/server/limits"
 	"zkd/server/stats/catalog"
 	"zkd/server/watch"
-	"zkd/storage"
+
 	"zkd/storage/entry"
+	"zkd/storage/state"
 )
 
 // Node is what the server asks of the agreement; *quorum.Node is one.
 type Node interface {
-	// Propose has p applied and tells w; it may block while too much is under way. An error means that p was not taken.
-	Propose(p *entry.Proposal, w quorum.Waiter) error
+	// Propose has p applied and tells w; it may block while too much is in flight. An error means that p was not taken.
+	Propose(p *entry.Proposal, w batcher.Waiter) error
 	// Barrier tells w when everything committed at the call is applied here.
-	Barrier(w quorum.Waiter)
+	Barrier(w batcher.Waiter)
 }
 
-// Options says what a Server consists of. Machine, Clock, Logger, Registry, Random and Words are needed.
+// Options says what a Server consists of. Machine, Clock, Logger, Registry, Random and Commands are needed.
 type Options struct {
 	ServerID uint64 // myid; at most 255 counts in session ids
-	Machine  *storage.Machine
+	Machine  *state.Machine
 	Clock    clock.Clock
 	Logger   *slog.Logger
 	Registry *auth.Registry
 	SASL     *sasl.Server // nil: nobody can log in by SASL
 	Random   io.Reader    // of session passwords: crypto/rand.Reader
-	Words    *fourletter.Commands
+	Commands *fourletter.Commands
 	Flags    entry.Flags // of every proposal
 
 	TickTime               time.Duration // width of the expiry grid
@@ -85,12 +87,12 @@ type Options struct {
 
 // Limits bound what all clients together may ask for. The zero Limits bound nothing.
 type Limits struct {
-	Outstanding        int   // globalOutstandingLimit: above it a connection may have one write under way; 0 is none
+	Outstanding        int   // globalOutstandingLimit: above it a connection may have one write in flight; 0 is none
 	LargeRequestBytes  int   // largeRequestThreshold: a longer request is large; 0 or less is off
-	LargeRequestsBytes int64 // largeRequestMaxBytes: of all large requests under way together
+	LargeRequestsBytes int64 // largeRequestMaxBytes: of all large requests in flight together
 	Requests           limits.RequestThrottle
 	Sessions           limits.SessionThrottle
-	Handshakes         int // netty.server.outstandingHandshake.limit: TLS handshakes under way at once; 0 is none
+	Handshakes         int // netty.server.outstandingHandshake.limit: TLS handshakes in flight at once; 0 is none
 	// HandshakesComputing is how many TLS handshakes compute at once, while others wait for their clients; 0 is one.
 	HandshakesComputing int
 	SessionsMax         int // zkd.maxSessions: sessions that are known, above which none is made; 0 is no limit

@@ -5,12 +5,12 @@ import (
 	"zkd/server/socket"
 )
 
-// settle waits for the turn of a request that is no write. It returns false if the connection has ended.
-func (c *conn) settle() bool {
-	c.held, c.barred = c.admitter.waited, 0
+// awaitTurn waits for the turn of a request that is no write. It returns false if the connection has ended.
+func (c *conn) awaitTurn() bool {
+	c.queueWait, c.barrierWait = c.admitter.waited, 0
 	ok, waited := c.Out.AwaitTurn(socket.FlushAtBytes)
 	if waited {
-		c.held = c.server.elapsed() - c.now
+		c.queueWait = c.server.elapsed() - c.now
 	}
 	return ok
 }
@@ -35,6 +35,6 @@ func (c *conn) linearize() error {
 	}
 	begun := c.server.elapsed()
 	_, err := newBarrier().await(c)
-	c.linearized, c.barred = err == nil, c.server.elapsed()-begun
+	c.linearized, c.barrierWait = err == nil, c.server.elapsed()-begun
 	return err
 }

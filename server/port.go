@@ -18,7 +18,7 @@ type Port struct {
 	// like in mntr).
 	CountPlain bool
 	// Secure marks the port that is for TLS alone (secureClientPort). Its connections are counted, and shown by the
-	// four-letter words that come over it, apart from the others.
+	// four-letter commands that come over it, apart from the others.
 	Secure bool
 	// Identity is the scheme that a client's certificate is an identity of; nil: certificates are none.
 	Identity auth.Certifier

@@ -137,7 +137,7 @@ func startRaft(t *testing.T, set func(id uint64, o *Options)) ([]*rig, *wire) {
 			Observer: r.server,
 			Rand:     mathrand.New(mathrand.NewPCG(mathrand.Uint64(), 1)),
 			Members:  []quorum.Member{{ID: 1}, {ID: 2}, {ID: 3}}, Transport: side{w, id},
-			OnState: r.server.SetState, OnReport: r.server.Heard, OnRestored: r.server.Restored,
+			OnState: r.server.SetState, OnReport: r.server.Heard, OnReplaced: r.server.Replaced,
 			OnFatal:       func(err error) { t.Errorf("server %d: %v", id, err) },
 			ElectionTicks: 20, // of the default length: a slow machine is no reason for an election
 		})
@@ -190,7 +190,7 @@ func leaderOf(t *testing.T, rigs ...*rig) (leader *rig, others []*rig) {
 		leader, others = nil, nil
 		for _, r := range rigs {
 			s := r.server.available.latest()
-			if r.server.available.phase() != phaseServing || s.Leader == 0 {
+			if r.server.available.serving() != stateServing || s.Leader == 0 {
 				return false
 			}
 			if s.Role == quorum.RoleLeader {
@@ -232,7 +232,7 @@ func TestRaftGroup(t *testing.T) {
 	}
 	eventually(t, "read-only", func() bool {
 		graces[leader.options.ServerID].Advance(graceForever)
-		return leader.server.available.phase() == phaseReadOnly
+		return leader.server.available.serving() == stateReadOnly
 	})
 	onLeader.wantClosed()
 	ro := leader.connectReadOnly(t)

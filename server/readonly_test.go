@@ -16,7 +16,7 @@ func startReadOnly(t *testing.T) (g *group, old *client) {
 	t.Helper()
 	g = startGroup(t, groupOptions{set: func(id uint64, o *Options) {
 		noLeader(true)(id, o)
-		o.Words = fourletter.New(fourletter.Options{Whitelist: "*", ReadOnlyMode: true, Version: "v"})
+		o.Commands = fourletter.New(fourletter.Options{Whitelist: "*", ReadOnlyMode: true, Version: "v"})
 		o.Conf.Member = &fourletter.MemberConf{}
 	}})
 	g.elect(1)
@@ -24,7 +24,7 @@ func startReadOnly(t *testing.T) (g *group, old *client) {
 	old = g.at(2).connect(t)
 	old.mustCreate("/n", "data", jute.ModePersistent)
 	g.lose()
-	eventually(t, "read-only mode", func() bool { return g.at(2).server.available.phase() == phaseReadOnly })
+	eventually(t, "read-only mode", func() bool { return g.at(2).server.available.serving() == stateReadOnly })
 	old.wantClosed()
 	return g, old
 }
@@ -122,7 +122,7 @@ func TestReadOnlySessionsExpire(t *testing.T) {
 	}})
 	eventually(t, "read-only mode", func() bool {
 		now.Step(50 * time.Millisecond)
-		return g.at(1).server.available.phase() == phaseReadOnly
+		return g.at(1).server.available.serving() == stateReadOnly
 	})
 	c := g.at(1).connectReadOnly(t)
 	for range 400 {
@@ -136,7 +136,7 @@ func TestReadOnlySessionsExpire(t *testing.T) {
 	c.wantClosed()
 }
 
-// ask sends a four-letter word.
+// ask sends a four-letter command.
 func (r *rig) ask(t *testing.T, word string) string {
 	t.Helper()
 	c := r.dial(t)
@@ -144,8 +144,8 @@ func (r *rig) ask(t *testing.T, word string) string {
 	return string(c.rest())
 }
 
-// wantLines waits until the answer to a word has these lines, and not those with a "-" before them: what other members
-// do may come later.
+// wantLines waits until the answer to a command has these lines, and not those with a "-" before them: what other
+// members do may come later.
 func (r *rig) wantLines(t *testing.T, word string, want ...string) {
 	t.Helper()
 	deadline := time.Now().Add(testDeadline)
@@ -174,7 +174,7 @@ func wrongLines(text string, want []string) (wrong []string) {
 	return wrong
 }
 
-func TestWordsInEveryState(t *testing.T) {
+func TestCommandsInEveryState(t *testing.T) {
 	const not = "This ZooKeeper instance is not currently serving requests\n"
 	g, _ := startReadOnly(t)
 	r := g.at(2).rig
@@ -201,7 +201,7 @@ func TestWordsInEveryState(t *testing.T) {
 	}
 }
 
-func TestWordsOfRoles(t *testing.T) {
+func TestCommandsOfRoles(t *testing.T) {
 	g := startGroup(t, groupOptions{set: func(id uint64, o *Options) {
 		o.Conf.Member = &fourletter.MemberConf{InitLimit: 10, Observer: id == 3}
 		o.Ensemble = &Ensemble{Observer: id == 3, Members: func() Members {

@@ -7,8 +7,9 @@ import (
 	"zkd/jute"
 	"zkd/server/limits"
 	"zkd/server/socket"
-	"zkd/storage"
+
 	"zkd/storage/acl"
+	"zkd/storage/state"
 )
 
 // queries are the requests of a connection that this server answers by itself. Owned by the reader.
@@ -19,7 +20,7 @@ type queries struct {
 }
 
 // answer appends the reply to a read while the present is held, so that no event of a later change gets before it.
-func (c *queries) answer(r *request, v storage.Present, code jute.Code, body func(b []byte) []byte) error {
+func (c *queries) answer(r *request, v state.Present, code jute.Code, body func(b []byte) []byte) error {
 	zxid := v.Zxid()
 	err := v.Err()
 	if err == nil {
@@ -39,11 +40,11 @@ func (c *queries) answer(r *request, v storage.Present, code jute.Code, body fun
 	return nil
 }
 
-// answerApart gives the present up for a View of the same moment, in which body makes the reply, of about so many
+// answerReserved gives the present up for a View of the same moment, in which body makes the reply, of about so many
 // bytes. It may take long: others read and write on, and what happens meanwhile this client hears of after the reply.
-func (c *queries) answerApart(r *request, p storage.Present, bytes int,
-	body func(v storage.View, b []byte) ([]byte, jute.Code)) error {
-	wake := c.Out.SetApart(bytes)
+func (c *queries) answerReserved(r *request, p state.Present, bytes int,
+	body func(v state.View, b []byte) ([]byte, jute.Code)) error {
+	wake := c.Out.Reserve(bytes)
 	v := p.View()
 	if wake {
 		c.server.flusher.Add(&c.Out)
@@ -117,7 +118,7 @@ func (c *queries) exists(r *request) error {
 }
 
 // verdict is what a read of n is answered: OK if the znode may be shown.
-func (c *queries) verdict(n storage.Node, ok bool) jute.Code {
+func (c *queries) verdict(n state.Node, ok bool) jute.Code {
 	switch {
 	case !ok:
 		return jute.NoNode
@@ -128,11 +129,11 @@ func (c *queries) verdict(n storage.Node, ok bool) jute.Code {
 }
 
 // lookUp finds a znode in the present state.
-type lookUp func(path string) (storage.Present, storage.Node, bool)
+type lookUp func(path string) (state.Present, state.Node, bool)
 
 // findFor finds the znode that getData, getChildren or getChildren2 is about. Unless it may be shown, ok is false, the
 // present is given back and the request answered: err is what the handler returns.
-func (c *queries) findFor(r *request, look lookUp) (v storage.Present, n storage.Node, ok bool, err error) {
+func (c *queries) findFor(r *request, look lookUp) (v state.Present, n state.Node, ok bool, err error) {
 	p := &c.req.pathWatch
 	if c.req.decode(r, p) != nil || p.Nulls != 0 {
 		return v, n, false, c.unreadable(r)
@@ -164,7 +165,7 @@ func (c *queries) getData(r *request) error {
 	}
 	stat, data := n.Stat(), n.Data()
 	if len(data) > largeData {
-		return c.answerApart(r, v, len(data)+aboutHeadBytes, func(_ storage.View, b []byte) ([]byte, jute.Code) {
+		return c.answerReserved(r, v, len(data)+aboutHeadBytes, func(_ state.View, b []byte) ([]byte, jute.Code) {
 			return stat.Append(jute.AppendBuffer(b, data)), jute.OK
 		})
 	}
@@ -185,8 +186,8 @@ func (c *queries) getChildren(r *request) error {
 	if stat.NumChildren == 0 {
 		return c.answer(r, v, jute.OK, func(b []byte) []byte { return c.appendStat(jute.AppendInt(b, 0), r, &stat) })
 	}
-	return c.answerApart(r, v, int(stat.NumChildren)*aboutNameBytes,
-		func(v storage.View, b []byte) ([]byte, jute.Code) {
+	return c.answerReserved(r, v, int(stat.NumChildren)*aboutNameBytes,
+		func(v state.View, b []byte) ([]byte, jute.Code) {
 			b = c.appendChildren(b, v, p.Path, int(stat.NumChildren))
 			return c.appendStat(b, r, &stat), jute.OK
 		})
@@ -204,8 +205,8 @@ func (c *queries) appendStat(b []byte, r *request, stat *jute.Stat) []byte {
 const aboutNameBytes = 24
 
 // appendChildren appends the list of the children of a znode that is there and has about n of them.
-func (c *queries) appendChildren(b []byte, v storage.View, path string, n int) []byte {
-	if n > storage.ScanPace {
+func (c *queries) appendChildren(b []byte, v state.View, path string, n int) []byte {
+	if n > state.ScanPace {
 		if !c.scan.Ready() {
 			c.scanning()
 		}
@@ -229,7 +230,7 @@ func (c *queries) scanning() {
 	if c.pace == nil {
 		c.pace = c.scan.Pace
 	}
-	c.scan = c.server.scans.Scan(&c.Out)
+	c.scan = c.server.readTurns.Scan(&c.Out)
 }
 
 // getACL answers getACL: READ or ADMIN will do, and without ADMIN the digests are not shown.
@@ -264,7 +265,7 @@ func (c *queries) getAllChildrenNumber(r *request) error {
 		return c.answer(r, v, code, nil)
 	}
 	c.scanning()
-	return c.answerApart(r, v, 0, func(v storage.View, b []byte) ([]byte, jute.Code) {
+	return c.answerReserved(r, v, 0, func(v state.View, b []byte) ([]byte, jute.Code) {
 		v.Pace(c.pace)
 		count := v.CountBelow(p.Path)
 		if p.Path == "" {
@@ -285,7 +286,7 @@ func (c *queries) getEphemerals(r *request) error {
 		prefix = ""
 	}
 	c.scanning()
-	return c.answerApart(r, c.server.opts.Machine.Present(), 0, func(v storage.View, b []byte) ([]byte, jute.Code) {
+	return c.answerReserved(r, c.server.opts.Machine.Present(), 0, func(v state.View, b []byte) ([]byte, jute.Code) {
 		v.Pace(c.pace)
 		mark, count := len(b), 0
 		b = jute.AppendInt(b, 0)
@@ -332,7 +333,7 @@ func (c *queries) multiRead(r *request) error {
 		return c.answer(r, v, jute.MarshallingError, jute.AppendMultiEnd)
 	}
 	c.scanning()
-	return c.answerApart(r, v, 0, func(v storage.View, b []byte) ([]byte, jute.Code) {
+	return c.answerReserved(r, v, 0, func(v state.View, b []byte) ([]byte, jute.Code) {
 		v.Pace(c.pace)
 		b, code := c.appendReads(b, v, r)
 		return jute.AppendMultiEnd(b), code
@@ -340,10 +341,10 @@ func (c *queries) multiRead(r *request) error {
 }
 
 // readsPerPace is how many operations of a multiRead count as much as a stretch of a scan.
-const readsPerPace = storage.ScanPace / 8
+const readsPerPace = state.ScanPace / 8
 
 // appendReads appends the results of the operations of a multiRead.
-func (c *queries) appendReads(b []byte, v storage.View, r *request) ([]byte, jute.Code) {
+func (c *queries) appendReads(b []byte, v state.View, r *request) ([]byte, jute.Code) {
 	var d jute.Decoder
 	d.Reset(r.body)
 	begin := len(b)
@@ -351,7 +352,7 @@ func (c *queries) appendReads(b []byte, v storage.View, r *request) ([]byte, jut
 	done := 0
 	for ops := jute.NewMultiDecoder(&d); ops.Next() && !c.scan.Stopped(); done++ {
 		if len(b)-begin > multiReadTimes*c.server.opts.MaxFrameBytes {
-			c.server.bad.Warn("refused a multiRead whose answer is too long: it asks for too much at once",
+			c.server.bad.Warn("rejected multiRead: response too large",
 				slog.String("peer", c.remote.String()), session(c.session))
 			return b[:begin], jute.MarshallingError
 		}
@@ -386,7 +387,7 @@ func (v verdicts) readable(c *conn, list []jute.ACL) bool {
 }
 
 // appendRead appends the result of one operation of a multiRead.
-func (c *queries) appendRead(b []byte, v storage.View, op jute.Op, path string, seen verdicts) []byte {
+func (c *queries) appendRead(b []byte, v state.View, op jute.Op, path string, seen verdicts) []byte {
 	n, ok := v.Get(path)
 	code := jute.OK
 	switch {

@@ -5,19 +5,19 @@ import (
 
 	"zkd/jute"
 	"zkd/quorum"
-	"zkd/storage"
+	"zkd/storage/apply"
 )
 
 // appendConfig appends the body of a reconfig's reply: the configuration that it has made, as a getData of
 // /zookeeper/config answers it.
-func appendConfig(b []byte, r *storage.Result) []byte {
+func appendConfig(b []byte, r *apply.Result) []byte {
 	return (&jute.GetDataResponse{Data: r.Data, Stat: r.Stat}).Append(b)
 }
 
 // removed reports whether state says that this server does not belong to the group any more, and then stops serving: it
 // hears nothing of what is written, and its clients must go where they do. Unlike this, ZooKeeper's removed server
 // goes on, without a vote, until it is started again.
-func (a *attendant) removed(state quorum.State) bool {
+func (a *roleController) removed(state quorum.State) bool {
 	if state.Role != quorum.RoleRemoved {
 		return false
 	}
@@ -27,10 +27,9 @@ func (a *attendant) removed(state quorum.State) bool {
 	a.passed = nil
 	a.retry.Stop()
 	a.grace.Stop()
-	if s := a.server; s.available.phase() != phaseDown {
-		s.opts.Logger.Warn("this server was removed from the ensemble and serves no clients: stop it, or add it again "+
-			"by reconfig", slog.Uint64("server", s.opts.ServerID))
-		s.beginEpoch(phaseDown)
+	if s := a.server; s.available.serving() != stateDown {
+		s.opts.Logger.Warn("removed from the ensemble: not serving clients", slog.Uint64("server", s.opts.ServerID))
+		s.beginEpoch(stateDown)
 	}
 	return true
 }

@@ -43,7 +43,7 @@ func (s *Server) Heard(from uint64, body []byte) {
 		if len(body) > 0 {
 			version = int(body[0])
 		}
-		s.bad.Warn("cannot read which sessions another server has heard: run the same version on both",
+		s.bad.Warn("malformed session report from peer",
 			slog.Uint64("from", from), slog.Int("version", version), slog.Int("bytes", len(body)))
 		return
 	}

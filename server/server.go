@@ -35,9 +35,9 @@ type Server struct {
 	full    *warning.Limiter // writes that were refused for want of room
 	slow    slowLog
 
-	shaking  socket.Handshakes
-	scans    limits.ReadTurns
-	underWay limits.InFlight // away from what every request reads: every write changes it
+	handshakes socket.Handshakes
+	readTurns  limits.ReadTurns
+	inFlight   limits.InFlight // away from what every request reads: every write changes it
 
 	newcomers   *limits.TokenBucket // nil if connection_throttle_tokens is 0
 	connections connections
@@ -63,13 +63,13 @@ func New(o Options) *Server {
 	s.ids = newIDSource(o.ServerID, s.millis())
 	s.bad = warning.NewLimiter(o.Logger, o.Clock)
 	s.full = warning.NewLimiter(o.Logger, o.Clock)
-	s.scans.Init(s.stop)
-	s.underWay.Init(o.Limits.Outstanding, o.Limits.Requests, o.Clock)
+	s.readTurns.Init(s.stop)
+	s.inFlight.Init(o.Limits.Outstanding, o.Limits.Requests, o.Clock)
 	s.frames.Init(limits.FrameOptions{FrameBytes: o.MaxFrameBytes, LargeBytes: o.Limits.LargeRequestBytes,
 		AllBytes: o.Limits.LargeRequestsBytes})
 	s.slow.init(&o)
 	s.newcomers = limits.NewTokenBucket(o.Limits.Sessions, o.LocalSessions, o.Random, s.elapsed())
-	s.shaking.Init(o.Limits.Handshakes, o.Limits.HandshakesComputing)
+	s.handshakes.Init(o.Limits.Handshakes, o.Limits.HandshakesComputing)
 	s.connections.init(o.MaxConnectionsPerIP, o.MaxConnections)
 	s.sessions.init()
 	s.locals.init(s)
@@ -90,10 +90,10 @@ func (s *Server) Start(node Node) {
 	ends.adoptSessions()
 	if alone {
 		s.available.leading.Store(true)
-		s.available.begin(phaseServing)
+		s.available.begin(stateServing)
 		close(s.available.done)
 	} else {
-		go s.attend()
+		go s.controlRole()
 	}
 	go s.flusher.Run()
 	s.spawn(ends.cleanUp)
@@ -123,7 +123,7 @@ func (s *Server) ServePort(l net.Listener, p *Port) error {
 		case s.draining():
 			return nil
 		case isTemporary(err):
-			s.bad.Warn("cannot take a connection for now", slog.Any("err", err))
+			s.bad.Warn("failed to accept client connection", slog.Any("err", err))
 			s.pause(acceptPause)
 		default:
 			return fmt.Errorf("take connections on %s: %w", l.Addr(), err)
@@ -164,14 +164,13 @@ func (s *Server) accept(nc net.Conn, p *Port) {
 	}
 	if !s.connections.add(c) {
 		s.metrics.rejected.Add(1)
-		s.bad.Warn("too many connections: maxClientCnxns or maxCnxns refuses another",
-			slog.String("peer", c.remote.String()))
+		s.bad.Warn("connection limit reached: maxClientCnxns or maxCnxns", slog.String("peer", c.remote.String()))
 		_ = nc.Close() // it was never served
 		return
 	}
-	if p.TLS != nil && !s.shaking.Enter() {
+	if p.TLS != nil && !s.handshakes.Enter() {
 		s.connections.remove(c)
-		s.bad.Warn("too many TLS handshakes: netty.server.outstandingHandshake.limit refuses another",
+		s.bad.Warn("TLS handshake limit reached: netty.server.outstandingHandshake.limit",
 			slog.String("peer", c.remote.String()))
 		_ = nc.Close() // it was never served
 		return

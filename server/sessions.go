@@ -9,40 +9,53 @@ import (
 	"zkd/quorum/liveness"
 	"zkd/server/audit"
 	"zkd/server/watch"
-	"zkd/storage"
+	"zkd/storage/apply"
 )
 
 // sessions maps the sessions that have a connection here to it.
 type sessions struct {
 	mu    sync.Mutex
 	bound map[jute.SessionID]*conn
+	ended map[jute.SessionID]*conn // their last connections, of those that ended with writes under way
 }
 
 // init makes the map empty.
-func (s *sessions) init() { s.bound = map[jute.SessionID]*conn{} }
+func (s *sessions) init() {
+	s.bound, s.ended = map[jute.SessionID]*conn{}, map[jute.SessionID]*conn{}
+}
 
 // bind makes c the connection of its session, and closes the one before: the client has come back, with the right
-// password. The apply goroutine calls it, or c's reader if the session is local.
-func (s *Server) bind(c *conn, tracker *liveness.Tracker) {
+// password. It returns that one, or nil. The apply goroutine calls it, or c's reader if the session is local.
+func (s *Server) bind(c *conn, tracker *liveness.Tracker) (before *conn) {
 	s.sessions.mu.Lock()
-	before := s.sessions.bound[c.session]
+	if before = s.sessions.bound[c.session]; before == nil {
+		before = s.sessions.ended[c.session]
+	}
+	delete(s.sessions.ended, c.session)
 	s.sessions.bound[c.session] = c
 	s.sessions.mu.Unlock()
 	if before != nil && before != c {
 		before.Out.Close()
 	}
 	c.live.Store(tracker.Bind(c.session, time.Duration(c.timeout.Load())))
+	return before
 }
 
-// unbind takes c's session from it, unless another connection has it.
+// unbind takes c's session from it, unless another connection has it. The next one here waits for the writes of c that
+// are under way.
 func (s *Server) unbind(c *conn) {
 	if live := c.live.Load(); live != nil {
 		live.Unbind()
 	}
+	writing := c.Out.Writing() // and begins no more
 	s.sessions.mu.Lock()
 	defer s.sessions.mu.Unlock()
-	if s.sessions.bound[c.session] == c {
-		delete(s.sessions.bound, c.session)
+	if s.sessions.bound[c.session] != c {
+		return
+	}
+	delete(s.sessions.bound, c.session)
+	if writing {
+		s.sessions.ended[c.session] = c
 	}
 }
 
@@ -52,6 +65,7 @@ func (s *Server) takeConnection(id jute.SessionID) *conn {
 	defer s.sessions.mu.Unlock()
 	c := s.sessions.bound[id]
 	delete(s.sessions.bound, id)
+	delete(s.sessions.ended, id)
 	return c
 }
 
@@ -73,7 +87,7 @@ func (s *Server) connectionOf(id jute.SessionID) *conn {
 // Committed fires the watches of a write and keeps the tracker in step with the sessions. The apply goroutine calls
 // it, before the write is visible and before its client is answered; during the node's start too, when nobody
 // watches.
-func (s *Server) Committed(r *storage.Result) {
+func (s *Server) Committed(r *apply.Result) {
 	leads := s.available.leading.Load()
 	if leads {
 		s.metrics.proposals.Add(r.Bytes, r.Bytes, r.Bytes)
@@ -103,7 +117,7 @@ func (s *Server) Committed(r *storage.Result) {
 
 // auditClosed writes which ephemerals have gone with a session; every server does, as in ZooKeeper
 // (org.apache.zookeeper.server.DataTree.deleteNodes).
-func (s *Server) auditClosed(r *storage.Result) {
+func (s *Server) auditClosed(r *apply.Result) {
 	if s.opts.Audit == nil {
 		return
 	}

@@ -27,7 +27,7 @@ func TestNewSessionsTakeTokens(t *testing.T) {
 	again.wantClosed()
 	a.wantSilence()
 	b.wantSilence()
-	word := r.dial(t) // four-letter words need no token
+	word := r.dial(t) // four-letter commands need no token
 	word.write([]byte("mntr"))
 	text := string(word.rest())
 	for _, want := range []string{

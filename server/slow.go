@@ -9,7 +9,7 @@ import (
 	"zkd/jute"
 	"zkd/quorum/warning"
 	"zkd/server/socket"
-	"zkd/storage"
+	"zkd/storage/apply"
 )
 
 // slowLog tells which requests took long, and where the time went. It is asked with one comparison; when it is off,
@@ -39,15 +39,15 @@ type applying interface {
 // be of another request by now.
 func (s *Server) slowRead(c *conn, r *request, took time.Duration) {
 	s.slow.seen.Add(1)
-	s.slow.lines.Warn("a request was slow", s.slowAttrs(c, r.op, r.xid, pathOf(r), took,
-		slog.Duration("throttled", c.admitter.waited),      // in the line of request_throttle_max_requests
-		slog.Duration("in_turn", c.held-c.admitter.waited), // behind the writes of the same connection
-		slog.Duration("read_index", c.barred),              // for the leader to confirm that it leads
-		slog.Duration("served", took-max(c.held, c.admitter.waited)-c.barred))...)
+	s.slow.lines.Warn("slow request", s.slowAttrs(c, r.op, r.xid, pathOf(r), took,
+		slog.Duration("throttled", c.admitter.waited),           // in the queue of request_throttle_max_requests
+		slog.Duration("in_turn", c.queueWait-c.admitter.waited), // behind the writes of the same connection
+		slog.Duration("read_index", c.barrierWait),              // for the leader to confirm that it leads
+		slog.Duration("served", took-max(c.queueWait, c.admitter.waited)-c.barrierWait))...)
 }
 
 // slowWrite tells of a write. The apply goroutine calls it.
-func (s *Server) slowWrite(c *conn, r *storage.Result, a socket.Arrival, now time.Duration) {
+func (s *Server) slowWrite(c *conn, r *apply.Result, a socket.Arrival, now time.Duration) {
 	s.slow.seen.Add(1)
 	path := r.Path
 	if path == "" && len(r.Events) > 0 {
@@ -57,7 +57,7 @@ func (s *Server) slowWrite(c *conn, r *storage.Result, a socket.Arrival, now tim
 	if node, ok := s.opts.node.(applying); ok {
 		began = min(max(node.ApplyBegan().Sub(s.started), a.Taken), now)
 	}
-	s.slow.lines.Warn("a request was slow", s.slowAttrs(c, r.Op, r.Xid, path, now-a.At,
+	s.slow.lines.Warn("slow request", s.slowAttrs(c, r.Op, r.Xid, path, now-a.At,
 		slog.String("code", r.Code.String()), zxidAttr("zxid", r.Zxid),
 		slog.Duration("held", a.Taken-a.At),    // by a limit, or because the client does not read
 		slog.Duration("commit", began-a.Taken), // in the batch, the log of the quorum, and behind other entries
@@ -69,7 +69,7 @@ func (s *Server) slowAttrs(c *conn, op jute.Op, xid jute.Xid, path string, took 
 	return append([]any{
 		session(c.session), slog.String("peer", c.remote.String()), slog.String("op", op.String()),
 		slog.Int("xid", int(xid)), slog.String("path", shown(path)), slog.Duration("took", took),
-		slog.Int64("under_way", s.underWay.Count()),
+		slog.Int64("under_way", s.inFlight.Count()),
 	}, parts...)
 }
 

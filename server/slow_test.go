@@ -43,7 +43,7 @@ func (l *logged) slow(t *testing.T) map[string]map[string]any {
 		if err := json.Unmarshal(line, &fields); err != nil {
 			t.Fatalf("%v: %s", err, line)
 		}
-		if fields["msg"] == "a request was slow" {
+		if fields["msg"] == "slow request" {
 			found[fields["op"].(string)+" "+fields["path"].(string)] = fields
 		}
 	}

@@ -291,15 +291,15 @@ func TestLargeReadsTakeTurns(t *testing.T) {
 	waits, leaves, other := r.connect(t), r.connect(t), r.connect(t)
 	waits.send(jute.OpGetChildren, look("/big"))
 	leaves.send(jute.OpGetAllChildrenNumber, &jute.PathRequest{Path: "/big"})
-	eventually(t, "two large reads that wait", func() bool { return r.server.scans.InLine() == 2 })
+	eventually(t, "two large reads that wait", func() bool { return r.server.readTurns.InLine() == 2 })
 	other.mustCreate("/w/x", "", jute.ModePersistent)
 	got := other.must(jute.OpGetChildren, look("/w"), jute.OK)
 	if list := names(t, &got); len(list) != 1 {
 		t.Errorf("children %q", list)
 	}
 	r.connOf(leaves).Out.Close()
-	eventually(t, "one large read that waits", func() bool { return r.server.scans.InLine() == 1 })
-	r.server.scans.End()
+	eventually(t, "one large read that waits", func() bool { return r.server.readTurns.InLine() == 1 })
+	r.server.readTurns.End()
 	got = waits.receive()
 	if list := names(t, &got); len(list) != bigChildren {
 		t.Errorf("%d children", len(list))
@@ -316,7 +316,7 @@ func TestLargeReadsTakeTurns(t *testing.T) {
 func (r *rig) takeTurns() (n int) {
 	gone := make(chan struct{})
 	close(gone)
-	for r.server.scans.Begin(gone) {
+	for r.server.readTurns.Begin(gone) {
 		n++
 	}
 	return n
@@ -325,6 +325,6 @@ func (r *rig) takeTurns() (n int) {
 // endTurns gives n turns of large reads back.
 func (r *rig) endTurns(n int) {
 	for range n {
-		r.server.scans.End()
+		r.server.readTurns.End()
 	}
 }

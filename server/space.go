@@ -9,20 +9,20 @@ import (
 	"zkd/storage/space"
 )
 
-// roomy is a Node that knows how much room the disks of its group have.
-type roomy interface {
-	// Room is the level that counts for what is proposed here. It does not block.
-	Room() space.Level
+// spaceAware is a Node that knows how much space the disks of its group have.
+type spaceAware interface {
+	// SpaceLevel is the level that counts for what is proposed here. It does not block.
+	SpaceLevel() space.Level
 }
 
-// grows tells whether r, a write, must not be proposed for want of room on the disks. Costs an atomic load while there
-// is room.
+// grows tells whether r, a write, must not be proposed for want of space on the disks. Costs an atomic load while there
+// is space.
 func (c *writes) grows(r *request) bool {
-	node, ok := c.server.opts.node.(roomy)
+	node, ok := c.server.opts.node.(spaceAware)
 	if !ok {
 		return false
 	}
-	level := node.Room()
+	level := node.SpaceLevel()
 	if level == space.Ample {
 		return false
 	}
@@ -31,34 +31,35 @@ func (c *writes) grows(r *request) bool {
 	return v.Grows(&entry.Proposal{Op: r.op, Body: r.body}, level)
 }
 
-// noRoom answers a write that grows while the disks are nearly full. It takes no zxid, and nothing of it is written.
+// rejectedForSpace answers a write that grows while the disks are nearly full. It takes no zxid, and nothing of it is
+// written.
 //
 // SystemError is the one code that every client knows, and that none tries again by itself or doubts whether the write
 // was done. QuotaExceeded, which says more, ends those that were made before it was (docs/decisions/0025).
-func (c *writes) noRoom(r *request) error {
+func (c *writes) rejectForSpace(r *request) error {
 	if !c.Out.AwaitSettled(socket.FlushAtBytes) || !c.spaceRefusals() {
 		return errGone
 	}
 	s := c.server
-	s.metrics.noRoom.Add(1)
-	s.full.Warn("refused a write that grows: the disks of the servers are nearly full, remove znodes or make room")
+	s.metrics.rejectedForSpace.Add(1)
+	s.full.Warn("rejected write: disk space low")
 	c.auditor.failed(r)
 	c.reply(r.xid, s.opts.Machine.LastZxid(), jute.SystemError)
 	c.latency(jute.OpError, c.now, s.elapsed())
 	return nil
 }
 
-// refusalsApart is the time between the refusals of a connection for want of room, but for those of requests that came
-// together. Some clients try again at once, for as long as they are refused (Curator's PersistentNode: 6,500 times a
-// second, measured 2026-11), and with many of them a server would do nothing else. A guess: a hundred of them cost
+// refusalInterval is the time between the refusals of a connection for want of space, but for those of requests that
+// came together. Some clients try again at once, for as long as they are refused (Curator's PersistentNode: 6,500 times
+// a second, measured 2026-11), and with many of them a server would do nothing else. A guess: a hundred of them cost
 // little, and nobody waits for long for what stands behind one on the same connection.
-const refusalsApart = 20 * time.Millisecond
+const refusalInterval = 20 * time.Millisecond
 
 // spaceRefusals waits until another write may be refused. It returns false if the connection ends meanwhile.
 func (c *writes) spaceRefusals() bool {
 	s := c.server
 	if c.refusals.any && c.refusals.came != c.now {
-		if wait := c.refusals.last + refusalsApart - s.elapsed(); wait > 0 {
+		if wait := c.refusals.last + refusalInterval - s.elapsed(); wait > 0 {
 			timer := s.opts.Clock.NewTimer(wait)
 			defer timer.Stop()
 			select {

@@ -11,19 +11,19 @@ import (
 	"zkd/storage/space"
 )
 
-// roomNode is a Node with so much room.
-type roomNode struct {
+// spaceNode is a Node with so much room.
+type spaceNode struct {
 	Node
 	level *atomic.Uint32
 }
 
-// Room implements roomy.
-func (n roomNode) Room() space.Level { return space.Level(n.level.Load()) }
+// SpaceLevel implements roomy.
+func (n spaceNode) SpaceLevel() space.Level { return space.Level(n.level.Load()) }
 
-// TestWritesWithoutRoom refuses what grows, in its turn and without a transaction, and takes what does not.
-func TestWritesWithoutRoom(t *testing.T) {
+// TestWritesWithoutSpace refuses what grows, in its turn and without a transaction, and takes what does not.
+func TestWritesWithoutSpace(t *testing.T) {
 	var level atomic.Uint32
-	r := startRig(t, rigOptions{node: func(n Node) Node { return roomNode{n, &level} }})
+	r := startRig(t, rigOptions{node: func(n Node) Node { return spaceNode{n, &level} }})
 	c := r.connect(t)
 	c.mustCreate("/a", "12345", 0)
 	c.mustCreate("/b", "", 0)
@@ -40,7 +40,7 @@ func TestWritesWithoutRoom(t *testing.T) {
 	if got := r.machine.LastZxid(); got != before {
 		t.Errorf("refusals have taken zxids %d to %d", before, got)
 	}
-	if got := r.server.metrics.noRoom.Load(); got != 2 {
+	if got := r.server.metrics.rejectedForSpace.Load(); got != 2 {
 		t.Errorf("%d writes are counted as refused, want 2", got)
 	}
 	c.must(jute.OpSetData, set("1234"), jute.OK)
@@ -63,17 +63,17 @@ type timersClock struct {
 // NewTimer implements clock.Clock.
 func (c timersClock) NewTimer(d time.Duration) clock.Timer {
 	timer := c.Manual.NewTimer(d)
-	if d > 0 && d < refusalsApart {
+	if d > 0 && d < refusalInterval {
 		c.waits <- d
 	}
 	return timer
 }
 
-// TestRefusalsForWantOfRoomAreSpaced: who tries again at once waits, who has sent several requests together does not.
-func TestRefusalsForWantOfRoomAreSpaced(t *testing.T) {
+// TestRefusalsForWantOfSpaceAreSpaced: who tries again at once waits, who has sent several requests together does not.
+func TestRefusalsForWantOfSpaceAreSpaced(t *testing.T) {
 	var level atomic.Uint32
 	now := timersClock{clock.NewManual(time.Unix(1_000_000_000, 0)), make(chan time.Duration, 100)}
-	r := startRig(t, rigOptions{node: func(n Node) Node { return roomNode{n, &level} }, clock: now,
+	r := startRig(t, rigOptions{node: func(n Node) Node { return spaceNode{n, &level} }, clock: now,
 		ready: func() { now.Advance(ahead) }})
 	c := r.connect(t)
 	level.Store(uint32(space.Low))
@@ -86,14 +86,14 @@ func TestRefusalsForWantOfRoomAreSpaced(t *testing.T) {
 	const since = time.Millisecond
 	now.Advance(since)
 	c.send(jute.OpCreate, create)
-	if wait := <-now.waits; wait != refusalsApart-since {
-		t.Errorf("the next refusal waits for %v, want %v", wait, refusalsApart-since)
+	if wait := <-now.waits; wait != refusalInterval-since {
+		t.Errorf("the next refusal waits for %v, want %v", wait, refusalInterval-since)
 	}
-	if got := r.server.metrics.noRoom.Load(); got != 10 {
+	if got := r.server.metrics.rejectedForSpace.Load(); got != 10 {
 		t.Errorf("%d writes are refused, want 10 and one that waits", got)
 	}
-	now.Advance(refusalsApart - since)
+	now.Advance(refusalInterval - since)
 	c.wantReplies(1, jute.SystemError)
-	now.Advance(refusalsApart)
+	now.Advance(refusalInterval)
 	c.must(jute.OpCreate, create, jute.SystemError)
 }

@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"zkd/jute"
-	"zkd/storage"
+	"zkd/storage/apply"
 )
 
 // sync answers when this server has applied all that was committed when it came.
@@ -25,7 +25,7 @@ func (c *writes) sync(r *request) error {
 	c.answered(r.xid, zxid)
 	c.latency(r.op, c.now, now)
 	if took := now - c.now; c.server.isSlow(took) {
-		c.barred = took - c.held
+		c.barrierWait = took - c.queueWait
 		c.server.slowRead(c.conn, r, took)
 	}
 	return nil
@@ -56,7 +56,7 @@ func (w *barrier) await(c *conn) (jute.Zxid, error) {
 var errNoBarrier = errors.New("sync was given up")
 
 // Applied ends the wait.
-func (w *barrier) Applied(r *storage.Result) {
+func (w *barrier) Applied(r *apply.Result) {
 	w.zxid = r.Zxid
 	w.done <- nil
 }

@@ -27,13 +27,13 @@ func TestStaleRequests(t *testing.T) {
 			a.mustCreate("/n", "", jute.ModePersistent)
 			a.send(jute.OpSetData, setTo("/n", "a"))
 			node.holds(t, 1)
-			gate := r.server.underWay.Gate
+			gate := r.server.inFlight.Gate
 			before := gate.Counts().Waits
 			b.pipeline(2, jute.OpCreate, makeNode("/b", "", jute.ModePersistent))
 			r.line(before)
 			sc := r.connOf(b)
 			_ = b.net.Close()
-			eventually(t, "the end arrives", func() bool { return sc.Out.HungUp() })
+			eventually(t, "the end arrives", func() bool { return sc.Out.PeerClosed() })
 			node.release(-1)
 			r.count(1)
 			a.wantReplies(1, jute.OK)
@@ -58,13 +58,13 @@ func TestTheFirstInLineIsLookedAtAgain(t *testing.T) {
 	a.mustCreate("/n", "", jute.ModePersistent)
 	a.send(jute.OpSetData, setTo("/n", "a"))
 	node.holds(t, 1)
-	before := r.server.underWay.Gate.Counts().Waits
+	before := r.server.inFlight.Gate.Counts().Waits
 	b.send(jute.OpGetData, look("/n"))
 	r.line(before)
 	_ = b.net.Close()
 	eventually(t, "the request is dropped while the write is still under way", func() bool {
 		now.Advance(time.Second)
-		return r.server.underWay.Gate.Counts().Dropped == 1
+		return r.server.inFlight.Gate.Counts().Dropped == 1
 	})
 	r.count(1)
 }

@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"zkd/jute"
-	"zkd/quorum"
+	"zkd/quorum/batcher"
 	"zkd/quorum/clock"
 	"zkd/server/limits"
-	"zkd/storage"
+
+	"zkd/storage/apply"
 	"zkd/storage/entry"
 )
 
@@ -32,7 +33,7 @@ func startThrottled(t *testing.T, set func(*Options)) (*rig, *holdingNode, *cloc
 // line waits until a request has come to the head of the line and found no room; before is the count of such waits.
 func (r *rig) line(before int64) {
 	r.t.Helper()
-	eventually(r.t, "a request waits in line", func() bool { return r.server.underWay.Gate.Counts().Waits > before })
+	eventually(r.t, "a request waits in line", func() bool { return r.server.inFlight.Gate.Counts().Waits > before })
 }
 
 func TestARequestThatWaitedTooLongIsThrottled(t *testing.T) {
@@ -60,7 +61,7 @@ func TestARequestThatWaitedTooLongIsThrottled(t *testing.T) {
 			a.mustCreate("/n", "", jute.ModePersistent)
 			a.send(jute.OpSetData, setTo("/n", "a"))
 			node.holds(t, 1)
-			before := r.server.underWay.Gate.Counts().Waits
+			before := r.server.inFlight.Gate.Counts().Waits
 			b.send(tc.op, tc.body)
 			r.line(before)
 			now.Advance(tc.waits)
@@ -76,7 +77,7 @@ func TestARequestThatWaitedTooLongIsThrottled(t *testing.T) {
 			if refused && (len(got.body) != 0 || r.exists("/late")) {
 				t.Errorf("a throttled request has a body of %d bytes or was carried out", len(got.body))
 			}
-			if n := r.server.underWay.Gate.Counts().Refused; n != 1 && refused || n != 0 && !refused {
+			if n := r.server.inFlight.Gate.Counts().Refused; n != 1 && refused || n != 0 && !refused {
 				t.Errorf("%d requests are counted as throttled", n)
 			}
 			if tc.closed {
@@ -116,7 +117,7 @@ func TestANewSessionWaitsButIsNotThrottled(t *testing.T) {
 	a.mustCreate("/n", "", jute.ModePersistent)
 	a.send(jute.OpSetData, setTo("/n", "a"))
 	node.holds(t, 1)
-	before := r.server.underWay.Gate.Counts().Waits
+	before := r.server.inFlight.Gate.Counts().Waits
 	b := r.dial(t)
 	b.write(frame((&jute.ConnectRequest{TimeoutMillis: 30000, Passwd: make([]byte, 16)}).Append(nil)))
 	r.line(before)
@@ -144,7 +145,7 @@ func TestRequestsBehindOneThatWaitedHaveWaitedToo(t *testing.T) {
 	a.mustCreate("/n", "", jute.ModePersistent)
 	a.send(jute.OpSetData, setTo("/n", "a"))
 	node.holds(t, 1)
-	before := r.server.underWay.Gate.Counts().Waits
+	before := r.server.inFlight.Gate.Counts().Waits
 	b.pipeline(3, jute.OpGetData, look("/n"))
 	r.line(before)
 	now.Advance(time.Second)
@@ -161,12 +162,12 @@ type countingNode struct {
 
 // countedWrite is the waiter of a write that is counted.
 type countedWrite struct {
-	quorum.Waiter
+	batcher.Waiter
 	node *countingNode
 }
 
 // Propose counts a write in.
-func (n *countingNode) Propose(p *entry.Proposal, w quorum.Waiter) error {
+func (n *countingNode) Propose(p *entry.Proposal, w batcher.Waiter) error {
 	now := n.now.Add(1)
 	for most := n.most.Load(); now > most && !n.most.CompareAndSwap(most, now); {
 		most = n.most.Load()
@@ -175,7 +176,7 @@ func (n *countingNode) Propose(p *entry.Proposal, w quorum.Waiter) error {
 }
 
 // Applied counts it out.
-func (w countedWrite) Applied(r *storage.Result) {
+func (w countedWrite) Applied(r *apply.Result) {
 	w.node.now.Add(-1)
 	w.Waiter.Applied(r)
 }
@@ -214,7 +215,7 @@ func TestThrottleBoundsWhatIsUnderWay(t *testing.T) {
 	if most := node.most.Load(); most > 3 || most < 1 {
 		t.Errorf("%d writes were under way at once, want at most 3", most)
 	}
-	if n := r.server.underWay.Gate.Times().Load().Count; n < clients*writes {
+	if n := r.server.inFlight.Gate.Times().Load().Count; n < clients*writes {
 		t.Errorf("%d requests have passed the throttle, want at least %d", n, clients*writes)
 	}
 }

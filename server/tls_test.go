@@ -222,7 +222,7 @@ func (g *gathering) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// TestPortUnification has both kinds of clients on one port, and shows who the words speak of.
+// TestPortUnification has both kinds of clients on one port, and shows whom the commands speak of.
 func TestPortUnification(t *testing.T) {
 	r := newRig(t, func(o *Options) { withX509(t, o) })
 	unified, alone := r.securePort(&Port{Plain: true, CountPlain: true}), r.securePort(&Port{Secure: true})
@@ -298,7 +298,7 @@ func TestTLSIsDemanded(t *testing.T) {
 		}
 		defer nc.Close()
 	}
-	eventually(t, "two are under way", func() bool { return r.server.shaking.Outstanding() == 2 })
+	eventually(t, "two are under way", func() bool { return r.server.handshakes.Outstanding() == 2 })
 	nc, err := net.Dial("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
@@ -308,7 +308,7 @@ func TestTLSIsDemanded(t *testing.T) {
 	if n, err := nc.Read(make([]byte, 1)); err == nil {
 		t.Errorf("one beyond the limit reads %d bytes", n)
 	}
-	if got := r.server.shaking.Exceeded(); got != 1 {
+	if got := r.server.handshakes.Exceeded(); got != 1 {
 		t.Errorf("%d exceeded the limit, want 1", got)
 	}
 }
@@ -330,7 +330,7 @@ func TestSlowHandshakes(t *testing.T) {
 		defer nc.Close()
 		_, _ = nc.Write(hello[:len(hello)-i%7])
 	}
-	eventually(t, "they wait", func() bool { return r.server.shaking.Outstanding() == 200 })
+	eventually(t, "they wait", func() bool { return r.server.handshakes.Outstanding() == 200 })
 	connectTLS(t, addr)
 	r.stop()
 }

@@ -5,7 +5,8 @@ import (
 
 	"zkd/jute"
 	"zkd/server/socket"
-	"zkd/storage"
+
+	"zkd/storage/apply"
 	"zkd/storage/entry"
 )
 
@@ -58,24 +59,24 @@ func (c *writes) upgrade() error {
 	txn := entry.SessionTxn{TimeoutMillis: int32(timeout.Milliseconds()), Passwd: passwd, Owner: s.opts.ServerID}
 	p := &entry.Proposal{Op: jute.OpCreateSession, Session: c.session, Server: s.opts.ServerID, Time: s.millis(),
 		Flags: s.opts.Flags, Body: txn.Append(nil)}
-	s.underWay.Begin()
-	defer s.underWay.End()
-	w := &upgrading{newHandover(c.conn)}
+	s.inFlight.Begin()
+	defer s.inFlight.End()
+	w := &upgrading{newPendingSession(c.conn)}
 	if err := s.opts.node.Propose(p, w); err != nil {
 		return err
 	}
 	if err := w.wait(); err != nil {
 		return err
 	}
-	c.special &^= specialLocal
+	c.flags &^= flagLocal
 	return nil
 }
 
 // upgrading waits for a session to be known to the group.
-type upgrading struct{ handover }
+type upgrading struct{ pendingSession }
 
 // Applied has the tracker of the group's sessions listen to the connection.
-func (w *upgrading) Applied(r *storage.Result) {
+func (w *upgrading) Applied(r *apply.Result) {
 	w.do(func(c *conn) error {
 		if r.NewSession == nil {
 			return errClose

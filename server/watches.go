@@ -4,7 +4,7 @@ import (
 	"zkd/jute"
 	"zkd/server/socket"
 	"zkd/server/watch"
-	"zkd/storage"
+	"zkd/storage/state"
 )
 
 // watchesOf is how many watches one of addWatch is: a persistent one is of the data and of the children.
@@ -105,12 +105,12 @@ const watchesAtOnce = 1024
 
 // setAgain registers watches again, and appends the events that were missed: at one moment, the present, which it
 // returns. So the events of later changes come behind those that were missed.
-func (c *queries) setAgain(some []watchAgain, relative jute.Zxid) storage.Present {
+func (c *queries) setAgain(some []watchAgain, relative jute.Zxid) state.Present {
 	paths := make([]string, len(some))
 	for i := range some {
 		paths[i] = some[i].path
 	}
-	v, nodes := c.server.opts.Machine.LookAll(paths, make([]storage.Node, 0, len(some)))
+	v, nodes := c.server.opts.Machine.LookAll(paths, make([]state.Node, 0, len(some)))
 	if relative < v.RestoredZxid() { // it has seen another tree: no zxid in this one tells what is new to it
 		relative = -1
 	}
@@ -126,7 +126,7 @@ func (c *queries) setAgain(some []watchAgain, relative jute.Zxid) storage.Presen
 }
 
 // setWatch does one watch of a setWatches: appends the event that was missed, or registers the watch.
-func (c *queries) setWatch(missed []byte, w *watchAgain, n storage.Node, relative jute.Zxid) []byte {
+func (c *queries) setWatch(missed []byte, w *watchAgain, n state.Node, relative jute.Zxid) []byte {
 	var stat jute.Stat
 	if n.Found() {
 		stat = n.Stat()

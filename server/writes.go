@@ -4,9 +4,10 @@ import (
 	"time"
 
 	"zkd/jute"
-	"zkd/quorum"
+	"zkd/quorum/batcher"
 	"zkd/server/socket"
-	"zkd/storage"
+
+	"zkd/storage/apply"
 	"zkd/storage/entry"
 )
 
@@ -43,7 +44,7 @@ func (c *writes) checked(r *request, record decodable) error {
 		return c.unreadable(r)
 	}
 	if c.grows(r) {
-		return c.noRoom(r)
+		return c.rejectForSpace(r)
 	}
 	return c.propose(r)
 }
@@ -51,7 +52,7 @@ func (c *writes) checked(r *request, record decodable) error {
 // reconfigurer is a Node of a group whose members can change.
 type reconfigurer interface {
 	// Reconfigure has the group brought to the membership that p, an OpReconfig, asks for, and tells w as Propose does.
-	Reconfigure(p *entry.Proposal, w quorum.Waiter) error
+	Reconfigure(p *entry.Proposal, w batcher.Waiter) error
 }
 
 // reconfig has the members changed. ZooKeeper looks at reconfigEnabled before anything else, and a standalone server
@@ -83,7 +84,7 @@ func (c *writes) multi(r *request) error {
 		return c.unreadable(r)
 	}
 	if c.grows(r) {
-		return c.noRoom(r)
+		return c.rejectForSpace(r)
 	}
 	return c.propose(r)
 }
@@ -115,13 +116,13 @@ func (c *writes) fail(r *request, code jute.Code) error {
 }
 
 // begin counts r in as a write under way, and makes the proposal for it.
-func (c *writes) begin(r *request, code jute.Code) (quorum.Waiter, error) {
+func (c *writes) begin(r *request, code jute.Code) (batcher.Waiter, error) {
 	s := c.server
-	if !c.Out.BeginWrite(c.now, &s.underWay, s.elapsed) {
+	if !c.Out.BeginWrite(c.now, &s.inFlight, s.elapsed) {
 		return nil, errGone
 	}
 	flags := s.opts.Flags
-	if c.special&specialLocal != 0 {
+	if c.flags&flagLocal != 0 {
 		flags |= entry.FlagLocalSession
 	}
 	c.proposal = entry.Proposal{
@@ -132,7 +133,7 @@ func (c *writes) begin(r *request, code jute.Code) (quorum.Waiter, error) {
 }
 
 // begun ends a write that the node has not taken.
-func (c *writes) begun(w quorum.Waiter, err error) error {
+func (c *writes) begun(w batcher.Waiter, err error) error {
 	if err != nil {
 		w.Dropped(err)
 	}
@@ -146,7 +147,7 @@ type largeWrite struct {
 }
 
 // waiter returns whom to tell of a write's end: the connection, or a largeWrite that takes the reservation over.
-func (c *writes) waiter() quorum.Waiter {
+func (c *writes) waiter() batcher.Waiter {
 	if c.admitter.reserved == 0 {
 		return c
 	}
@@ -156,7 +157,7 @@ func (c *writes) waiter() quorum.Waiter {
 }
 
 // Applied ends the reservation and answers.
-func (w *largeWrite) Applied(r *storage.Result) {
+func (w *largeWrite) Applied(r *apply.Result) {
 	w.server.frames.Give(w.bytes)
 	w.writes.Applied(r)
 }
@@ -168,8 +169,8 @@ func (w *largeWrite) Dropped(err error) {
 }
 
 // Applied appends the reply to a write. The apply goroutine calls it, after the write's events.
-func (c *writes) Applied(r *storage.Result) {
-	c.server.underWay.End()
+func (c *writes) Applied(r *apply.Result) {
+	c.server.inFlight.End()
 	if r.Code == jute.SessionMoved {
 		c.Out.Close()
 		return
@@ -194,7 +195,7 @@ func (c *writes) Applied(r *storage.Result) {
 }
 
 // written records a write's latency. One that has failed has no name in cons.
-func (c *writes) written(r *storage.Result, came socket.Arrival) {
+func (c *writes) written(r *apply.Result, came socket.Arrival) {
 	now := c.server.elapsed()
 	op := r.Op
 	if headerCode(r) != jute.OK {
@@ -210,12 +211,12 @@ func (c *writes) written(r *storage.Result, came socket.Arrival) {
 
 // Dropped ends the connection: whether the write will be applied is not known, and a client knows what that means.
 func (c *writes) Dropped(error) {
-	c.server.underWay.End()
+	c.server.inFlight.End()
 	c.Out.DropWrite()
 }
 
 // headerCode is the code in the header of the reply: OK for a multi that could be read, whatever became of it.
-func headerCode(r *storage.Result) jute.Code {
+func headerCode(r *apply.Result) jute.Code {
 	if r.Op == jute.OpMulti && len(r.Ops) > 0 {
 		return jute.OK
 	}
@@ -223,7 +224,7 @@ func headerCode(r *storage.Result) jute.Code {
 }
 
 // appendResult appends the body of a write's reply.
-func appendResult(b []byte, r *storage.Result) []byte {
+func appendResult(b []byte, r *apply.Result) []byte {
 	if r.Op == jute.OpMulti {
 		if headerCode(r) != jute.OK {
 			return b
@@ -243,7 +244,7 @@ func appendResult(b []byte, r *storage.Result) []byte {
 }
 
 // appendOpResult appends the result of one operation of a multi.
-func appendOpResult(b []byte, r *storage.OpResult) []byte {
+func appendOpResult(b []byte, r *apply.OpResult) []byte {
 	h := jute.MultiHeader{Type: r.Op, Err: r.Code}
 	b = h.Append(b)
 	if r.Op == jute.OpError {

@@ -22,8 +22,10 @@ import (
 	"zkd/quorum"
 	"zkd/quorum/clock"
 	"zkd/server/backup"
-	"zkd/storage"
+
+	statebackup "zkd/storage/backup"
 	"zkd/storage/datadir"
+	"zkd/storage/inspect"
 	"zkd/storage/schema"
 )
 
@@ -231,7 +233,7 @@ func (f *backupFlags) client() (*http.Client, error) {
 
 // verifyBackup reads a backup to its end.
 func verifyBackup(r io.Reader, stderr io.Writer) (schema.Summary, error) {
-	b, err := storage.OpenBackup(r)
+	b, err := statebackup.Open(r)
 	if err != nil {
 		return schema.Summary{}, err
 	}
@@ -243,9 +245,9 @@ func verifyBackup(r io.Reader, stderr io.Writer) (schema.Summary, error) {
 // fromDirectory reads the backup from a data directory.
 func (f *backupFlags) fromDirectory(cmd *cobra.Command, w io.Writer) (info schema.Summary, err error) {
 	logger := slog.New(slog.DiscardHandler)
-	i, err := storage.Inspect(datadir.Options{Dir: f.dataDir, LogDir: f.dataLogDir, FS: vfs.Default,
+	i, err := inspect.Open(datadir.Options{Dir: f.dataDir, LogDir: f.dataLogDir, FS: vfs.Default,
 		Logger: logger})
-	if errors.Is(err, storage.ErrRunning) {
+	if errors.Is(err, inspect.ErrRunning) {
 		return info, fmt.Errorf("%w; a running server makes the backup itself: zkd backup --from", err)
 	}
 	if err != nil {
@@ -265,13 +267,13 @@ func (f *backupFlags) fromDirectory(cmd *cobra.Command, w io.Writer) (info schem
 	revision, _ := buildInfo()
 	p := newProgress(cmd.ErrOrStderr(), state.Info().Znodes)
 	defer p.end()
-	return state.Backup(cmd.Context(), storage.BackupOptions{
+	return statebackup.Write(cmd.Context(), state.Reader(), statebackup.Options{
 		Made: jute.Millis(clock.Real().Now().UnixMilli()), Writer: "zkd " + revision, Progress: p.at,
 	}, w)
 }
 
 // checkFlushed refuses a state behind which the raft log has writes: they may have been acknowledged.
-func checkFlushed(i *storage.Inspection, applied uint64) (err error) {
+func checkFlushed(i *inspect.Dir, applied uint64) (err error) {
 	log, err := i.OpenLog()
 	if err != nil {
 		return err

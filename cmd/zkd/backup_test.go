@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net/http/httptest"
@@ -26,6 +27,9 @@ import (
 	"zkd/server/auth"
 	"zkd/server/backup"
 	"zkd/server/instance"
+
+	statebackup "zkd/storage/backup"
+	"zkd/storage/schema"
 )
 
 // superDigest is super:secret.
@@ -77,7 +81,12 @@ func serveBackups(t *testing.T, i *instance.Instance) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := backup.New(backup.Options{Source: i.Machine(), Registry: registry, FS: vfs.Default, Clock: clock.Real(),
+	source := func(
+		ctx context.Context, scratch string, o statebackup.Options, w io.Writer,
+	) (schema.Summary, error) {
+		return statebackup.WriteMachine(ctx, i.Machine(), scratch, o, w)
+	}
+	h, err := backup.New(backup.Options{Source: source, Registry: registry, FS: vfs.Default, Clock: clock.Real(),
 		ScratchDir: filepath.Join(t.TempDir(), "scratch"), Logger: slog.New(slog.DiscardHandler), Writer: "zkd test"})
 	if err != nil {
 		t.Fatal(err)

@@ -21,8 +21,9 @@ import (
 	"zkd/quorum/clock"
 	"zkd/server/instance"
 	"zkd/server/instance/peers"
-	"zkd/storage"
+
 	"zkd/storage/datadir"
+	"zkd/storage/inspect"
 	"zkd/storage/raftlog"
 	"zkd/storage/schema"
 )
@@ -206,13 +207,13 @@ func (r *checkReport) configuration(sources conf.Sources) *conf.Config {
 // data looks at the data directory.
 func (r *checkReport) data(c *conf.Config) {
 	dir := c.Storage.DataDir
-	i, err := storage.Inspect(datadir.Options{Dir: dir, LogDir: c.Storage.DataLogDir, FS: vfs.Default,
+	i, err := inspect.Open(datadir.Options{Dir: dir, LogDir: c.Storage.DataLogDir, FS: vfs.Default,
 		Logger: slog.New(slog.DiscardHandler)})
 	switch {
-	case errors.Is(err, storage.ErrNoData):
+	case errors.Is(err, inspect.ErrNoData):
 		r.noData(c, err)
 		return
-	case errors.Is(err, storage.ErrRunning):
+	case errors.Is(err, inspect.ErrRunning):
 		r.Running = true
 		r.add(levelNotice, "dataDir", "%v: data and ports are not looked at", err)
 		return
@@ -227,7 +228,7 @@ func (r *checkReport) data(c *conf.Config) {
 		return
 	}
 	state, err := i.OpenState()
-	if errors.Is(err, storage.ErrNoData) {
+	if errors.Is(err, inspect.ErrNoData) {
 		r.add(levelOK, "state", "there is none yet")
 		return
 	}
@@ -269,9 +270,9 @@ func (r *checkReport) mayBegin(c *conf.Config, found string) bool {
 }
 
 // log looks at the raft log.
-func (r *checkReport) log(i *storage.Inspection, c *conf.Config) (d quorum.LogInfo, indexes [2]uint64, ok bool) {
+func (r *checkReport) log(i *inspect.Dir, c *conf.Config) (d quorum.LogInfo, indexes [2]uint64, ok bool) {
 	log, err := i.OpenLog()
-	if errors.Is(err, storage.ErrNoData) {
+	if errors.Is(err, inspect.ErrNoData) {
 		r.add(levelOK, "raftlog", "there is none yet")
 		return d, indexes, false
 	}
@@ -307,7 +308,7 @@ func (r *checkReport) log(i *storage.Inspection, c *conf.Config) (d quorum.LogIn
 }
 
 // fit tells whether state and log belong together.
-func (r *checkReport) fit(info *schema.Summary, d quorum.LogInfo, log [2]uint64, i *storage.Inspection) {
+func (r *checkReport) fit(info *schema.Summary, d quorum.LogInfo, log [2]uint64, i *inspect.Dir) {
 	const remedy = "put back the one that belongs to the other, or restore a backup"
 	applied := info.Index
 	switch {

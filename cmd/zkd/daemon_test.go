@@ -25,7 +25,7 @@ type daemon struct {
 }
 
 // servingLine is the message that says where the server listens.
-var servingLine = regexp.MustCompile(`msg=serving client=\S*:(\d+) `)
+var servingLine = regexp.MustCompile(`msg="server started" client=\S*:(\d+) `)
 
 // startProcess starts zkd with args in dir and waits until it serves.
 func startProcess(dir string, args []string) (*daemon, error) {

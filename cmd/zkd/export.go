@@ -14,9 +14,11 @@ import (
 	"zkd/quorum"
 	"zkd/quorum/clock"
 	"zkd/server/instance/snapshots"
-	"zkd/storage"
+
 	"zkd/storage/datadir"
+	"zkd/storage/migrate"
 	"zkd/storage/raftlog"
+	"zkd/storage/state"
 	"zkd/storage/zkdata"
 )
 
@@ -87,14 +89,14 @@ func (s *exportSettings) run(cmd *cobra.Command, args []string) (err error) {
 		return usageError{err}
 	}
 	start := clock.Real().Now()
-	source, closeAll, err := s.open(config, logger)
+	state, closeAll, err := s.open(config, logger)
 	if err != nil {
 		return statusError{err, exitSource}
 	}
 	defer func() { err = errors.Join(err, closeAll()) }()
-	found, err := s.write(source, snapshots.WriteOptions(&config.Storage))
+	found, err := s.write(state, snapshots.WriteOptions(&config.Storage))
 	if err != nil {
-		if errors.Is(err, zkdata.ErrTarget) {
+		if errors.Is(err, migrate.ErrTarget) {
 			return statusError{err, exitTarget}
 		}
 		return err
@@ -122,7 +124,7 @@ func (s *exportSettings) config(args []string, logger *slog.Logger) (*conf.Confi
 }
 
 // open opens the state of a server that does not run, if all of its log is in it.
-func (s *exportSettings) open(c *conf.Config, logger *slog.Logger) (source *storage.StateSource, done func() error,
+func (s *exportSettings) open(c *conf.Config, logger *slog.Logger) (r *state.Reader, done func() error,
 	err error,
 ) {
 	if !datadir.IsDataDir(vfs.Default, c.Storage.DataDir) {
@@ -150,25 +152,26 @@ func (s *exportSettings) open(c *conf.Config, logger *slog.Logger) (source *stor
 		return nil, nil, fmt.Errorf("%s was about to take over the state of another server: start zkd once, and "+
 			"stop it again", c.Storage.DataDir)
 	}
-	source, err = storage.OpenStateSource(vfs.Default, dir.StateDir())
+	r, err = state.OpenReader(vfs.Default, dir.StateDir(), logger)
 	if err != nil {
 		return nil, nil, err
 	}
-	if last > source.AppliedIndex() && !s.asIs {
+	if applied := r.Position().Index; last > applied && !s.asIs {
 		return nil, nil, errors.Join(fmt.Errorf("the server did not stop cleanly: %d entries of its log are not "+
 			"in the "+
 			"state: start zkd once, stop it again by SIGTERM, or export the state without them by --as-is",
-			last-source.AppliedIndex()), source.Close())
+			last-applied), r.Close())
 	}
-	return source, func() error { return errors.Join(source.Close(), dir.Close()) }, nil
+	return r, func() error { return errors.Join(r.Close(), dir.Close()) }, nil
 }
 
 // write writes the directory.
-func (s *exportSettings) write(source *storage.StateSource, o zkdata.WriteOptions) (exportedJSON, error) {
-	bar := newProgress(os.Stderr, source.Znodes())
+func (s *exportSettings) write(r *state.Reader, o zkdata.WriteOptions) (exportedJSON, error) {
+	source, pos := migrate.SourceOf(r), r.Position()
+	bar := newProgress(os.Stderr, pos.Nodes)
 	defer bar.end()
 	o.Progress = bar.at
-	path, err := zkdata.WriteDir(vfs.Default, s.to, source, o)
+	path, err := migrate.WriteDir(vfs.Default, s.to, source, o)
 	if err != nil {
 		return exportedJSON{}, err
 	}
@@ -178,8 +181,8 @@ func (s *exportSettings) write(source *storage.StateSource, o zkdata.WriteOption
 	}
 	own, err := source.OwnPasswords()
 	found := exportedJSON{
-		Snapshot: path, Zxid: hexText(source.Zxid()), Epoch: int64(uint64(source.Zxid()) >> 32),
-		Znodes: source.Znodes(), Sessions: len(sessions), Digest: fmt.Sprintf("%#x", source.Digest()),
+		Snapshot: path, Zxid: hexText(pos.Zxid), Epoch: int64(uint64(pos.Zxid) >> 32),
+		Znodes: pos.Nodes, Sessions: len(sessions), Digest: fmt.Sprintf("%#x", pos.Digest),
 		Notices: []string{},
 	}
 	if own > 0 {

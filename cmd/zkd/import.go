@@ -18,8 +18,10 @@ import (
 	"zkd/conf"
 	"zkd/quorum/clock"
 	"zkd/server/instance"
-	"zkd/storage"
+
+	"zkd/storage/apply"
 	"zkd/storage/datadir"
+	"zkd/storage/migrate"
 	"zkd/storage/zkdata"
 )
 
@@ -87,9 +89,9 @@ func (s *importSettings) run(ctx context.Context, out io.Writer, args []string) 
 		return err
 	}
 	bar := newProgress(os.Stderr, 0)
-	o.Progress = func(p storage.ImportProgress) { bar.show(p.ReadBytes, p.TotalBytes, p.Znodes) }
+	o.Progress = func(p migrate.Progress) { bar.show(p.ReadBytes, p.TotalBytes, p.Znodes) }
 	start := clock.Real().Now()
-	report, err := storage.Import(ctx, o)
+	report, err := migrate.Import(ctx, o)
 	bar.end()
 	if err != nil {
 		return importError(err)
@@ -101,7 +103,7 @@ func (s *importSettings) run(ctx context.Context, out io.Writer, args []string) 
 }
 
 // options returns what is to be imported where.
-func (s *importSettings) options(args []string, logger *slog.Logger) (o storage.ImportOptions, err error) {
+func (s *importSettings) options(args []string, logger *slog.Logger) (o migrate.Options, err error) {
 	given, err := keyValues(s.set)
 	if err != nil {
 		return o, err
@@ -150,7 +152,7 @@ const (
 
 // importError gives an error its exit status.
 func importError(err error) error {
-	for _, source := range []error{zkdata.ErrDamaged, zkdata.ErrGap, zkdata.ErrNoData, storage.ErrDigest} {
+	for _, source := range []error{zkdata.ErrDamaged, zkdata.ErrGap, migrate.ErrNoData, apply.ErrDigest} {
 		if errors.Is(err, source) {
 			return statusError{err, exitSource}
 		}
@@ -184,7 +186,7 @@ type importedJSON struct {
 }
 
 // importShown is what an import has found.
-func importShown(r *storage.ImportReport, took time.Duration) *importedJSON {
+func importShown(r *migrate.Report, took time.Duration) *importedJSON {
 	j := &importedJSON{
 		Snapshot: r.Snapshot, SnapshotZxid: hexText(r.SnapshotZxid), Zxid: hexText(r.Zxid), Epoch: r.Epoch,
 		Transactions: r.Transactions, Znodes: r.Znodes, Ephemerals: r.Ephemerals, Sessions: r.Sessions,
@@ -199,7 +201,7 @@ func importShown(r *storage.ImportReport, took time.Duration) *importedJSON {
 }
 
 // importText writes it for people.
-func importText(out io.Writer, r *storage.ImportReport, took time.Duration) error {
+func importText(out io.Writer, r *migrate.Report, took time.Duration) error {
 	verified := "not verified"
 	if r.Verified {
 		verified = "verified at zxid " + hexText(r.VerifiedZxid)

@@ -16,8 +16,9 @@ import (
 	"zkd/conf"
 	"zkd/quorum"
 	"zkd/server/instance"
-	"zkd/storage"
+
 	"zkd/storage/datadir"
+	"zkd/storage/inspect"
 	"zkd/storage/raftlog"
 	"zkd/storage/schema"
 )
@@ -51,7 +52,7 @@ func (f *inspectFlags) addTo(cmd *cobra.Command) {
 }
 
 // open opens the directory.
-func (f *inspectFlags) open(dir string) (*storage.Inspection, error) {
+func (f *inspectFlags) open(dir string) (*inspect.Dir, error) {
 	logDir := f.dataLogDir
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
 		c, err := conf.Load(configSources(nil, []string{dir}))
@@ -60,12 +61,12 @@ func (f *inspectFlags) open(dir string) (*storage.Inspection, error) {
 		}
 		dir, logDir = c.Storage.DataDir, c.Storage.DataLogDir
 	}
-	return storage.Inspect(datadir.Options{Dir: dir, LogDir: logDir, FS: vfs.Default,
+	return inspect.Open(datadir.Options{Dir: dir, LogDir: logDir, FS: vfs.Default,
 		Logger: slog.New(slog.DiscardHandler)})
 }
 
 // withState calls use with the state of a directory.
-func (f *inspectFlags) withState(dir string, use func(*storage.StateInspection) error) error {
+func (f *inspectFlags) withState(dir string, use func(*inspect.State) error) error {
 	i, err := f.open(dir)
 	if err != nil {
 		return err
@@ -140,7 +141,7 @@ func newInspectSummaryCommand() *cobra.Command {
 }
 
 // summarize looks at both stores.
-func summarize(i *storage.Inspection) (*summaryJSON, error) {
+func summarize(i *inspect.Dir) (*summaryJSON, error) {
 	s := &summaryJSON{Format: i.Format(), LogBytes: instance.DirBytes(vfs.Default, i.RaftLogDir()),
 		StateBytes: instance.DirBytes(vfs.Default, i.StateDir())}
 	log, err := i.OpenLog()
@@ -215,8 +216,8 @@ whole state and verifies it: checksums of paths and data, counts, and the digest
 			if depth < 0 || top < 1 {
 				return usageError{errors.New("--depth is at least 0 and --top at least 1")}
 			}
-			var sizes []storage.SubtreeSize
-			err := f.withState(args[0], func(s *storage.StateInspection) (err error) {
+			var sizes []inspect.SubtreeSize
+			err := f.withState(args[0], func(s *inspect.State) (err error) {
 				p := newProgress(cmd.ErrOrStderr(), s.Info().Znodes)
 				defer p.end()
 				sizes, err = s.Sizes(depth, p.at)
@@ -235,7 +236,7 @@ whole state and verifies it: checksums of paths and data, counts, and the digest
 }
 
 // writeSizes writes sizes of subtrees.
-func writeSizes(w io.Writer, sizes []storage.SubtreeSize, output *outputFlag) error {
+func writeSizes(w io.Writer, sizes []inspect.SubtreeSize, output *outputFlag) error {
 	shown := make([]subtreeJSON, 0, len(sizes))
 	for i := range sizes {
 		s := &sizes[i]
@@ -274,7 +275,7 @@ func newInspectSessionsCommand() *cobra.Command {
 		Args:  usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			sessions := []sessionJSON{}
-			err := f.withState(args[0], func(s *storage.StateInspection) error {
+			err := f.withState(args[0], func(s *inspect.State) error {
 				return s.Sessions(func(session schema.SessionInfo, ephemerals []string) {
 					sessions = append(sessions, sessionJSON{hexText(session.ID),
 						session.TimeoutMillis, session.Owner, append([]string{}, ephemerals...)})

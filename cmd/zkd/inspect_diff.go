@@ -9,7 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"zkd/storage"
+	"zkd/storage/backup"
+	"zkd/storage/inspect"
 	"zkd/storage/schema"
 )
 
@@ -21,7 +22,7 @@ type differenceJSON struct {
 	Path    string                    `json:"path,omitempty"`
 	Session string                    `json:"session,omitempty"`
 	OnlyIn  string                    `json:"only_in,omitempty"`
-	Fields  []storage.FieldDifference `json:"fields,omitempty"`
+	Fields  []inspect.FieldDifference `json:"fields,omitempty"`
 }
 
 // diffFlags are what zkd inspect diff is told.
@@ -66,10 +67,10 @@ func (f *diffFlags) run(cmd *cobra.Command, first, second string) error {
 	defer interruptible(cmd)()
 	shown, more := []differenceJSON{}, false
 	var infos [2]schema.Summary
-	err := f.with(cmd, first, func(a storage.Comparable, aInfo schema.Summary) error {
-		return f.with(cmd, second, func(b storage.Comparable, bInfo schema.Summary) error {
+	err := f.with(cmd, first, func(a inspect.Comparable, aInfo schema.Summary) error {
+		return f.with(cmd, second, func(b inspect.Comparable, bInfo schema.Summary) error {
 			infos = [2]schema.Summary{aInfo, bInfo}
-			return storage.Differences(a, b, func(d storage.Difference) bool {
+			return inspect.Differences(a, b, func(d inspect.Difference) bool {
 				if more = len(shown) == f.most; !more {
 					shown = append(shown, f.show(&d, first, second))
 				}
@@ -90,7 +91,7 @@ func (f *diffFlags) run(cmd *cobra.Command, first, second string) error {
 }
 
 // show is a difference as it is shown.
-func (f *diffFlags) show(d *storage.Difference, first, second string) differenceJSON {
+func (f *diffFlags) show(d *inspect.Difference, first, second string) differenceJSON {
 	j := differenceJSON{Path: d.Path, Fields: d.Fields, OnlyIn: [...]string{"", first, second}[d.OnlyIn]}
 	if d.Path == "" {
 		j.Session = hexText(d.Session)
@@ -130,7 +131,7 @@ func diffText(w io.Writer, shown []differenceJSON, more bool, names [2]string, i
 
 // with calls use with the state that source names.
 func (f *diffFlags) with(cmd *cobra.Command, source string,
-	use func(storage.Comparable, schema.Summary) error) error {
+	use func(inspect.Comparable, schema.Summary) error) error {
 	if strings.HasPrefix(source, "http://") || strings.HasPrefix(source, "https://") {
 		return f.withServer(cmd, source, use)
 	}
@@ -140,19 +141,19 @@ func (f *diffFlags) with(cmd *cobra.Command, source string,
 			return withBackup(file, use)
 		}
 	}
-	return f.withState(source, func(s *storage.StateInspection) error { return use(s, s.Info()) })
+	return f.withState(source, func(s *inspect.State) error { return use(s, s.Info()) })
 }
 
 // isBackup tells whether a file begins as a backup does.
 func isBackup(file *os.File) bool {
-	_, err := storage.OpenBackup(file)
+	_, err := backup.Open(file)
 	_, seeking := file.Seek(0, io.SeekStart)
 	return err == nil && seeking == nil
 }
 
 // withBackup calls use with a backup.
-func withBackup(file io.Reader, use func(storage.Comparable, schema.Summary) error) error {
-	b, err := storage.OpenBackup(file)
+func withBackup(file io.Reader, use func(inspect.Comparable, schema.Summary) error) error {
+	b, err := backup.Open(file)
 	if err != nil {
 		return err
 	}
@@ -161,7 +162,7 @@ func withBackup(file io.Reader, use func(storage.Comparable, schema.Summary) err
 
 // withServer calls use with a backup that a running server makes now.
 func (f *diffFlags) withServer(cmd *cobra.Command, address string,
-	use func(storage.Comparable, schema.Summary) error) (err error) {
+	use func(inspect.Comparable, schema.Summary) error) (err error) {
 	spool, err := os.CreateTemp("", "zkd-diff-*") // readable by its owner alone
 	if err != nil {
 		return err

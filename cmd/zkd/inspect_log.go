@@ -11,8 +11,9 @@ import (
 
 	"zkd/jute"
 	"zkd/quorum"
-	"zkd/storage"
+
 	"zkd/storage/entry"
+	"zkd/storage/inspect"
 	"zkd/storage/raftlog"
 )
 
@@ -130,7 +131,7 @@ func readEntry(e *raftlog.LogEntry) (entryJSON, error) {
 			user, _, _ := strings.Cut(id.ID, ":")
 			one.Identities = append(one.Identities, strings.Clone(id.Scheme+":"+user))
 		}
-		for _, o := range storage.Operations(&p) {
+		for _, o := range inspect.Operations(&p) {
 			one.Operations = append(one.Operations, operationJSON{opName(o.Op), o.Path, o.DataBytes, o.Unreadable})
 		}
 		shown.Proposals = append(shown.Proposals, one)

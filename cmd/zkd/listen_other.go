@@ -9,6 +9,6 @@ import (
 
 // setBacklog leaves the number to the system, and says so.
 func setBacklog(_ *net.TCPListener, backlog int, logger *slog.Logger) error {
-	logger.Warn("clientPortListenBacklog has no effect on this system", slog.Int("backlog", backlog))
+	logger.Warn("clientPortListenBacklog not supported here", slog.Int("backlog", backlog))
 	return nil
 }

@@ -68,7 +68,7 @@ func (n *notifier) tell(state string) {
 		return
 	}
 	if err := n.send(state); err != nil {
-		n.logger.Warn("the service manager cannot be told how the server is", slog.String("path", n.socket),
+		n.logger.Warn("failed to notify the service manager", slog.String("path", n.socket),
 			slog.Any("err", err))
 	}
 }

@@ -87,7 +87,7 @@ func TestServiceManagerThatIsGoneIsNoFailure(t *testing.T) {
 	var log strings.Builder
 	n := &notifier{socket: filepath.Join(t.TempDir(), "none"), logger: slog.New(slog.NewTextHandler(&log, nil))}
 	n.tell(notifyReady)
-	if !strings.Contains(log.String(), "the service manager cannot be told") {
+	if !strings.Contains(log.String(), "failed to notify the service manager") {
 		t.Errorf("log %q, want a warning", log.String())
 	}
 	log.Reset()

@@ -13,7 +13,8 @@ import (
 
 	"zkd/jute"
 	"zkd/quorum/clock"
-	"zkd/storage"
+
+	"zkd/storage/backup"
 	"zkd/storage/datadir"
 )
 
@@ -79,13 +80,13 @@ func (f *restoreFlags) run(cmd *cobra.Command, file string) error {
 	if err != nil {
 		return err
 	}
-	b, err := storage.OpenBackup(in)
+	b, err := backup.Open(in)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	p := newProgress(cmd.ErrOrStderr(), b.Info().Znodes)
 	options.Progress = p.at
-	info, err := storage.RestoreBackup(cmd.Context(), b, *options)
+	info, err := backup.Restore(cmd.Context(), b, *options)
 	p.end()
 	if err != nil {
 		return fmt.Errorf("restore %s: %w", file, err)
@@ -106,8 +107,8 @@ func openInput(cmd *cobra.Command, file string) (io.Reader, func(), error) {
 }
 
 // options reads the flags.
-func (f *restoreFlags) options() (*storage.RestoreOptions, error) {
-	o := &storage.RestoreOptions{
+func (f *restoreFlags) options() (*backup.RestoreOptions, error) {
+	o := &backup.RestoreOptions{
 		Target: datadir.Options{Dir: f.dataDir, LogDir: f.dataLogDir, FS: vfs.Default,
 			Logger: slog.New(slog.DiscardHandler)},
 		Time: jute.Millis(clock.Real().Now().UnixMilli()),

@@ -31,7 +31,8 @@ func TestScripts(t *testing.T) {
 			name, value, _ := strings.Cut(noAdmin, "=")
 			env.Setenv(name, value)
 			// What a real ZooKeeper has written, for import.
-			return os.CopyFS(filepath.Join(env.WorkDir, "zookeeper"), os.DirFS("../../storage/testdata/zookeeper/3.9"))
+			golden := os.DirFS("../../storage/zkdata/zkdatatest/testdata/zookeeper/3.9")
+			return os.CopyFS(filepath.Join(env.WorkDir, "zookeeper"), golden)
 		},
 		Deadline: time.Now().Add(7 * scriptDeadline),
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -71,7 +72,7 @@ func scriptStart(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // operatorsLine is the message that says where operators are served.
-var operatorsLine = regexp.MustCompile(`msg="serving operators" what=(\w+) addr=\S*:(\d+)`)
+var operatorsLine = regexp.MustCompile(`msg="admin server listening" what=(\w+) addr=\S*:(\d+)`)
 
 // scriptAsk has the server answer an operator: ask admin|metrics PATH STATUS TEXT. The port of the admin server is
 // OPERATORS afterwards.

@@ -69,7 +69,7 @@ Exit status: 0 every server serves, and one of them leads or stands alone; 1 not
 				return f.follow(cmd, seeds)
 			}
 			s := f.look(cmd.Context(), seeds)
-			return errors.Join(f.output.write(cmd.OutOrStdout(), s, s.text), s.verdict())
+			return errors.Join(f.output.write(cmd.OutOrStdout(), s, s.text), s.exitError())
 		},
 	}
 	cmd.Flags().StringSliceVar(&f.servers, "server", nil, "`host:port` of a server, or more with commas between them")
@@ -155,7 +155,7 @@ func (f *statusFlags) follow(cmd *cobra.Command, seeds []place) error {
 		if err := s.text(&b); err != nil {
 			return err
 		}
-		if err := s.verdict(); err != nil {
+		if err := s.exitError(); err != nil {
 			fmt.Fprintf(&b, "\n%v\n", err)
 		}
 		if _, err := io.WriteString(cmd.OutOrStdout(), b.String()); err != nil {
@@ -296,8 +296,8 @@ const clockSkewMax = 500 * time.Millisecond
 
 // compareClocks says how far a server's clock is before the leader's, as the leader sees it.
 func (s *ensembleStatus) compareClocks(leader, one *serverStatus) {
-	skew, ok := leader.skews[one.ID]
-	if ok = ok || one == leader && len(leader.skews) > 0; !ok {
+	skew, ok := leader.clockSkews[one.ID]
+	if ok = ok || one == leader && len(leader.clockSkews) > 0; !ok {
 		return
 	}
 	one.Skew = skew.String()
@@ -400,8 +400,8 @@ func (s *ensembleStatus) noteRoom() {
 	}
 }
 
-// verdict is the exit status.
-func (s *ensembleStatus) verdict() error {
+// exitError is nil, or the error that the exit status follows from.
+func (s *ensembleStatus) exitError() error {
 	leaders, silent := 0, 0
 	for i := range s.Servers {
 		if s.Servers[i].Error != "" {

@@ -44,7 +44,7 @@ type serverStatus struct {
 	ListensStill []string `json:"listens_still,omitempty"`
 	CannotListen []string `json:"cannot_listen,omitempty"`
 	Moving       []string `json:"moving,omitempty"`  // members that it has not found at their new address
-	Missing      []string `json:"missing,omitempty"` // four-letter words that are not on its whitelist
+	Missing      []string `json:"missing,omitempty"` // four-letter commands that are not on its whitelist
 	Error        string   `json:"error,omitempty"`   // why it does not serve
 	// DiskFree is the free part of the fuller of its disks in percent, LowSpace zkd_low_space: above 0 writes are
 	// refused.
@@ -57,24 +57,24 @@ type serverStatus struct {
 
 	logStatus
 
-	zxid    int64
-	hasZxid bool
-	skews   map[int64]time.Duration // of the others' clocks before its own, by id
+	zxid       int64
+	hasZxid    bool
+	clockSkews map[int64]time.Duration // of the others' clocks before its own, by id
 }
 
-// errNotListed says that a four-letter word is not on the whitelist.
+// errNotListed says that a four-letter command is not on the whitelist.
 var errNotListed = errors.New("not on the whitelist")
 
 // errNotServing says that a server has no leader, or is not in the ensemble.
 var errNotServing = errors.New("up, but not serving: no leader, or not a member")
 
-// fourLetters asks a server for a four-letter word.
-func (a asker) fourLetters(ctx context.Context, address, word string) (string, error) {
-	answer, err := client.Ask(ctx, a.dial, address, word)
+// fourLetters asks a server for a four-letter command.
+func (a asker) fourLetters(ctx context.Context, address, name string) (string, error) {
+	answer, err := client.Ask(ctx, a.dial, address, name)
 	switch {
 	case err != nil && answer == "":
 		return "", err
-	case strings.Contains(answer, word+" is not executed because it is not in the whitelist"):
+	case strings.Contains(answer, name+" is not executed because it is not in the whitelist"):
 		return "", errNotListed
 	case strings.HasPrefix(answer, "This ZooKeeper instance is not currently serving requests"):
 		if _, why, ok := strings.Cut(strings.TrimSpace(answer), "\n"); ok {
@@ -159,7 +159,7 @@ func (s *serverStatus) readMntr(text string) {
 			values[key] = value
 		}
 	}
-	s.skews = skewsOf(values)
+	s.clockSkews = clockSkewsOf(values)
 	s.Watches = parsed(values["zk_watch_count"])
 	s.Term = parsed(values["zk_zkd_term"])
 	s.Level, s.Supported = parsed(values["zk_zkd_feature_level"]), parsed(values["zk_zkd_feature_level_supported"])
@@ -192,17 +192,17 @@ func (s *serverStatus) readMntr(text string) {
 	}
 }
 
-// skewsOf reads how far the clocks of other servers are before the one that says so.
-func skewsOf(values map[string]string) map[int64]time.Duration {
-	skews := map[int64]time.Duration{}
+// clockSkewsOf reads how far the clocks of other servers are before the one that says so.
+func clockSkewsOf(values map[string]string) map[int64]time.Duration {
+	clockSkews := map[int64]time.Duration{}
 	for name, value := range values { // any order
 		digits, ok := strings.CutSuffix(strings.TrimPrefix(name, "zk_"), "_zkd_clock_skew_seconds")
 		id, err := strconv.ParseInt(digits, 10, 64)
 		if seconds, wrong := strconv.ParseFloat(value, 64); ok && err == nil && wrong == nil {
-			skews[id] = time.Duration(seconds * float64(time.Second)).Round(time.Millisecond)
+			clockSkews[id] = time.Duration(seconds * float64(time.Second)).Round(time.Millisecond)
 		}
 	}
-	return skews
+	return clockSkews
 }
 
 // readPorts takes what mntr says of the ports for servers.
@@ -252,7 +252,7 @@ func parsed(text string) *int64 {
 }
 
 // discover asks a server who else belongs to its ensemble: by /zookeeper/config, or, if that cannot be read or nobody
-// leads, by the word conf.
+// leads, by the command conf.
 func (f *statusFlags) discover(ctx context.Context, address string) []place {
 	ctx, cancel := context.WithTimeout(ctx, 2*f.timeout)
 	defer cancel()

@@ -44,7 +44,7 @@ version=0
 `
 )
 
-// fakeServer answers four-letter words on a port, and closes every other connection. config is nil without TLS.
+// fakeServer answers four-letter commands on a port, and closes every other connection. config is nil without TLS.
 func fakeServer(t *testing.T, port int, config *tls.Config, answers map[string]string) {
 	t.Helper()
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))

@@ -79,7 +79,7 @@ func matrix(t *testing.T, s *target.Server, who []identity) string {
 		}
 		fmt.Fprintf(&b, "%s\n", i.name)
 		p.subject = i.who(t, s.Addr)
-		p.subject.OnEvent = func(e *jute.WatcherEvent) { p.told = append(p.told, strings.Clone(e.Path)) }
+		p.subject.OnEvent = func(_ jute.Zxid, e *jute.WatcherEvent) { p.told = append(p.told, strings.Clone(e.Path)) }
 		for m, op := range operations {
 			fmt.Fprintf(&b, "  %-34s", op.name)
 			name := func(perms jute.Perms) string { return fmt.Sprintf("%s/%d-%d-%02d", rootPath, n, m, perms) }

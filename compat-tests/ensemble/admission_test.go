@@ -104,7 +104,7 @@ func TestAnEmptiedServerOutvotesNobody(t *testing.T) {
 	awaitWord(t, three, "this server has no data", "server 2")
 	if why := ensemble.Await(quickWithin, func() (bool, string) { // it is said first, and logged then
 		log := one.Log()
-		return strings.Contains(log, "too few of the voters that count can be reached"), log
+		return strings.Contains(log, "too few admitted voters reachable"), log
 	}); why != "" {
 		t.Errorf("server 1 does not log what is missed:\n%s", why)
 	}

@@ -1,6 +1,7 @@
 package ensemble_test
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -21,6 +22,13 @@ func TestLifecycle(t *testing.T) {
 		t.Errorf("server 4 is a %q, want observer", observer.Mode())
 	}
 	first := e.AwaitLeader()
+	if target.Selected(t) == target.Zkd {
+		observer := e.Servers[3]
+		observer.Stop()
+		toldOf(t, observer, first)
+		observer.Launch()
+		e.AwaitServing(observer)
+	}
 	first.Kill9()
 	second := e.AwaitLeader()
 	if second == first {
@@ -42,6 +50,17 @@ func TestLifecycle(t *testing.T) {
 		s.Stop()
 	}
 	e.StartAll()
+}
+
+// toldOf checks that a server that was stopped has left, as another one has it that was connected with it.
+func toldOf(t *testing.T, gone, other *ensemble.Server) {
+	t.Helper()
+	line := fmt.Sprintf(`msg="peer left" peer=%d`, gone.ID)
+	if why := ensemble.Await(quickWithin, func() (bool, string) {
+		return strings.Contains(other.Log(), line), other.Log()
+	}); why != "" {
+		t.Errorf("server %d was stopped; the log of server %d:\n%s", gone.ID, other.ID, why)
+	}
 }
 
 // TestCuts cuts the leader off, in each kind of network that can: the others elect, it stops to serve, and comes back

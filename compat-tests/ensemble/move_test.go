@@ -255,7 +255,7 @@ func TestMoveTheClientPort(t *testing.T) {
 	if _, _, err := follows.Get("/reconfig"); err != nil {
 		t.Errorf("at %s by another name: %v", client, err)
 	}
-	if log := s.Log(); strings.Contains(log, "does not move") {
+	if log := s.Log(); strings.Contains(log, "client port not moved") {
 		t.Errorf("another name of the same address is taken for a move; the log:\n%s", log)
 	}
 }

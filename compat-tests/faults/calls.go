@@ -2,6 +2,7 @@ package faults
 
 import (
 	"fmt"
+	"time"
 
 	"zkd/jute"
 )
@@ -149,4 +150,42 @@ func decode(body []byte, record func(*jute.Decoder)) error {
 		return fmt.Errorf("decode a reply: %w", d.Err())
 	}
 	return nil
+}
+
+// AddWatch sets a persistent watch, which stands on later connections, too.
+func (s *Session) AddWatch(path string, recursive bool) (Reply, error) {
+	request := jute.AddWatchRequest{Path: path, Mode: jute.WatchPersistent}
+	if recursive {
+		request.Mode = jute.WatchPersistentRecursive
+	}
+	reply, err := s.Do(jute.OpAddWatch, request.Append)
+	if err == nil && reply.Err == jute.OK {
+		s.Standing = append(s.Standing, Standing{path, recursive})
+	}
+	return reply, err
+}
+
+// CreateWith creates a znode with an ACL.
+func (s *Session) CreateWith(path, data string, acl []jute.ACL) (Reply, error) {
+	request := jute.CreateRequest{Path: path, Data: []byte(data), ACL: acl}
+	return s.Do(jute.OpCreate, request.Append)
+}
+
+// SetACL replaces the ACL of a znode.
+func (s *Session) SetACL(path string, acl []jute.ACL) (Reply, error) {
+	request := jute.SetACLRequest{Path: path, ACL: acl, Version: jute.AnyVersion}
+	return s.Do(jute.OpSetACL, request.Append)
+}
+
+// CreateTTL creates a znode with a time to live.
+func (s *Session) CreateTTL(path string, ttl time.Duration) (Reply, error) {
+	request := jute.CreateTTLRequest{Path: path, ACL: openACL, Flags: jute.ModePersistentTTL,
+		TTL: jute.Millis(ttl.Milliseconds())}
+	return s.Do(jute.OpCreateTTL, request.Append)
+}
+
+// CreateContainer creates a container.
+func (s *Session) CreateContainer(path string) (Reply, error) {
+	request := jute.CreateRequest{Path: path, ACL: openACL, Flags: jute.ModeContainer}
+	return s.Do(jute.OpCreateContainer, request.Append)
 }

@@ -236,7 +236,7 @@ func TestEphemeralLies(t *testing.T) {
 func TestSessionNotices(t *testing.T) {
 	w := Watch{Path: reg}
 	event := func(s *Session, kind jute.EventType) {
-		s.event(&jute.WatcherEvent{Type: kind, State: jute.StateConnected, Path: reg})
+		s.event(0, &jute.WatcherEvent{Type: kind, State: jute.StateConnected, Path: reg})
 	}
 	tests := map[string]struct {
 		play func(s *Session)

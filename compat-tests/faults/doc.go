@@ -9,6 +9,10 @@
 // hold the same tree with the same Stats; no session sees time run backwards; ephemerals live and go with their
 // session; a watch fires once and before what it tells of can be read; names of sequential znodes are unique.
 //
+// Beside them, clients of roles work on znodes of their own, each role with its own record and its own check:
+// pipelines of requests, persistent watches, the lock of go-zookeeper, ACLs, times to live and containers, quotas, and
+// large values (roles.go). Both worlds have them, this one's processes and those of compat-tests/simulation.
+//
 // The package owns: the raw session, the records, the checks. Its checks know nothing of servers or time: each is a
 // function of records, and is itself tested with records that lie.
 //

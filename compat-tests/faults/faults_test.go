@@ -54,6 +54,9 @@ func TestFaults(t *testing.T) {
 		if old != "" {
 			r.nemesis.Mix(old)
 		}
+		if old == "" && target.Selected(t) == target.Zkd { // what others promise of the roles was not looked into
+			r.cast()
+		}
 		r.run(func() { r.nemesis.Run(min(roundTime, max(length-time.Since(began), time.Second))) })
 		if t.Failed() {
 			return
@@ -127,6 +130,7 @@ func start(t *testing.T, old string) (e *ensemble.Ensemble, disks Disks) {
 	o := ensemble.Options{
 		Network: ensemble.Isolated, Observers: 1, DiskBytes: diskBytes, Config: map[string]string{
 			"tickTime": fmt.Sprint(tick.Milliseconds()), "initLimit": "20", "syncLimit": "4",
+			"extendedTypesEnabled": "true", "znode.container.checkIntervalMs": "500", "enforceQuota": "true",
 		},
 	}
 	target.Require(t)
@@ -178,7 +182,18 @@ type round struct {
 	stay    bool // clients keep their sessions
 	stop    chan struct{}
 	clients []*Client
+	roles   []Role
 	passed  bool
+}
+
+// roleClients is how many clients of each role a round has.
+const roleClients = 2
+
+// cast gives the round clients of all roles.
+func (r *round) cast() {
+	for _, name := range RoleNames() {
+		r.roles = append(r.roles, NewRole(name, RoleOptions{Root: r.root, Clients: roleClients, History: r.history}))
+	}
 }
 
 // random returns the source of part i of the round: 0 is the nemesis, then the clients.
@@ -205,8 +220,19 @@ func (r *round) run(harm func()) {
 	if err := Plant(admin, r.root); err != nil {
 		r.t.Fatal(err)
 	}
+	for _, role := range r.roles {
+		if err := role.Plant(admin); err != nil {
+			r.t.Fatal(err)
+		}
+	}
 	_, _ = admin.Close() // it expires by itself else
 	var wg sync.WaitGroup
+	for i, role := range r.roles {
+		for id := range roleClients {
+			o := r.options(2000+roleClients*i+id, r.e.Addrs(), r.stop)
+			wg.Go(func() { role.Run(id, 20*time.Millisecond, o) })
+		}
+	}
 	for i := 1; i <= rawClients; i++ {
 		c := NewClient(i, r.root, r.history, r.options(i, r.e.Addrs(), r.stop))
 		c.Stays = r.stay
@@ -214,7 +240,7 @@ func (r *round) run(harm func()) {
 		wg.Go(c.Run)
 	}
 	for i := rawClients + 1; i <= rawClients+goClients; i++ {
-		wg.Go(func() { RunGoZookeeper(i, r.root, r.history, r.options(i, r.e.Addrs(), r.stop)) })
+		wg.Go(func() { RunGoZookeeper(i, r.root, r.history, 20*time.Millisecond, r.options(i, r.e.Addrs(), r.stop)) })
 	}
 	func() {
 		defer wg.Wait() // whatever has failed
@@ -237,7 +263,11 @@ func (r *round) run(harm func()) {
 // open opens a session of the checks' own.
 func (r *round) open(addrs []string) *Session {
 	r.t.Helper()
-	s, err := Open(r.options(1000, addrs, r.t.Context().Done()))
+	o := r.options(1000, addrs, r.t.Context().Done())
+	for _, role := range r.roles {
+		o.Identities = append(o.Identities, role.Identities()...)
+	}
+	s, err := Open(o)
 	if err != nil {
 		r.t.Fatalf("no session on %v: %v", addrs, err)
 	}
@@ -267,7 +297,11 @@ func (r *round) finish() {
 			r.t.Error(err)
 		}
 	}
-	r.compare(r.root)
+	r.settle()
+	trees := r.compare(r.root)
+	for _, role := range r.roles {
+		role.Check(trees)
+	}
 	for _, c := range r.clients {
 		if err := c.Touch(); err != nil {
 			r.t.Error(err)
@@ -288,17 +322,39 @@ func (r *round) finish() {
 	}
 }
 
+// settle waits until what ends by itself has ended.
+func (r *round) settle() {
+	s := r.open(r.e.Addrs())
+	defer s.Close() //nolint:errcheck // it expires by itself else
+	for _, role := range r.roles {
+		if why := ensemble.Await(expirySlack, func() (bool, string) {
+			r.ping()
+			why, err := role.Unsettled(s)
+			if err != nil {
+				err = s.Connect()
+			}
+			return why == "" && err == nil, fmt.Sprintf("%s, %v", why, err)
+		}); why != "" {
+			r.t.Error(why)
+		}
+	}
+}
+
+// ping keeps the sessions of the clients alive.
+func (r *round) ping() {
+	for _, c := range r.clients {
+		if err := c.Ping(); err != nil {
+			r.t.Error(err)
+		}
+	}
+}
+
 // compare holds the trees of the servers below root against each other, and against what was acknowledged.
-func (r *round) compare(root string) {
-	var trees []Tree
+func (r *round) compare(root string) (trees []Tree) {
 	why := ensemble.Await(rewatchWithin, func() (bool, string) { // sessions expire meanwhile
 		trees = trees[:0]
 		for _, server := range r.e.Servers {
-			for _, c := range r.clients {
-				if err := c.Ping(); err != nil {
-					r.t.Error(err)
-				}
-			}
+			r.ping()
 			tree, err := r.tree(server, root)
 			if err != nil {
 				return false, err.Error()
@@ -314,47 +370,22 @@ func (r *round) compare(root string) {
 		r.t.Error(why)
 	}
 	for _, tree := range trees {
-		CheckKept(r.history.ops, tree, r.history.Violated)
+		r.history.CheckKept(tree)
 	}
+	return trees
 }
 
 // tree reads the tree of one server, and notes what it tells of registers and ephemerals.
 func (r *round) tree(server *ensemble.Server, root string) (Tree, error) {
 	s := r.open([]string{server.Addr})
 	defer s.Close() //nolint:errcheck // it expires by itself else
-	began := r.now()
-	tree, err := ReadTree(s, root)
-	if err != nil {
-		return nil, fmt.Errorf("read the tree of server %d: %w", server.ID, err)
-	}
-	ended := r.now()
-	for i := range registers {
-		path := registerPath(r.root, i)
-		node := tree[path]
-		r.history.Add(Op{
-			Client: 100 + server.ID, Kind: SyncRead, Path: path, Value: node.Data, Call: began, Ret: ended,
-			Outcome: Done, Version: node.Stat.Version, Mzxid: node.Stat.Mzxid,
-		})
-	}
-	for _, path := range r.history.paths {
-		node, present := tree[path]
-		r.history.See(Sighting{
-			Path: path, Call: began, Ret: ended, Present: present, Owner: node.Stat.EphemeralOwner, Addr: server.Addr,
-		})
-	}
-	return tree, nil
+	return r.history.ReadServer(s, server.ID, root, r.root)
 }
 
 // check runs all checks on the history.
 func (r *round) check() {
 	h := r.history
-	CheckRegisters(h.ops, false, h.Violated, r.keep)
-	CheckRegisters(h.ops, true, r.syncViolated, r.keep)
-	CheckVersions(h.ops, h.Violated)
-	CheckZxids(h.ops, h.Violated)
-	CheckSessions(h.ops, h.Violated)
-	CheckNames(h.ops, h.Violated)
-	CheckEphemerals(h.ephemerals, h.sightings, tick, h.Violated)
+	h.Check(tick, r.syncViolated, r.keep)
 	for _, violation := range h.Violations() {
 		r.t.Error(violation)
 	}

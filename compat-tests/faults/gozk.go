@@ -1,9 +1,11 @@
 package faults
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -17,9 +19,13 @@ type silent struct{}
 // Printf implements zk.Logger.
 func (silent) Printf(string, ...any) {}
 
-// RunGoZookeeper writes and reads the registers with go-zookeeper until stop.
-func RunGoZookeeper(id int, root string, h *History, o SessionOptions) {
-	conn, _, err := zk.Connect(o.Addrs, o.Timeout, zk.WithLogger(silent{}), zk.WithLogInfo(false))
+// RunGoZookeeper writes and reads the registers with go-zookeeper, one request in each pace, until stop.
+func RunGoZookeeper(id int, root string, h *History, every time.Duration, o SessionOptions) {
+	dial := o.dialer()
+	conn, _, err := zk.Connect(o.Addrs, o.Timeout, zk.WithLogger(silent{}), zk.WithLogInfo(false),
+		zk.WithDialer(func(network, addr string, _ time.Duration) (net.Conn, error) {
+			return dial(context.Background(), network, addr)
+		}))
 	if err != nil {
 		h.Violated("client %d: %v", id, err)
 		return
@@ -30,7 +36,7 @@ func RunGoZookeeper(id int, root string, h *History, o SessionOptions) {
 		conn.Close()
 		close(done)
 	}()
-	pace := time.NewTicker(20 * time.Millisecond)
+	pace := time.NewTicker(every)
 	defer pace.Stop()
 	versions := map[string]int32{}
 	for n := 0; ; n++ {

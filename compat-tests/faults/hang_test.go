@@ -245,7 +245,7 @@ func TestLeaderDiskHangs(t *testing.T) {
 	}
 	r.healed(old)
 	if old.Kind == target.Zkd {
-		r.logged(old, "the disk answers again")
+		r.logged(old, "disk stall ended")
 	}
 	t.Logf("it heals: the clients of the others wait %v at most", longest(others))
 }
@@ -282,7 +282,7 @@ func (r *hangRun) shown(hung *ensemble.Server) {
 	}); why != "" {
 		r.t.Error(why)
 	}
-	r.logged(hung, "the disk does not answer: look for a volume")
+	r.logged(hung, "disk stalled: check volume, controller, file system")
 	id, out := strconv.Itoa(hung.ID), ""
 	if why := ensemble.Await(healedWithin, func() (bool, string) { // another one may lead by now
 		out = r.status()
@@ -298,7 +298,7 @@ func (r *hangRun) shown(hung *ensemble.Server) {
 	}); why != "" {
 		r.t.Error(why)
 	}
-	r.logged(hung, "the disk does not answer: clients that need writes are turned away")
+	r.logged(hung, "not serving writes: disk stalled")
 }
 
 // status is what zkd status shows.

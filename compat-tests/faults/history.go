@@ -2,6 +2,7 @@ package faults
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"sync"
 
@@ -92,11 +93,16 @@ type History struct {
 	ephemerals map[string]*Ephemeral
 	paths      []string // of ephemerals, in the order of their creation
 	sightings  []Sighting
+	lives      []Life
 	violations []string
+	roles      map[string]int // requests that were done
+	counts     [Declined + 1]int
 }
 
 // NewHistory returns an empty one.
-func NewHistory() *History { return &History{ephemerals: map[string]*Ephemeral{}} }
+func NewHistory() *History {
+	return &History{ephemerals: map[string]*Ephemeral{}, roles: map[string]int{}}
+}
 
 // violationsMax bounds what is printed: the first ones say what is wrong.
 const violationsMax = 50
@@ -161,6 +167,30 @@ func (h *History) AnyEphemeral(intN func(int) int) string {
 	return recent[intN(len(recent))]
 }
 
+// Did counts a request of a role.
+func (h *History) Did(role string, o Outcome) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.counts[o]++
+	if o == Done {
+		h.roles[role]++
+	}
+}
+
+// Roles returns how many requests of each role were done.
+func (h *History) Roles() map[string]int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return maps.Clone(h.roles)
+}
+
+// Ended notes a session that has expired while its client used it.
+func (h *History) Ended(l Life) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lives = append(h.lives, l)
+}
+
 // Counts returns the numbers of operations by outcome.
 func (h *History) Counts() (done, refused, unknown int) {
 	h.mu.Lock()
@@ -175,5 +205,5 @@ func (h *History) Counts() (done, refused, unknown int) {
 			unknown++
 		}
 	}
-	return done, refused, unknown
+	return done + h.counts[Done], refused + h.counts[Refused], unknown + h.counts[Unknown]
 }

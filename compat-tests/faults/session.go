@@ -20,6 +20,8 @@ var (
 	ErrLost = errors.New("connection lost before the reply")
 	// ErrExpired means that the servers have ended the session.
 	ErrExpired = client.ErrExpired
+
+	errCut = errors.New("the client has cut it")
 )
 
 // dialWithin bounds one attempt to connect, connectWithin all of them together. Guesses: no fault that the nemesis
@@ -45,8 +47,12 @@ type Session struct {
 	// Watching are the one-shot data and child watches that a reply said are set and that have not fired, with the
 	// zxid of what was read then.
 	Watching map[Watch]jute.Zxid
-	// Fired counts the events that came.
+	// Fired counts the events that came of those.
 	Fired int
+	// Standing are the persistent watches, in the order of their setting: they are set again on each new connection.
+	// Told is asked first about each event, with the zxid of its change, and says whether it was theirs.
+	Standing []Standing
+	Told     func(zxid jute.Zxid, event *jute.WatcherEvent) bool
 	// Acked is when the last write was sent that the servers took, or found of the wrong version, in nanoseconds of
 	// the run's clock.
 	Acked int64
@@ -65,6 +71,15 @@ type Watch struct {
 	Child bool // of getChildren, not of getData
 }
 
+// Standing is a persistent watch.
+type Standing struct {
+	Path      string
+	Recursive bool
+}
+
+// Identity is a name with its proof, of scheme digest.
+type Identity struct{ User, Password string }
+
 // SessionOptions are what a Session needs.
 type SessionOptions struct {
 	Addrs    []string
@@ -73,6 +88,22 @@ type SessionOptions struct {
 	Now      func() int64
 	Violated func(format string, args ...any) // is told at once what must not be; any goroutine
 	Stop     <-chan struct{}                  // ends Connect
+	Dial     client.DialFunc                  // nil: over the machine's network
+	// Identities are asserted on each new connection.
+	Identities []Identity
+}
+
+// dialer is what connects, within dialWithin.
+func (o *SessionOptions) dialer() client.DialFunc {
+	dial := o.Dial
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, dialWithin)
+		defer cancel()
+		return dial(ctx, network, addr)
+	}
 }
 
 // Open opens a new session on any of the servers.
@@ -133,9 +164,26 @@ func (s *Session) attempt(addr string) error {
 	conn.OnEvent, conn.Within = s.event, conn.Timeout*2/3
 	s.conn, s.up, s.Addr, s.ID, s.Timeout = conn, true, addr, conn.Session, conn.Timeout
 	s.Connects++
-	if err := s.setWatches(); err != nil {
+	err = s.identify()
+	if err == nil {
+		err = s.setWatches()
+	}
+	if err != nil {
 		s.Drop()
-		return err
+	}
+	return err
+}
+
+// identify asserts the identities, as every client does first on a new connection.
+func (s *Session) identify() error {
+	for _, i := range s.o.Identities {
+		reply, err := s.AddAuth("digest", i.User+":"+i.Password)
+		if err != nil {
+			return err
+		}
+		if reply.Err != jute.OK {
+			s.o.Violated("session %#x: the identity of %s on %s was answered with %v", s.ID, i.User, s.Addr, reply.Err)
+		}
 	}
 	return nil
 }
@@ -145,13 +193,12 @@ func (s *Session) dial(ctx context.Context, addr string) (*client.Conn, error) {
 	if s.conn != nil {
 		return client.Reattach(ctx, addr, s.conn)
 	}
-	return client.Dial(ctx, client.Options{Addr: addr, Timeout: s.o.Timeout, Now: time.Now,
-		Dial: (&net.Dialer{Timeout: dialWithin}).DialContext})
+	return client.Dial(ctx, client.Options{Addr: addr, Timeout: s.o.Timeout, Now: time.Now, Dial: s.o.dialer()})
 }
 
-// setWatches sets what has not fired again, as every client does first on a new connection.
+// setWatches sets what has not fired again, as every client does then on a new connection.
 func (s *Session) setWatches() error {
-	if len(s.Watching) == 0 {
+	if len(s.Watching) == 0 && len(s.Standing) == 0 {
 		return nil
 	}
 	request := jute.SetWatchesRequest{RelativeZxid: s.lastZxid, Data: []string{}, Exist: []string{}, Child: []string{}}
@@ -162,11 +209,29 @@ func (s *Session) setWatches() error {
 			request.Data = append(request.Data, watch.Path)
 		}
 	}
-	reply, err := s.exchange(jute.XidSetWatches, jute.OpSetWatches, request.Append)
+	op, record := jute.OpSetWatches, request.Append
+	if len(s.Standing) > 0 {
+		op, record = jute.OpSetWatches2, s.standing(&request).Append
+	}
+	reply, err := s.exchange(jute.XidSetWatches, op, record)
 	if err == nil && reply.Err != jute.OK {
-		s.o.Violated("session %#x: setWatches on %s was answered with %v", s.ID, s.Addr, reply.Err)
+		s.o.Violated("session %#x: %v on %s was answered with %v", s.ID, op, s.Addr, reply.Err)
 	}
 	return err
+}
+
+// standing adds the persistent watches to the others.
+func (s *Session) standing(r *jute.SetWatchesRequest) *jute.SetWatches2Request {
+	all := &jute.SetWatches2Request{RelativeZxid: r.RelativeZxid, Data: r.Data, Exist: r.Exist, Child: r.Child,
+		Persistent: []string{}, PersistentRecursive: []string{}}
+	for _, w := range s.Standing {
+		if w.Recursive {
+			all.PersistentRecursive = append(all.PersistentRecursive, w.Path)
+		} else {
+			all.Persistent = append(all.Persistent, w.Path)
+		}
+	}
+	return all
 }
 
 // Do sends one request and returns its reply. After ErrLost there is no connection: call Connect.
@@ -201,15 +266,59 @@ func (s *Session) exchange(xid jute.Xid, op jute.Op, record func([]byte) []byte)
 	reply := Reply{Call: s.o.Now()}
 	header, body, err := s.conn.DoAs(xid, op, record)
 	if err != nil {
-		if errors.Is(err, client.ErrOutOfOrder) || errors.Is(err, jute.ErrShort) {
-			s.o.Violated("session %#x: %v", s.ID, err)
-		}
-		s.Drop()
-		return reply, fmt.Errorf("%w: %w", ErrLost, err)
+		return reply, s.lost(err)
 	}
 	reply.ReplyHeader, reply.Body, reply.Ret = header, slices.Clone(body), s.o.Now()
 	s.seen(op, &reply)
 	return reply, nil
+}
+
+// lost is the end of a connection.
+func (s *Session) lost(err error) error {
+	if errors.Is(err, client.ErrOutOfOrder) || errors.Is(err, jute.ErrShort) {
+		s.o.Violated("session %#x: %v", s.ID, err)
+	}
+	s.Drop()
+	return fmt.Errorf("%w: %w", ErrLost, err)
+}
+
+// Request is one of several that are under way together.
+type Request struct {
+	Op     jute.Op
+	Record func([]byte) []byte
+}
+
+// Pipe sends requests at once, and hands each reply to answered, in the order of the requests; if that returns false
+// the connection is cut, and the rest is lost.
+func (s *Session) Pipe(requests []Request, answered func(i int, reply Reply) (more bool)) error {
+	if !s.up {
+		return ErrLost
+	}
+	if err := s.conn.SetDeadline(s.conn.Within); err != nil {
+		return s.lost(err)
+	}
+	var frames []byte
+	xids := make([]jute.Xid, len(requests))
+	for i, r := range requests {
+		xids[i] = s.conn.NextXid()
+		frames = client.Request(frames, xids[i], r.Op, r.Record)
+	}
+	call := s.o.Now()
+	if err := s.conn.Write(frames); err != nil {
+		return s.lost(err)
+	}
+	for i, xid := range xids {
+		header, body, err := s.conn.Await(xid)
+		if err != nil {
+			return s.lost(err)
+		}
+		reply := Reply{ReplyHeader: header, Body: slices.Clone(body), Call: call, Ret: s.o.Now()}
+		s.seen(requests[i].Op, &reply)
+		if !answered(i, reply) {
+			return s.lost(errCut)
+		}
+	}
+	return nil
 }
 
 // seen holds a reply's zxid against those before.
@@ -225,12 +334,15 @@ func (s *Session) seen(op jute.Op, reply *Reply) {
 		return
 	}
 	switch op {
-	case jute.OpSetData, jute.OpCreate, jute.OpDelete, jute.OpMulti:
+	case jute.OpSetData, jute.OpCreate, jute.OpDelete, jute.OpMulti, jute.OpCreateContainer, jute.OpCreateTTL:
 		s.Acked = reply.Call
 	}
 }
 
-func (s *Session) event(event *jute.WatcherEvent) {
+func (s *Session) event(zxid jute.Zxid, event *jute.WatcherEvent) {
+	if s.Told != nil && s.Told(zxid, event) {
+		return
+	}
 	watch := Watch{Path: strings.Clone(event.Path), Child: event.Type == jute.EventNodeChildrenChanged}
 	if _, set := s.Watching[watch]; !set {
 		s.o.Violated("session %#x: event %d of %s on %s without a watch: it had fired, or was never set",

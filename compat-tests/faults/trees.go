@@ -14,6 +14,15 @@ type Znode struct {
 	Stat jute.Stat
 }
 
+// String is the znode for people: long data is cut short.
+func (z Znode) String() string {
+	const most = 100
+	if len(z.Data) > most {
+		return fmt.Sprintf("%q... of %d bytes %+v", z.Data[:most], len(z.Data), z.Stat)
+	}
+	return fmt.Sprintf("%q %+v", z.Data, z.Stat)
+}
+
 // Tree is all that one server holds, by path.
 type Tree map[string]Znode
 

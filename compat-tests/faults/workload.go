@@ -49,8 +49,10 @@ type Client struct {
 	LastAck atomic.Int64
 	// Live is the session that the client has left open at the end, nil if none.
 	Live *Session
-	// Stays means that the client keeps its first session to the end. It is set before Run.
+	// Stays means that the client keeps its first session to the end, and Pace how long it waits between two requests.
+	// They are set before Run.
 	Stays bool
+	Pace  time.Duration
 	// Own is the path of the ephemeral znode of Live.
 	Own string
 
@@ -69,13 +71,13 @@ type Client struct {
 func NewClient(id int, root string, history *History, options SessionOptions) *Client {
 	return &Client{
 		id: id, root: root, history: history, rand: options.Rand, options: options,
-		versions: map[string]jute.Version{},
+		versions: map[string]jute.Version{}, Pace: 10 * time.Millisecond,
 	}
 }
 
 // Run opens session after session until the stop of its options; the last one it leaves open.
 func (c *Client) Run() {
-	pace := time.NewTicker(10 * time.Millisecond)
+	pace := time.NewTicker(c.Pace)
 	defer pace.Stop()
 	for !c.stopped() {
 		session, err := Open(c.options)

@@ -137,7 +137,7 @@ func TestOneDiskFull(t *testing.T) {
 }
 
 // lowLine is in the log of a server whose disk has become low.
-const lowLine = "low on disk space"
+const lowLine = `msg="disk space low"`
 
 // oneFull fills the disk of one server while others write. One that leads may refuse until another one has taken over.
 func oneFull(t *testing.T, e *ensemble.Ensemble, full *ensemble.Server, under string, leads bool) {

@@ -40,7 +40,7 @@ func TestFirstStartInEveryOrder(t *testing.T) {
 			for _, i := range order {
 				s := e.Servers[i]
 				s.Launch()
-				awaitLog(t, s, "msg=serving")
+				awaitLog(t, s, `msg="server started"`)
 			}
 			e.StartAll() // what does not run yet
 			for _, s := range e.Servers {

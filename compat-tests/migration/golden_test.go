@@ -14,7 +14,7 @@ import (
 var update = flag.Bool("update", false, "write the directories that storage's tests import anew, by real servers")
 
 // goldenDir is where storage's tests find them.
-const goldenDir = "../../storage/testdata/zookeeper"
+const goldenDir = "../../storage/zkdata/zkdatatest/testdata/zookeeper"
 
 // TestGolden writes, with -update, a small directory for each version, with a snapshot that was taken under load, and
 // the walk over the server that has written it.

@@ -98,7 +98,7 @@ func (empty) Import(name string) (*types.Package, error) {
 
 // TestRulesFindWhatTheyForbid plants one of each offence and sees it found.
 func TestRulesFindWhatTheyForbid(t *testing.T) {
-	planted := parse(t, "storage/apply_planted.go", `package storage
+	planted := parse(t, "storage/apply/planted.go", `package apply
 
 import (
 	"sync"
@@ -126,11 +126,11 @@ func f(h *holder, c chan int) float64 {
 	if got := badImports(planted, mayImport["storage"]); len(got) != 1 || !strings.Contains(got[0], ":6:") {
 		t.Errorf("bad imports: got %q, want that of zkd/quorum in line 6", got)
 	}
-	if got, want := unordered([]*source{planted}), "storage/apply_planted.go:18"; len(got) != 1 || got[0] != want {
+	if got, want := unordered([]*source{planted}), "storage/apply/planted.go:18"; len(got) != 1 || got[0] != want {
 		t.Errorf("unordered: got %q, want %q", got, want)
 	}
-	if got := impure(planted); len(got) != 5 {
-		t.Errorf("impure: got %q, want the import of time, floating point, go, select and sync.Pool", got)
+	if got := impure(planted); len(got) != 6 {
+		t.Errorf("impure: got %q, want the imports of sync and time, floating point, go, select and sync.Pool", got)
 	}
 	var clocks int
 	planted.mentions(func(_ token.Pos, pkg, name string) {

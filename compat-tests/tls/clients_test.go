@@ -106,7 +106,7 @@ func TestReload(t *testing.T) {
 	second := ca.Named("second")
 	if target.Selected(t) == target.Zkd { // ZooKeeper would serve nobody any more
 		ca.Write("server.pem", []byte("no store"))
-		await(t, "the broken store is seen", func() bool { return strings.Contains(s.LogTail(50), "cannot be read") })
+		await(t, "the broken store is seen", func() bool { return strings.Contains(s.LogTail(50), "failed to reload") })
 		if got := shown(); got != "first" {
 			t.Errorf("with a broken store the server shows %s", got)
 		}

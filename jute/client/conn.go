@@ -57,13 +57,13 @@ type Conn struct {
 	Session jute.SessionID
 	Timeout time.Duration // as the server has negotiated it
 	Within  time.Duration // bounds a request and its reply: a minute, but whoever knows better may set it
-	// OnEvent is told the watch events that come before a reply that is awaited; nil: they are passed over. The event
-	// is valid until it returns.
-	OnEvent func(event *jute.WatcherEvent)
+	// OnEvent is told the watch events that come before a reply that is awaited, with the zxid of the change or -1;
+	// nil: they are passed over. The event is valid until it returns.
+	OnEvent func(zxid jute.Zxid, event *jute.WatcherEvent)
 
 	options Options
 	passwd  []byte    // of the session
-	zxid    jute.Zxid // the latest that Do has seen
+	zxid    jute.Zxid // the latest that a reply has borne
 
 	nc   net.Conn
 	from *stampedReader // of nc; nil: nc itself is read
@@ -274,24 +274,28 @@ func (c *Conn) DoAs(xid jute.Xid, op jute.Op, record func([]byte) []byte) (jute.
 	if err := c.Write(c.out); err != nil {
 		return jute.ReplyHeader{}, nil, fmt.Errorf("send %v: %w", op, err)
 	}
-	header, body, err := c.await(xid)
+	header, body, err := c.Await(xid)
 	if err != nil {
 		return header, nil, fmt.Errorf("await the reply to %v: %w", op, err)
 	}
-	c.zxid = max(c.zxid, header.Zxid)
 	return header, body, c.nc.SetDeadline(time.Time{})
 }
 
-// await reads up to the reply to xid. Pings are passed over.
-func (c *Conn) await(xid jute.Xid) (jute.ReplyHeader, []byte, error) {
+// Await reads up to the reply to xid. Pings are passed over, and events told to OnEvent. body is valid until the next
+// read.
+func (c *Conn) Await(xid jute.Xid) (jute.ReplyHeader, []byte, error) {
 	for {
 		header, body, err := c.ReadReply()
-		if err != nil || header.Xid == xid {
+		if err != nil {
 			return header, body, err
+		}
+		if header.Xid == xid {
+			c.zxid = max(c.zxid, header.Zxid)
+			return header, body, nil
 		}
 		switch header.Xid {
 		case jute.XidNotification:
-			if err := c.tell(body); err != nil {
+			if err := c.tell(header.Zxid, body); err != nil {
 				return header, nil, err
 			}
 		case jute.XidPing:
@@ -302,7 +306,7 @@ func (c *Conn) await(xid jute.Xid) (jute.ReplyHeader, []byte, error) {
 }
 
 // tell hands an event to OnEvent.
-func (c *Conn) tell(body []byte) error {
+func (c *Conn) tell(zxid jute.Zxid, body []byte) error {
 	if c.OnEvent == nil {
 		return nil
 	}
@@ -310,7 +314,7 @@ func (c *Conn) tell(body []byte) error {
 	d := jute.NewDecoder(body)
 	event.Decode(&d)
 	if d.Err() == nil {
-		c.OnEvent(&event)
+		c.OnEvent(zxid, &event)
 	}
 	return d.Err()
 }
@@ -349,7 +353,7 @@ func (c *Conn) Pipeline(ctx context.Context, n, window int,
 			return fmt.Errorf("send requests: %w", err)
 		}
 		for more := true; more && got < n; more = c.Buffered() {
-			header, _, err := c.await(first + jute.Xid(got) + 1) //nolint:gosec // n is far below 2^31
+			header, _, err := c.Await(first + jute.Xid(got) + 1) //nolint:gosec // n is far below 2^31
 			if err != nil {
 				return fmt.Errorf("await replies: %w", err)
 			}
@@ -367,7 +371,7 @@ func (c *Conn) Close() {
 	if err := c.SetDeadline(time.Second); err == nil {
 		c.out = Request(c.out[:0], c.NextXid(), jute.OpCloseSession, nil)
 		if c.Write(c.out) == nil {
-			_, _, _ = c.await(c.xid) // the session expires by itself if this fails
+			_, _, _ = c.Await(c.xid) // the session expires by itself if this fails
 		}
 	}
 	_ = c.nc.Close() // nothing is lost with it

@@ -99,7 +99,7 @@ func TestEventsBeforeAReplyAreTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	var told []string
-	c.OnEvent = func(e *jute.WatcherEvent) { told = append(told, string([]byte(e.Path))) }
+	c.OnEvent = func(_ jute.Zxid, e *jute.WatcherEvent) { told = append(told, string([]byte(e.Path))) }
 	request := jute.PathWatchRequest{Path: "/n"}
 	if header, _, err := c.Do(jute.OpGetData, request.Append); err != nil || header.Err != jute.NoNode {
 		t.Errorf("reply %v and %v", header, err)

@@ -5,7 +5,7 @@
 // A Conn does the handshake, writes requests that its user has encoded and hands back reply frames as views of its
 // buffer. Whoever uses it decides what is pipelined and reads the replies in the order of the requests. Do and
 // Pipeline are the two patterns that most need: one request after the other, and many that differ in little. Ask is for
-// four-letter words, which need no session.
+// four-letter commands, which need no session.
 //
 // The package knows nothing of loads, of tests and of what an application does with its session: it neither pings nor
 // reconnects by itself. Time is handed in. Its invariants: every wait has a deadline; a frame longer than MaxReplyBytes

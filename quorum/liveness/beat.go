@@ -44,7 +44,7 @@ func (t *Tracker) run(ticker clock.Ticker) {
 // standStill sets the tracker's clock back by a pause of the process. Those who were heard after the pause and before
 // it was noticed bear times that the clock will reach only later; they are set to the present.
 func (t *Tracker) standStill(pause time.Duration) {
-	t.logger.Warn("process stood still, sessions are given that time", slog.Duration("took", pause))
+	t.logger.Warn("process paused: session timeouts extended", slog.Duration("took", pause))
 	t.paused.Add(int64(pause))
 	t.mu.RLock()
 	defer t.mu.RUnlock()

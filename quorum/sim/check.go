@@ -11,9 +11,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"zkd/jute"
-	"zkd/storage"
+
+	"zkd/storage/apply"
 	"zkd/storage/entry"
 	"zkd/storage/schema"
+	"zkd/storage/state"
 )
 
 // whyNotHealed says what the ensemble lacks, "" if nothing.
@@ -51,8 +53,8 @@ func (w *world) whyNotHealed() string {
 	return strings.Join(missing, ", ")
 }
 
-// checkLog checks, after a turn of the member's keeper, that its log has no more than twice its bound of what it could
-// have forgotten, whoever lacks it.
+// checkLog checks, after a turn of the member's compactor, that its log has no more than twice its bound of what it
+// could have forgotten, whoever lacks it.
 func (m *member) checkLog() {
 	upTo := m.forgettable
 	m.forgettable = min(m.machine.AppliedIndex(), m.machine.DurableIndex())
@@ -170,7 +172,7 @@ func (w *world) checkWatches() {
 // checkStates checks that all members hold the state that a fresh machine has after the whole log, and that every read
 // has shown what it has at the read's index.
 func (w *world) checkStates() {
-	fresh, err := storage.OpenMachine(storage.MachineOptions{
+	fresh, err := state.OpenMachine(state.MachineOptions{
 		Dir: "state", FS: vfs.NewMem(), CacheBytes: 1 << 20, FlushBytes: 1 << 40, FlushRequests: 1 << 40,
 	})
 	if err != nil {
@@ -213,7 +215,7 @@ func (w *world) checkStates() {
 }
 
 // replay applies the whole log to a machine, and makes each read again when the machine is where it was made.
-func (w *world) replay(fresh *storage.Machine) error {
+func (w *world) replay(fresh *state.Machine) error {
 	reads := w.ledger.reads
 	slices.SortStableFunc(reads, func(a, b observation) int { return int(a.index) - int(b.index) })
 	again := func(index uint64) {
@@ -247,11 +249,11 @@ func (w *world) replay(fresh *storage.Machine) error {
 // nothing is a sink that looks at nothing.
 type nothing struct{}
 
-// Result implements storage.Sink.
-func (nothing) Result(uint64, uint64, int, *storage.Result) {}
+// Result implements state.Sink.
+func (nothing) Result(uint64, uint64, int, *apply.Result) {}
 
 // dump writes out all that a machine's Views show, a line for each znode and session.
-func dump(m *storage.Machine) string {
+func dump(m *state.Machine) string {
 	view := m.View()
 	defer view.Close()
 	var b strings.Builder
@@ -270,7 +272,7 @@ func dump(m *storage.Machine) string {
 }
 
 // dumpTree writes out a znode and those below it.
-func dumpTree(b *strings.Builder, view storage.View, path string) {
+func dumpTree(b *strings.Builder, view state.View, path string) {
 	node, _ := view.Get(path)
 	fmt.Fprintf(b, "%s %+v %q %+v\n", path, node.Stat(), node.Data(), node.ACL())
 	names, _ := view.Children(path, nil)

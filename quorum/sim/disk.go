@@ -3,13 +3,22 @@ package sim
 import (
 	"errors"
 	"io"
-	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"zkd/storage/crashfs"
+)
+
+// powerCut is what a crash does to a disk.
+type powerCut uint8
+
+// The kinds of crashes.
+const (
+	noCut    powerCut = iota // of the process: what was written is there
+	cleanCut                 // of the power: what was not synced is gone
+	tornCut                  // of the power: some of what was not synced is there
 )
 
 // disk is the disk of one member: when the power fails it forgets what was not synced, or keeps some of it.
@@ -19,7 +28,7 @@ type disk struct {
 
 	// failing says that the power fails at the next sync of a write-ahead log: moment is what was there just before.
 	failing  atomic.Bool
-	moment   *moment         // changed while the file system stands still
+	moment   *crashfs.Moment // changed while the file system stands still
 	replaced map[string]bool // likewise; names that were the target of a rename
 }
 
@@ -40,36 +49,25 @@ func diskOf(mem *vfs.MemFS, lies bool) *disk {
 func (d *disk) crash(cut powerCut, seed uint64) (left *disk, torn int, err error) {
 	d.Still(func(mem *vfs.MemFS) {
 		if d.moment == nil {
-			d.moment = momentOf(mem)
+			d.moment = crashfs.MomentOf(mem)
 		}
 		switch cut {
 		case noCut:
-			left = diskOf(d.moment.written, d.lies)
+			left = diskOf(d.moment.Written, d.lies)
 		case tornCut:
-			t := tear{moment: d.moment, seed: seed, replaced: d.replaced}
-			err = t.dir("/")
-			torn = t.files
-			left = diskOf(d.moment.synced, d.lies)
+			torn, err = d.moment.Tear(seed, d.replaced)
+			left = diskOf(d.moment.Synced, d.lies)
 		default:
-			left = diskOf(d.moment.synced, d.lies)
+			left = diskOf(d.moment.Synced, d.lies)
 		}
 	})
 	return left, torn, err
 }
 
-// momentOf returns what the power leaves if it fails now.
-func momentOf(mem *vfs.MemFS) *moment {
-	random := rand.New(rand.NewPCG(0, 0)) //nolint:gosec // it decides nothing at 100 percent
-	return &moment{
-		synced:  mem.CrashClone(vfs.CrashCloneCfg{}),
-		written: mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: random}),
-	}
-}
-
 // sync tells whether a sync is done.
 func (d *disk) sync(name string) bool {
 	if d.failing.Load() && strings.HasSuffix(name, ".log") && d.failing.CompareAndSwap(true, false) {
-		d.Still(func(mem *vfs.MemFS) { d.moment = momentOf(mem) })
+		d.Still(func(mem *vfs.MemFS) { d.moment = crashfs.MomentOf(mem) })
 	}
 	return !d.lies
 }

@@ -4,7 +4,7 @@
 // them, clients with sessions, and a sequence of faults: members that crash (alone, or all at once) and come back with
 // what their disks had synced and any part of what they had not (tear.go), disks and appliers that are slow, disks
 // that hang, members that are paused, connections that break, partitions (also in one direction), frames that are
-// delayed, dropped, repeated or overtaken, proposers whose clocks are wrong, checkpoints that are shipped and cut off,
+// delayed, dropped, repeated or overtaken, proposers whose clocks are wrong, checkpoints that are sent and cut off,
 // disks that are lost, and members that come and go by the reconfigs of clients, in a fifth of the runs down to one
 // voter and up again. What a majority has acknowledged is never taken away: group.go keeps count of who can still
 // vouch for what. drawn.go counts what was drawn. Who does what next is drawn from one generator of random numbers, so
@@ -13,7 +13,7 @@
 //
 // The package owns the simulated world (queue of events, network, disks, members), a small stand-in for the server
 // (connections, watches, expiry), the clients, and the checks. It must never know how the ensemble reaches agreement:
-// it sees storage.Machine and quorum.Stepper through what they offer to everybody.
+// it sees state.Machine and quorum.Stepper through what they offer to everybody.
 //
 // What is checked, in every run:
 //

@@ -28,9 +28,9 @@ const (
 	drawnHungState
 	drawnPause
 	drawnClockJump
-	drawnShipsCutOff
-	drawnShipsRefused // checkpoints, by a member, for long
-	drawnShipRefused  // one of them
+	drawnSnapshotsCutOff
+	drawnSnapshotsRefused // checkpoints, by a member, for long
+	drawnSnapshotRefused  // one of them
 	drawnMovedLeader
 	drawnLostDisk
 	drawnLostAgain        // by one that was not taken in again since the last time
@@ -41,7 +41,7 @@ const (
 	drawnChange           // of the membership, without a reconfig
 	drawnLossAndChange    // a run that loses a disk and changes its members
 	drawnRetired          // a server that was removed stops
-	drawnHandOver         // of a leader whose disk hangs or is slow
+	drawnDiskTransfer     // of a leader whose disk hangs or is slow
 	drawnFive             // a run with five participants
 	drawnSmall            // a run that begins with one or two
 	drawnOneVoter         // a change of the membership that leaves one
@@ -62,7 +62,7 @@ const (
 	drawnComparedEntry    // digest and zxid of one that another member had applied
 	drawnAgreedState      // a member whose state the ensemble has found to be its own
 	drawnBoundedLog       // a log that was measured
-	drawnColdRead         // of entries for a member that is behind, that the log did not have in memory
+	drawnUncachedRead     // of entries for a member that is behind, that the log did not have in memory
 	drawnCount
 )
 
@@ -70,15 +70,15 @@ const (
 var drawnNames = [drawnCount]string{
 	"crash", "crash several", "crash all", "torn write", "partition", "one way", "isolate the leader",
 	"break a connection", "drop a frame", "duplicate a frame", "overtake a frame", "full queue", "slow disk",
-	"slow apply", "disk of the log hangs", "disk of the state hangs", "pause", "clock", "cut off ships",
-	"refuse ships", "refused ship", "move the leader", "lose a disk", "lose it again", "late founder", "reconfig",
-	"reconfig done", "reconfig refused", "change without reconfig", "loss and change in one run", "retire",
-	"hand over because of a disk", "five participants",
+	"slow apply", "disk of the log hangs", "disk of the state hangs", "pause", "clock", "cut off snapshots",
+	"refuse snapshots", "refused snapshot", "move the leader", "lose a disk", "lose it again", "late founder",
+	"reconfig", "reconfig done", "reconfig refused", "change without reconfig", "loss and change in one run", "retire",
+	"transfer the leadership because of a disk", "five participants",
 	"one or two participants", "one voter", "two voters", "three voters of fewer",
 	"observers", "read of an observer", "ephemeral", "ephemeral gone with its session", "watch",
 	"watch fires when set again", "watch of the configuration", "linear operation", "ordered write", "compared read",
 	"compared state", "compared snapshot", "compared entry", "agreed state", "bounded log",
-	"cold read",
+	"uncached read",
 }
 
 // String is its name.

@@ -28,8 +28,8 @@ func allFaults() []fault {
 		{drawnHungState, 4, (*world).hangState},
 		{drawnPause, 6, (*world).pause},
 		{drawnClockJump, 3, (*world).jumpClock},
-		{drawnShipsCutOff, 4, (*world).cutOffShips},
-		{drawnShipsRefused, 8, (*world).refuseShips},
+		{drawnSnapshotsCutOff, 4, (*world).cutOffSnapshots},
+		{drawnSnapshotsRefused, 8, (*world).refuseSnapshots},
 		{drawnMovedLeader, 4, (*world).moveLeader},
 		{drawnReconfig, 14, (*world).changeMembers},
 		{drawnLostDisk, 5, (*world).wipe},
@@ -301,18 +301,18 @@ func (w *world) jumpClock() {
 	draw(w, w.members).skew = w.upTo(40*time.Second) - 20*time.Second
 }
 
-// cutOffShips has checkpoints for a member break off for a while.
-func (w *world) cutOffShips() {
+// cutOffSnapshots has checkpoints for a member break off for a while.
+func (w *world) cutOffSnapshots() {
 	m := draw(w, w.members)
-	w.count(drawnShipsCutOff)
-	m.shipping = w.rng.IntN(8 << 10)
-	w.later(w.upTo(2*time.Second), func() { m.shipping = -1 })
+	w.count(drawnSnapshotsCutOff)
+	m.transferBytes = w.rng.IntN(8 << 10)
+	w.later(w.upTo(2*time.Second), func() { m.transferBytes = -1 })
 }
 
-// refuseShips has a member take no checkpoint for long, as one without room does, often when it has been away.
-func (w *world) refuseShips() {
+// refuseSnapshots has a member take no checkpoint for long, as one without room does, often when it has been away.
+func (w *world) refuseSnapshots() {
 	m := draw(w, w.members)
-	w.count(drawnShipsRefused)
+	w.count(drawnSnapshotsRefused)
 	m.refusing = true
 	if w.chance(80) {
 		m.crash(w.drawCut())
@@ -327,7 +327,7 @@ func (w *world) heal() {
 	w.trace.note(w.now, "heal")
 	w.trace.textf(w.now, "HEALING")
 	for _, a := range w.members {
-		a.slowDisk, a.slowApply, a.shipping, a.refusing = 0, 0, -1, false
+		a.slowDisk, a.slowApply, a.transferBytes, a.refusing = 0, 0, -1, false
 		a.hangsLog, a.hangsState = false, false
 		for _, b := range w.members {
 			if a != b && (w.cfg.Plant != PlantNoHeal || a.id != 1) {

@@ -6,7 +6,8 @@ import (
 
 	"zkd/jute"
 	"zkd/quorum"
-	"zkd/storage"
+
+	"zkd/storage/apply"
 	"zkd/storage/ensemble"
 )
 
@@ -63,7 +64,7 @@ func (g *group) is(s *quorum.Status) bool {
 }
 
 // committed is told of the result of every proposal.
-func (g *group) committed(w *world, r *storage.Result) {
+func (g *group) committed(w *world, r *apply.Result) {
 	before, voters := g.ids(), len(g.voters)
 	switch {
 	case r.Op == jute.OpReconfig && r.Code != jute.OK:

@@ -8,9 +8,11 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"zkd/jute"
-	"zkd/storage"
+
+	"zkd/storage/apply"
 	"zkd/storage/entry"
 	"zkd/storage/schema"
+	"zkd/storage/state"
 )
 
 // ledger is what the members have agreed on, as the first of them that applied each entry has shown. All others are
@@ -134,7 +136,7 @@ func (l *ledger) time(m *member, index uint64, data []byte) {
 }
 
 // result notes one result of an entry.
-func (l *ledger) result(m *member, e *record, n int, r *storage.Result) {
+func (l *ledger) result(m *member, e *record, n int, r *apply.Result) {
 	sum := hashResult(r)
 	if e.ended || n < len(e.results) {
 		if n >= len(e.results) || e.results[n] != sum {
@@ -173,7 +175,7 @@ func (l *ledger) result(m *member, e *record, n int, r *storage.Result) {
 }
 
 // own notes the ephemerals that a write has made.
-func (l *ledger) own(o *op, r *storage.Result) {
+func (l *ledger) own(o *op, r *apply.Result) {
 	if r.Code != jute.OK {
 		return
 	}
@@ -190,7 +192,7 @@ func (l *ledger) own(o *op, r *storage.Result) {
 }
 
 // end notes that an entry is applied.
-func (l *ledger) end(m *member, e *record, count int, view storage.View) {
+func (l *ledger) end(m *member, e *record, count int, view state.View) {
 	digest, zxid := view.Digest(), view.Zxid()
 	if e.ended && (e.digest != digest || e.zxid != zxid) || len(e.results) != count {
 		l.w.fail("member %d: after entry %d the digest is %x, the zxid %d, with %d results; on others %x, %d, %d",
@@ -207,7 +209,7 @@ func (l *ledger) end(m *member, e *record, count int, view storage.View) {
 }
 
 // checkClosed checks that the sessions that an entry has ended are gone with all they owned.
-func (l *ledger) checkClosed(e *record, view storage.View) {
+func (l *ledger) checkClosed(e *record, view state.View) {
 	if len(e.data) == 0 {
 		return
 	}
@@ -235,7 +237,7 @@ func (l *ledger) checkClosed(e *record, view storage.View) {
 }
 
 // observed counts what a member's observer is told.
-func (l *ledger) observed(m *member, r *storage.Result) {
+func (l *ledger) observed(m *member, r *apply.Result) {
 	k := m.machine
 	if k.observed >= len(k.results) || k.results[k.observed] != hashResult(r) {
 		l.w.fail("member %d: the observer is told %v of session %#x, which is not the next result", m.id, r.Op,
@@ -244,12 +246,12 @@ func (l *ledger) observed(m *member, r *storage.Result) {
 	k.observed++
 }
 
-// restored compares a state that has come by a snapshot with that of the entry it claims to be of.
-func (l *ledger) restored(m *member) {
+// replaced compares a state that has come by a snapshot with that of the entry it claims to be of.
+func (l *ledger) replaced(m *member) {
 	view := m.machine.View()
 	defer view.Close()
 	index := view.AppliedIndex()
-	l.w.trace.note(l.w.now, "restored", m.id, index, view.Digest())
+	l.w.trace.note(l.w.now, "replaced", m.id, index, view.Digest())
 	e := l.at(index)
 	if e == nil || !e.ended {
 		l.w.fail("member %d: a snapshot of entry %d, which nobody has applied", m.id, index)
@@ -276,17 +278,17 @@ func (l *ledger) firstMatch(key watchKey, since jute.Zxid) (change, bool) {
 
 // machine is a member's state machine, watched.
 type machine struct {
-	*storage.Machine
+	*state.Machine
 	m        *member
 	results  []uint64 // of the entry that is applied
 	observed int      // how many of them the observer was told
 }
 
 // DiskProgress implements quorum.Machine.
-func (k *machine) DiskProgress() (underWay bool, ended uint64) { return k.m.hangsState, 0 }
+func (k *machine) DiskProgress() (inFlight bool, ended uint64) { return k.m.hangsState, 0 }
 
 // Apply implements quorum.Machine.
-func (k *machine) Apply(index, term uint64, data []byte, sink storage.Sink) error {
+func (k *machine) Apply(index, term uint64, data []byte, sink state.Sink) error {
 	l := k.m.w.ledger
 	if before := k.AppliedIndex(); index != before+1 && before != 0 {
 		l.w.fail("member %d applies entry %d after %d", k.m.id, index, before)
@@ -350,26 +352,26 @@ func otherACL(p *entry.Proposal) []byte {
 type tee struct {
 	k    *machine
 	e    *record
-	sink storage.Sink
+	sink state.Sink
 }
 
-// Decided implements storage.Decider.
-func (t tee) Decided(results []storage.Result) error {
-	if d, ok := t.sink.(storage.Decider); ok {
+// Decided implements state.Decider.
+func (t tee) Decided(results []apply.Result) error {
+	if d, ok := t.sink.(state.Decider); ok {
 		return d.Decided(results)
 	}
 	return nil
 }
 
-// Result implements storage.Sink.
-func (t tee) Result(origin, batch uint64, n int, r *storage.Result) {
+// Result implements state.Sink.
+func (t tee) Result(origin, batch uint64, n int, r *apply.Result) {
 	t.k.results = append(t.k.results, hashResult(r))
 	t.k.m.w.ledger.result(t.k.m, t.e, n, r)
 	t.sink.Result(origin, batch, n, r)
 }
 
 // hashResult is a hash of all that a result says.
-func hashResult(r *storage.Result) uint64 {
+func hashResult(r *apply.Result) uint64 {
 	h := mix(hashString(r.Path), uint64(r.Op))
 	for _, n := range [...]uint64{uint64(r.Session), uint64(r.Xid), uint64(r.Zxid), uint64(r.Code)} {
 		h = mix(h, n)

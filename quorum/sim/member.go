@@ -8,9 +8,10 @@ import (
 
 	"zkd/jute"
 	"zkd/quorum"
-	"zkd/storage"
+
 	"zkd/storage/datadir"
 	"zkd/storage/raftlog"
+	"zkd/storage/state"
 )
 
 // member is one server of the ensemble: what survives its crashes, and, while it is up, its node.
@@ -33,20 +34,20 @@ type member struct {
 	server  *server
 	state   quorum.State
 
-	planned     [partCount]bool
-	ticks       int
-	shipments   []*shipment // from here
-	shipment    *shipment   // the one that has just begun
-	receiving   bool        // a checkpoint
-	pausedUntil time.Duration
-	slowDisk    time.Duration // an append takes up to this long
-	slowApply   time.Duration
-	hangsLog    bool // no append ends
-	hangsState  bool // nothing is applied, nor flushed
-	handOvers   uint64
-	refusing    bool   // it takes no checkpoint
-	forgettable uint64 // the entry up to which its log could be forgotten when its keeper had its last turn
-	shipping    int    // bytes that a checkpoint gets through, until it is cut off; < 0: all
+	planned       [partCount]bool
+	ticks         int
+	transfers     []*snapshotTransfer // from here
+	transfer      *snapshotTransfer   // the one that has just begun
+	receiving     bool                // a checkpoint
+	pausedUntil   time.Duration
+	slowDisk      time.Duration // an append takes up to this long
+	slowApply     time.Duration
+	hangsLog      bool // no append ends
+	hangsState    bool // nothing is applied, nor flushed
+	diskTransfers uint64
+	refusing      bool   // it takes no checkpoint
+	forgettable   uint64 // the entry up to which its log could be forgotten when its compactor had its last turn
+	transferBytes int    // bytes that a checkpoint gets through, until it is cut off; < 0: all
 
 	lost  bool   // its disk was lost, or it comes late, and it was not seen to take part since: see group.go
 	wiped bool   // its disk was lost once
@@ -68,8 +69,8 @@ const (
 	partAppend
 	partApply
 	partRead
-	partKeep
-	partShip
+	partCompact
+	partCheckpoint
 	partCount
 )
 
@@ -78,7 +79,7 @@ func (w *world) makeMembers() {
 	p := &w.profile
 	for i := range p.participants + p.observers + p.reserves {
 		m := &member{
-			w: w, id: uint64(i + 1), shipping: -1,
+			w: w, id: uint64(i + 1), transferBytes: -1,
 			learner: i >= p.participants && i < p.participants+p.observers,
 			reserve: i >= p.participants+p.observers,
 		}
@@ -125,8 +126,8 @@ func (m *member) start() {
 	m.life++
 	m.state = quorum.State{}
 	m.planned = [partCount]bool{}
-	m.receiving, m.shipments, m.forgettable = false, nil, 0
-	m.hangsLog, m.hangsState, m.handOvers = false, false, 0
+	m.receiving, m.transfers, m.forgettable = false, nil, 0
+	m.hangsLog, m.hangsState, m.diskTransfers = false, false, 0
 	m.w.trace.note(m.w.now, "start", m.id, uint64(m.life))
 	m.server = newServer(m)
 	if err := m.open(); err != nil {
@@ -160,7 +161,7 @@ func (m *member) open() (err error) {
 	if err := m.plantIncarnation(); err != nil {
 		return err
 	}
-	store, err := storage.OpenMachine(storage.MachineOptions{
+	store, err := state.OpenMachine(state.MachineOptions{
 		Dir: m.dir.StateDir(), FS: m.disk, Logger: discard, CacheBytes: 256 << 10, BlockCacheBytes: 256 << 10,
 		// Nothing is flushed but by an explicit step: what a crash takes back does not depend on Pebble's goroutines.
 		FlushBytes: 1 << 40, FlushRequests: 1 << 40,
@@ -181,11 +182,11 @@ func (m *member) options() quorum.Options {
 		Rand:      rand.New(rand.NewPCG(m.w.rng.Uint64(), 1)), //nolint:gosec // a run must repeat
 		Observer:  m.server,
 		Joining:   m.reserve || m.joining,
-		Transport: transport{m}, Shipper: shipper{m},
+		Transport: transport{m}, SnapshotSender: snapshotSender{m},
 		CheckpointDir: "data/checkpoints", FS: m.disk,
-		Founding: p.founding,
-		OnState:  m.onState, OnReport: m.server.onReport, OnRestored: m.server.onRestored,
-		OnRestoring:   m.server.end,
+		Bootstrap: p.bootstrap,
+		OnState:   m.onState, OnReport: m.server.onReport, OnReplaced: m.server.onReplaced,
+		OnReplacing:   m.server.end,
 		OnFatal:       func(err error) { m.w.fail("member %d has failed: %w", m.id, err) },
 		TickInterval:  p.tick,
 		ElectionTicks: p.electionTicks,
@@ -263,7 +264,7 @@ func (m *member) want(p part) {
 // awaitDisk gives a part its turn once the disk that it uses answers.
 func (m *member) awaitDisk(p part) {
 	if (p == partAppend || p == partRead) && m.hangsLog || p == partApply && m.hangsState ||
-		(p == partKeep || p == partShip) && (m.hangsLog || m.hangsState) {
+		(p == partCompact || p == partCheckpoint) && (m.hangsLog || m.hangsState) {
 		m.plan(m.w.profile.tick, func() { m.awaitDisk(p) })
 		return
 	}
@@ -284,13 +285,13 @@ func (m *member) turn(p part) {
 		worked, err = m.stepper.Apply()
 	case partRead:
 		if worked, err = m.stepper.Read(); worked {
-			m.w.count(drawnColdRead)
+			m.w.count(drawnUncachedRead)
 		}
-	case partKeep:
-		_, err = m.stepper.Keep()
+	case partCompact:
+		_, err = m.stepper.Compact()
 		m.checkLog()
-	case partShip:
-		m.ship()
+	case partCheckpoint:
+		m.checkpoint()
 	}
 	if err != nil {
 		m.w.fail("member %d, part %d: %w", m.id, p, err)
@@ -304,7 +305,7 @@ func (m *member) turn(p part) {
 
 // wantAll plans a turn for each part that others give work.
 func (m *member) wantAll() {
-	for _, p := range []part{partLoop, partAppend, partApply, partRead, partShip} {
+	for _, p := range []part{partLoop, partAppend, partApply, partRead, partCheckpoint} {
 		m.want(p)
 	}
 }
@@ -319,7 +320,7 @@ func (m *member) delay(p part) time.Duration {
 		return w.upTo(max(500*time.Microsecond, m.slowApply))
 	case partRead:
 		return w.upTo(w.profile.fsyncMax)
-	case partKeep, partShip:
+	case partCompact, partCheckpoint:
 		return w.upTo(20 * time.Millisecond)
 	default:
 		return w.upTo(200 * time.Microsecond)
@@ -335,11 +336,11 @@ func (m *member) tick() {
 		}
 		m.wantAll()
 		if m.ticks++; m.ticks%8 == 0 {
-			m.want(partKeep)
+			m.want(partCompact)
 		}
-		if n := m.stepper.Node().Status().DiskHandOvers; n > m.handOvers {
-			m.handOvers = n
-			m.w.count(drawnHandOver)
+		if n := m.stepper.Node().Status().DiskTransfers; n > m.diskTransfers {
+			m.diskTransfers = n
+			m.w.count(drawnDiskTransfer)
 		}
 		m.tick()
 	})
@@ -392,7 +393,7 @@ func (m *member) kill() {
 	m.up = false
 	m.server.end()
 	m.stepper.End()
-	for _, s := range m.shipments {
+	for _, s := range m.transfers {
 		s.stop()
 	}
 	// A crash has no errors: nobody looks at what these leave behind.

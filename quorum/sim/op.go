@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"zkd/jute"
-	"zkd/storage"
+	"zkd/storage/apply"
 )
 
 // op is one operation of a client, from its request to what became of it.
@@ -102,7 +102,7 @@ func (o *op) proposed(k *conn) {
 }
 
 // answered takes the result of a write, and compares it with what the log says.
-func (o *op) answered(r *storage.Result) {
+func (o *op) answered(r *apply.Result) {
 	w := o.c.w
 	if o.state == opAnswered { // by PlantEarlyAnswer
 		return

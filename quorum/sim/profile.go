@@ -27,8 +27,8 @@ type profile struct {
 	retainBytes   int64
 	recentBytes   int64 // of the log in memory
 	flushInterval time.Duration
-	founding      []byte
-	config        ensemble.Config // that founding names, with reconfigs
+	bootstrap     []byte
+	config        ensemble.Config // that bootstrap names, with reconfigs
 	reconfigs     bool            // clients change the membership, and not the leader by itself
 
 	latencyMax  time.Duration // of frames in general
@@ -103,6 +103,6 @@ func drawProfile(w *world) profile {
 		found.Config = []byte(p.config.Text())
 	}
 	found.ClusterID[0], found.ClusterID[15] = 1, byte(w.rng.Uint32())
-	p.founding = found.Append(nil)
+	p.bootstrap = found.Append(nil)
 	return p
 }

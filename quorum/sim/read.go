@@ -7,8 +7,9 @@ import (
 
 	"zkd/jute"
 	"zkd/quorum"
-	"zkd/storage"
+
 	"zkd/storage/schema"
+	"zkd/storage/state"
 )
 
 // observation is what one read has shown, to be compared with the log's own state at that index.
@@ -50,7 +51,7 @@ func (k *conn) read(o *op) {
 }
 
 // look reads what o asks for and returns a hash of all of it.
-func look(view storage.View, o *op, a *answer) uint64 {
+func look(view state.View, o *op, a *answer) uint64 {
 	node, found := view.Get(o.path)
 	a.found = found
 	if !found {

@@ -244,7 +244,7 @@ func (w *world) propose(m *member, c *directChange) {
 	m.want(partLoop)
 }
 
-// moveLeader has the leader hand over.
+// moveLeader has the leader transfer the leadership.
 func (w *world) moveLeader() {
 	m := w.leader()
 	if m == nil {

@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"zkd/jute"
-	"zkd/storage"
+
+	"zkd/storage/apply"
 	"zkd/storage/entry"
 	"zkd/storage/schema"
 )
@@ -116,7 +117,7 @@ func (s *server) expire() {
 const expiryXid jute.Xid = -100
 
 // Committed implements quorum.Observer: watches fire.
-func (s *server) Committed(r *storage.Result) {
+func (s *server) Committed(r *apply.Result) {
 	if s.m.life != s.life {
 		s.m.w.fail("member %d: the observer of life %d is called in life %d", s.m.id, s.life, s.m.life)
 		return
@@ -140,7 +141,7 @@ func (s *server) endSession(id jute.SessionID) {
 }
 
 // fire sends an event to the connections that wait for it, each once.
-func (s *server) fire(e *storage.Event) {
+func (s *server) fire(e *apply.Event) {
 	path := strings.Clone(e.Path)
 	data, children := watchKey{false, path}, watchKey{true, path}
 	var told []*conn
@@ -171,10 +172,10 @@ func (s *server) forget(key watchKey) {
 	}
 }
 
-// onRestored ends all connections: a snapshot has taken the place of entries that watches were to hear of.
-func (s *server) onRestored() {
+// onReplaced ends all connections: a snapshot has taken the place of entries that watches were to hear of.
+func (s *server) onReplaced() {
 	s.m.w.report.Snapshots++
-	s.m.w.ledger.restored(s.m)
+	s.m.w.ledger.replaced(s.m)
 	s.end()
 }
 
@@ -195,7 +196,7 @@ type conn struct {
 	number   int // of all of the client's
 	broken   bool
 	queue    []*op         // requests that have not begun
-	underway int           // writes proposed and not answered
+	inFlight int           // writes proposed and not answered
 	waiting  bool          // a sync is under way
 	skipped  bool          // PlantSkippedWrite has skipped one
 	ops      []*op         // writes given to the node, in order
@@ -281,7 +282,7 @@ func (k *conn) request(o *op) {
 func (k *conn) serve() {
 	for len(k.queue) > 0 && !k.broken && !k.waiting {
 		o := k.queue[0]
-		if !o.writes() && k.underway > 0 {
+		if !o.writes() && k.inFlight > 0 {
 			return
 		}
 		k.queue = k.queue[1:]
@@ -311,7 +312,7 @@ func (k *conn) propose(o *op) {
 	if o.kind == jute.OpCreateSession || o.kind == entry.OpReattachSession {
 		p.Server = 0
 	}
-	k.underway++
+	k.inFlight++
 	give := node.Propose
 	if o.kind == jute.OpReconfig {
 		p.Flags, give = entry.FlagSkipACL, node.Reconfigure
@@ -320,7 +321,7 @@ func (k *conn) propose(o *op) {
 		}
 	}
 	if err := give(&p, &writeWaiter{o: o, k: k}); err != nil {
-		k.underway--
+		k.inFlight--
 		o.refuse()
 		w.trace.textf(w.now, "member %d refuses a write: %v", k.s.m.id, err)
 		k.breakOff("the node refuses")
@@ -353,12 +354,12 @@ func (a *writeWaiter) once() bool {
 	return true
 }
 
-// Applied implements quorum.Waiter.
-func (a *writeWaiter) Applied(r *storage.Result) {
+// Applied implements batcher.Waiter.
+func (a *writeWaiter) Applied(r *apply.Result) {
 	if !a.once() {
 		return
 	}
-	a.k.underway--
+	a.k.inFlight--
 	a.o.answered(r)
 	if a.o.xid <= a.k.answered {
 		a.k.s.m.w.fail("%v is answered after write %d of its connection", a.o, a.k.answered)
@@ -375,13 +376,13 @@ func (a *writeWaiter) Applied(r *storage.Result) {
 	a.k.s.m.after(0, a.k.serve)
 }
 
-// Dropped implements quorum.Waiter: the connection ends, as nobody knows what became of the write. A node that is ended
-// tells so, too, which a crash has nobody hear.
+// Dropped implements batcher.Waiter: the connection ends, as nobody knows what became of the write. A node that is
+// ended tells so, too, which a crash has nobody hear.
 func (a *writeWaiter) Dropped(err error) {
 	if !a.k.s.m.up || !a.once() {
 		return
 	}
-	a.k.underway--
+	a.k.inFlight--
 	a.o.dropped()
 	a.k.s.m.w.trace.textf(a.k.s.m.w.now, "%v is dropped: %v", a.o, err)
 	a.k.breakOff("a write was dropped")
@@ -412,8 +413,8 @@ func (k *conn) sync(o *op) {
 	k.s.m.stepper.Node().Barrier(waiter)
 }
 
-// Applied implements quorum.Waiter.
-func (a *syncWaiter) Applied(*storage.Result) {
+// Applied implements batcher.Waiter.
+func (a *syncWaiter) Applied(*apply.Result) {
 	w, s := a.k.s.m.w, a.k.s
 	if a.told || s.m.life != s.life || !s.m.up {
 		w.fail("the waiter of %v is told twice, or by a node that is gone", a.o)
@@ -429,7 +430,7 @@ func (a *syncWaiter) Applied(*storage.Result) {
 	})
 }
 
-// Dropped implements quorum.Waiter.
+// Dropped implements batcher.Waiter.
 func (a *syncWaiter) Dropped(err error) {
 	w := a.k.s.m.w
 	if !a.k.s.m.up {

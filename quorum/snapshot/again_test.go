@@ -28,7 +28,7 @@ func (fs readingFS) Open(name string, o ...vfs.OpenOption) (vfs.File, error) {
 	return fs.FS.Open(name, o...)
 }
 
-// TestHashesAreReadOnce ships a checkpoint to a member without room again and again, then to another one, and then the
+// TestHashesAreReadOnce sends a checkpoint to a member without room again and again, then to another one, and then the
 // next checkpoint, which has most tables of the first: of each file the hash is read once.
 func TestHashesAreReadOnce(t *testing.T) {
 	var opened atomic.Int64
@@ -38,16 +38,16 @@ func TestHashesAreReadOnce(t *testing.T) {
 	disk := r.to.(*crashfs.FS)
 	disk.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 1})
 	for range 5 {
-		if err := r.ship(); err == nil || !strings.Contains(err.Error(), "no room in data") {
+		if err := r.send(); err == nil || !strings.Contains(err.Error(), "no room in data") {
 			t.Fatal(err)
 		}
 	}
 	if n := opened.Load(); n != int64(len(content())) {
-		t.Errorf("%d files were opened for 5 shipments that were refused, want %d", n, len(content()))
+		t.Errorf("%d files were opened for 5 transfers that were refused, want %d", n, len(content()))
 	}
 	disk.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 1 << 40})
 	opened.Store(0)
-	if err := r.ship(); err != nil {
+	if err := r.send(); err != nil {
 		t.Fatal(err)
 	}
 	r.wantHanded(content())
@@ -76,7 +76,7 @@ func link(t *testing.T, fs vfs.FS, from, to string) {
 	}
 }
 
-// TestNextSnapshotKeepsWhatBothHave breaks off a transfer, and ships another checkpoint that has one of its tables:
+// TestNextSnapshotKeepsWhatBothHave breaks off a transfer, and sends another checkpoint that has one of its tables:
 // what is there of that is not sent again.
 func TestNextSnapshotKeepsWhatBothHave(t *testing.T) {
 	table := content()["000001.sst"]
@@ -90,7 +90,7 @@ func TestNextSnapshotKeepsWhatBothHave(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		r.sender.opts.Clock = stopping{cancel, r.sender.opts.Clock}
-		if err := r.sender.Ship(ctx, 2, []byte("header"), "checkpoint"); !errors.Is(err, context.Canceled) {
+		if err := r.sender.SendSnapshot(ctx, 2, []byte("header"), "checkpoint"); !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
 		r.streams.Wait()
@@ -99,7 +99,7 @@ func TestNextSnapshotKeepsWhatBothHave(t *testing.T) {
 		link(t, r.from, "checkpoint/000001.sst", "next/000001.sst")
 		written, r.sender.opts.Clock = 0, still()
 		r.wrap = func(_ int, conn net.Conn) net.Conn { return &faultyConn{Conn: conn, written: &written} }
-		if err := r.sender.Ship(context.Background(), 2, []byte("header"), "next"); err != nil {
+		if err := r.sender.SendSnapshot(context.Background(), 2, []byte("header"), "next"); err != nil {
 			t.Fatal(err)
 		}
 		next["000001.sst"] = table
@@ -127,7 +127,7 @@ func TestLeftoversExpire(t *testing.T) {
 		t.Errorf("what was staged is there: %v", err)
 	}
 	r.wrap, r.sender.opts.Clock = nil, still()
-	if err := r.ship(); err != nil {
+	if err := r.send(); err != nil {
 		t.Fatal(err)
 	}
 	r.wantHanded(content())
@@ -154,8 +154,8 @@ func TestRoomIsWatched(t *testing.T) {
 		o.BytesPerSecond = 1 << 30
 		ro.FS = shrinkingFS{ro.FS, &room}
 	})
-	err := r.ship()
-	if !refusedWith(err, codeRoom) || r.attempts != 1 {
+	err := r.send()
+	if !refusedWith(err, codeSpace) || r.attempts != 1 {
 		t.Errorf("%d attempts, %v", r.attempts, err)
 	}
 	r.streams.Wait()
@@ -163,7 +163,7 @@ func TestRoomIsWatched(t *testing.T) {
 		t.Errorf("what was staged is there: %v", err)
 	}
 	st := staging{fs: vfs.NewMem(), dir: "data/staging", missing: 70, received: 20}
-	if err := st.noRoom(syscall.ENOSPC); !strings.Contains(err.Error(), "needs 50 bytes more") {
+	if err := st.outOfSpace(syscall.ENOSPC); !strings.Contains(err.Error(), "needs 50 bytes more") {
 		t.Errorf("the refusal of a disk that does not tell its room: %v", err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // TestCrashOfTheReceiverAtAnyPoint stops the machine after each operation on the disk, with what was not synced lost or
-// half there, and ships again: a directory that looks complete must be so, and the transfer must come to its end.
+// half there, and sends again: a directory that looks complete must be so, and the transfer must come to its end.
 func TestCrashOfTheReceiverAtAnyPoint(t *testing.T) {
 	files := map[string]string{"000001.sst": "one", "000002.sst": content()["000001.sst"], "MANIFEST": ""}
 	for _, before := range []map[string]string{nil, {"000001.sst": "of another", "000007.sst": "snapshot"}} {
@@ -40,7 +40,7 @@ func TestCrashOfTheReceiverAtAnyPoint(t *testing.T) {
 					return nil
 				}))
 			})
-			if err := r.ship(); err != nil {
+			if err := r.send(); err != nil {
 				t.Fatal(err)
 			}
 			r.streams.Wait()
@@ -60,13 +60,13 @@ func TestCrashOfTheReceiverAtAnyPoint(t *testing.T) {
 func stage(t *testing.T, mem *crashfs.FS, files map[string]string) {
 	t.Helper()
 	r := newRig(t, files, func(_ *SenderOptions, o *ReceiverOptions) { o.FS = mem })
-	if err := r.ship(); err != nil {
+	if err := r.send(); err != nil {
 		t.Fatal(err)
 	}
 	r.streams.Wait()
 }
 
-// afterCrash checks what a crash has left, and ships once more.
+// afterCrash checks what a crash has left, and sends once more.
 func afterCrash(t *testing.T, mem *crashfs.FS, files, before map[string]string) {
 	t.Helper()
 	complete, err := Complete(mem, "data/staging")
@@ -80,7 +80,7 @@ func afterCrash(t *testing.T, mem *crashfs.FS, files, before map[string]string) 
 		}
 	}
 	r := newRig(t, files, func(_ *SenderOptions, o *ReceiverOptions) { o.FS = mem })
-	if err := r.sender.Ship(context.Background(), 2, []byte("header"), "checkpoint"); err != nil {
+	if err := r.sender.SendSnapshot(context.Background(), 2, []byte("header"), "checkpoint"); err != nil {
 		t.Fatal(err)
 	}
 	r.streams.Wait()

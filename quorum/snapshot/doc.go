@@ -1,4 +1,4 @@
-// Package snapshot ships a directory of files that do not change, a checkpoint of the state, from one server to
+// Package snapshot sends a directory of files that do not change, a checkpoint of the state, from one server to
 // another.
 //
 // The Sender reads the directory, opens a stream to the member and offers a manifest: names, sizes and hashes. The
@@ -16,7 +16,7 @@
 //   - A stream that breaks costs what was under way in it: the next one of the same snapshot goes on where the files
 //     end. Another snapshot keeps the files that both have. What nobody goes on with is removed after a while.
 //   - Nothing is taken that the disk has no room for, and what is there is removed then.
-//   - The hash of a file is read once, however often it is shipped, and in however many checkpoints it is.
+//   - The hash of a file is read once, however often it is sent, and in however many checkpoints it is.
 //   - One snapshot is received at a time. A stream of the same sender takes the place of its earlier one, others are
 //     told to come back.
 //   - Nothing that the other side says is trusted: counts, sizes, names, and lengths are bounded before they are used.

@@ -152,11 +152,11 @@ func (r *rig) take(from uint64, header []byte, dir string) error {
 	return nil
 }
 
-// ship ships the checkpoint to server 2.
-func (r *rig) ship() error {
+// send sends the checkpoint to server 2.
+func (r *rig) send() error {
 	ctx, cancel := context.WithTimeout(context.Background(), testDeadline)
 	defer cancel()
-	return r.sender.Ship(ctx, 2, []byte("header"), "checkpoint")
+	return r.sender.SendSnapshot(ctx, 2, []byte("header"), "checkpoint")
 }
 
 // wantHanded checks that Staged was told once, of all files.

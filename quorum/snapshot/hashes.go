@@ -8,7 +8,7 @@ import (
 )
 
 // hashes remembers the hashes of the files of the last snapshot that was scanned, so that each is read for it once:
-// when the same checkpoint is shipped again, or to another member, and when the next checkpoint has the same tables,
+// when the same checkpoint is sent again, or to another member, and when the next checkpoint has the same tables,
 // which are links to the same files. One scan at a time uses it.
 type hashes struct {
 	turn  chan struct{} // of size 1: whoever has put into it scans

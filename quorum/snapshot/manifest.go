@@ -76,7 +76,7 @@ func scan(ctx context.Context, fs vfs.FS, dir string, header []byte, known *hash
 			return nil, fmt.Errorf("read snapshot %s: %w", dir, err)
 		}
 		if info.IsDir() {
-			return nil, fmt.Errorf("snapshot %s has a directory, %s: only files can be shipped", dir, name)
+			return nil, fmt.Errorf("snapshot %s has a directory, %s: only files can be sent", dir, name)
 		}
 		id := identify(dir, info)
 		hash, ok := known.known[id]

@@ -101,7 +101,7 @@ func (r *Receiver) Receive(from uint64, conn net.Conn) {
 	}
 	refused := (*refusal)(nil)
 	if !errors.As(err, &refused) {
-		r.opts.Logger.Warn("snapshot is not received", slog.Uint64("peer", from), slog.Any("err", err))
+		r.opts.Logger.Warn("snapshot receive failed", slog.Uint64("peer", from), slog.Any("err", err))
 		return // the stream broke: nobody listens
 	}
 	r.logRefusal(from, refused)
@@ -128,13 +128,13 @@ func (r *Receiver) logRefusal(from uint64, why *refusal) {
 	left := r.told.left
 	r.told = refused{at: now, code: why.code}
 	r.mu.Unlock()
-	if why.code == codeRoom {
-		r.opts.Logger.Warn("there is no room for the state that this server lacks: it stays behind until there is",
+	if why.code == codeSpace {
+		r.opts.Logger.Warn("snapshot not received: disk space low",
 			slog.Uint64("peer", from), slog.String("path", r.opts.Dir), slog.Any("err", why),
 			slog.Int("left_out", left))
 		return
 	}
-	r.opts.Logger.Warn("snapshot is not received", slog.Uint64("peer", from), slog.Any("err", why),
+	r.opts.Logger.Warn("snapshot receive failed", slog.Uint64("peer", from), slog.Any("err", why),
 		slog.Int("left_out", left))
 }
 
@@ -175,7 +175,7 @@ func (r *Receiver) receive(from uint64, s *stream) error {
 		broken = errors.As(err, &cut) || refusedWith(err, codeDamaged)
 		return err
 	}
-	r.opts.Logger.Info("snapshot is complete", slog.Uint64("peer", from), slog.Int64("bytes", m.bytes),
+	r.opts.Logger.Info("snapshot received", slog.Uint64("peer", from), slog.Int64("bytes", m.bytes),
 		slog.Int64("received", st.received), slog.Duration("took", r.opts.Clock.Since(began)))
 	if err := r.opts.Staged(from, m.header, r.opts.Dir); err != nil {
 		return final(fmt.Errorf("the node refuses the snapshot: %w", err))
@@ -259,12 +259,12 @@ func (r *Receiver) expire(resumed <-chan struct{}) {
 		return
 	case err == nil:
 		if err = st.discard(); err == nil {
-			r.opts.Logger.Info("what was left of a snapshot is removed", slog.String("path", st.dir))
+			r.opts.Logger.Info("removed partial snapshot", slog.String("path", st.dir))
 			return
 		}
 		fallthrough
 	default:
-		r.opts.Logger.Warn("what is left of a snapshot cannot be removed", slog.String("path", st.dir),
+		r.opts.Logger.Warn("failed to remove partial snapshot", slog.String("path", st.dir),
 			slog.Any("err", err))
 	}
 }

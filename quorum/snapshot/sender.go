@@ -35,7 +35,7 @@ const (
 	defaultSilence        = 30 * time.Second
 )
 
-// Trying again within Ship.
+// Trying again within SendSnapshot.
 const (
 	attemptsMax   = 6 // in a row that brought nothing new; with the pauses, half a minute
 	pauseLeast    = time.Second
@@ -49,7 +49,7 @@ const (
 	hashingFactor = 4
 )
 
-// Sender ships snapshots. Its methods may be called by any goroutine.
+// Sender sends snapshots. Its methods may be called by any goroutine.
 type Sender struct {
 	opts    SenderOptions
 	bytes   *rate.Limiter // of what is sent
@@ -78,12 +78,12 @@ func NewSender(opts SenderOptions) (*Sender, error) {
 		hashing: rate.NewLimiter(hashingFactor*rate.Limit(opts.BytesPerSecond), chunkBytes)}, nil
 }
 
-// Ship brings the files of dir to a member, with header (at most 1 MiB), and returns when the member has all of it
-// durably and its node has taken it. A stream that breaks is opened again, and goes on where it broke; an error comes
-// when several in a row bring nothing new, or when the member refuses for good or has no room. It ends with ctx. The
-// files must not change, and be plain ones with names of letters, digits and ". _ - +". When a directory is shipped
+// SendSnapshot brings the files of dir to a member, with header (at most 1 MiB), and returns when the member has all of
+// it durably and its node has taken it. A stream that breaks is opened again, and goes on where it broke; an error
+// comes when several in a row bring nothing new, or when the member refuses for good or has no room. It ends with ctx.
+// The files must not change, and be plain ones with names of letters, digits and ". _ - +". When a directory is sent
 // again, only what is sent is read of it.
-func (s *Sender) Ship(ctx context.Context, to uint64, header []byte, dir string) error {
+func (s *Sender) SendSnapshot(ctx context.Context, to uint64, header []byte, dir string) error {
 	m, err := s.scan(ctx, dir, header, false)
 	if err != nil {
 		return err
@@ -91,14 +91,14 @@ func (s *Sender) Ship(ctx context.Context, to uint64, header []byte, dir string)
 	t := &transfer{sender: s, manifest: m, to: to, dir: dir, began: s.opts.Clock.Now()}
 	t.told = t.began
 	logger := s.opts.Logger
-	logger.Info("snapshot is sent", slog.Uint64("peer", to), slog.Int("files", len(m.files)),
+	logger.Info("snapshot transfer started", slog.Uint64("peer", to), slog.Int("files", len(m.files)),
 		slog.Int64("bytes", m.bytes))
 	pause := pauseLeast
 	for failures := 0; ; {
 		before := t.known
 		err := t.attempt(ctx)
 		if err == nil {
-			logger.Info("snapshot is received", slog.Uint64("peer", to), slog.Int64("bytes", m.bytes),
+			logger.Info("snapshot acknowledged", slog.Uint64("peer", to), slog.Int64("bytes", m.bytes),
 				slog.Int64("sent", t.sent), slog.Duration("took", s.opts.Clock.Since(t.began)))
 			return nil
 		}
@@ -110,12 +110,12 @@ func (s *Sender) Ship(ctx context.Context, to uint64, header []byte, dir string)
 			err = context.Cause(ctx)
 		}
 		if ctx.Err() != nil || failures >= attemptsMax || isFinal(err) {
-			return fmt.Errorf("ship snapshot to server %d, %d of %d bytes are there: %w", to, t.known, m.bytes, err)
+			return fmt.Errorf("send snapshot to server %d, %d of %d bytes are there: %w", to, t.known, m.bytes, err)
 		}
-		logger.Warn("snapshot is interrupted", slog.Uint64("peer", to), slog.Int64("there", t.known),
+		logger.Warn("snapshot transfer interrupted", slog.Uint64("peer", to), slog.Int64("there", t.known),
 			slog.Int64("bytes", m.bytes), slog.Any("err", err))
 		if err := s.wait(ctx, pause); err != nil {
-			return fmt.Errorf("ship snapshot to server %d: %w", to, err)
+			return fmt.Errorf("send snapshot to server %d: %w", to, err)
 		}
 		if refusedWith(err, codeDamaged) { // here, perhaps
 			if t.manifest, err = s.scan(ctx, dir, header, true); err != nil {
@@ -140,7 +140,7 @@ func (s *Sender) scan(ctx context.Context, dir string, header []byte, afresh boo
 
 // isFinal says whether another attempt would come out the same, unless somebody makes room.
 func isFinal(err error) bool {
-	return errors.Is(err, errLocal) || refusedWith(err, codeFinal) || refusedWith(err, codeRoom)
+	return errors.Is(err, errLocal) || refusedWith(err, codeFinal) || refusedWith(err, codeSpace)
 }
 
 // wait waits, or returns why ctx ended.
@@ -164,7 +164,7 @@ func (s *Sender) pace(ctx context.Context, limit *rate.Limiter, n int) error {
 	return s.wait(ctx, limit.ReserveN(now, n).DelayFrom(now))
 }
 
-// transfer is one call of Ship.
+// transfer is one call of SendSnapshot.
 type transfer struct {
 	sender   *Sender
 	manifest *manifest
@@ -328,6 +328,6 @@ func (t *transfer) progress() {
 		return
 	}
 	t.told = opts.Clock.Now()
-	opts.Logger.Info("snapshot goes on", slog.Uint64("peer", t.to), slog.Int64("sent", t.sent),
+	opts.Logger.Info("snapshot transfer resumed", slog.Uint64("peer", t.to), slog.Int64("sent", t.sent),
 		slog.Int64("bytes", t.manifest.bytes), slog.Duration("took", opts.Clock.Since(t.began)))
 }

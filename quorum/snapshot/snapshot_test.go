@@ -21,12 +21,12 @@ import (
 
 func TestWholeTransfer(t *testing.T) {
 	r := newRig(t, content(), nil)
-	if err := r.ship(); err != nil {
+	if err := r.send(); err != nil {
 		t.Fatal(err)
 	}
 	r.wantHanded(content())
 	// The answer was lost, say: the same snapshot is not taken twice.
-	if err := r.ship(); err != nil {
+	if err := r.send(); err != nil {
 		t.Fatal(err)
 	}
 	r.wantHanded(content())
@@ -34,7 +34,7 @@ func TestWholeTransfer(t *testing.T) {
 
 func TestEmptyDirectory(t *testing.T) {
 	r := newRig(t, nil, nil)
-	if err := r.ship(); err != nil {
+	if err := r.send(); err != nil {
 		t.Fatal(err)
 	}
 	r.wantHanded(nil)
@@ -44,7 +44,7 @@ func TestBrokenAnywhereItGoesOn(t *testing.T) {
 	whole := int64(0)
 	r := newRig(t, content(), nil)
 	r.wrap = func(_ int, conn net.Conn) net.Conn { return &faultyConn{Conn: conn, written: &whole} }
-	if err := r.ship(); err != nil {
+	if err := r.send(); err != nil {
 		t.Fatal(err)
 	}
 	if r.attempts != 1 {
@@ -62,7 +62,7 @@ func TestBrokenAnywhereItGoesOn(t *testing.T) {
 			}
 			return c
 		}
-		if err := r.ship(); err != nil {
+		if err := r.send(); err != nil {
 			t.Fatalf("broken at %d: %v", at, err)
 		}
 		r.wantHanded(content())
@@ -80,7 +80,7 @@ func TestBrokenAgainAndAgainItGoesOnWhileItMakesProgress(t *testing.T) {
 	r.wrap = func(_ int, conn net.Conn) net.Conn {
 		return &faultyConn{Conn: conn, written: &written, broken: testChunk + 1000}
 	}
-	if err := r.ship(); err != nil {
+	if err := r.send(); err != nil {
 		t.Fatal(err)
 	}
 	r.wantHanded(files)
@@ -93,10 +93,10 @@ func TestWithoutProgressItGivesUp(t *testing.T) {
 	written := int64(0)
 	r := newRig(t, content(), nil)
 	r.wrap = func(_ int, conn net.Conn) net.Conn { return &faultyConn{Conn: conn, written: &written, broken: 500} }
-	if err := r.ship(); err == nil || r.attempts != attemptsMax {
+	if err := r.send(); err == nil || r.attempts != attemptsMax {
 		t.Errorf("%d attempts, %v", r.attempts, err)
 	}
-	if err := r.sender.Ship(context.Background(), 3, nil, "checkpoint"); err == nil {
+	if err := r.sender.SendSnapshot(context.Background(), 3, nil, "checkpoint"); err == nil {
 		t.Error("a snapshot came to nobody")
 	}
 }
@@ -112,7 +112,7 @@ func TestDamagedOnTheWayIsSentAgain(t *testing.T) {
 			}
 			return c
 		}
-		if err := r.ship(); err != nil {
+		if err := r.send(); err != nil {
 			t.Fatalf("byte %d changed: %v", flip, err)
 		}
 		r.wantHanded(content())
@@ -136,13 +136,13 @@ func TestStagedBytesThatAreWrongAreDiscarded(t *testing.T) {
 		t.Errorf("complete is %v, %v", complete, err)
 	}
 	_ = r.to.Remove("data/staging/000009.none")
-	if err := r.ship(); err != nil {
+	if err := r.send(); err != nil {
 		t.Fatal(err)
 	}
 	r.wantHanded(content())
 }
 
-// breakOff ships until the stream breaks behind the first chunk, and no more.
+// breakOff sends until the stream breaks behind the first chunk, and no more.
 func (r *rig) breakOff() {
 	r.t.Helper()
 	written := int64(0)
@@ -151,7 +151,7 @@ func (r *rig) breakOff() {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	r.sender.opts.Clock = stopping{cancel, r.sender.opts.Clock}
-	if err := r.sender.Ship(ctx, 2, []byte("header"), "checkpoint"); !errors.Is(err, context.Canceled) {
+	if err := r.sender.SendSnapshot(ctx, 2, []byte("header"), "checkpoint"); !errors.Is(err, context.Canceled) {
 		r.t.Fatal(err)
 	}
 	r.streams.Wait()
@@ -170,7 +170,7 @@ func TestAnotherSnapshotDiscardsWhatIsThere(t *testing.T) {
 	}
 	writeFiles(t, r.from, "checkpoint", next)
 	r.sender.opts.Clock = still()
-	if err := r.ship(); err != nil {
+	if err := r.send(); err != nil {
 		t.Fatal(err)
 	}
 	r.wantHanded(next)
@@ -191,7 +191,7 @@ func TestNodeThatRefuses(t *testing.T) {
 	r := newRig(t, content(), nil)
 	refuse := errors.New("the log is further")
 	r.staged = func(uint64, []byte, string) error { return refuse }
-	if err := r.ship(); err == nil || !strings.Contains(err.Error(), "the log is further") || r.attempts != 1 {
+	if err := r.send(); err == nil || !strings.Contains(err.Error(), "the log is further") || r.attempts != 1 {
 		t.Errorf("%d attempts, %v", r.attempts, err)
 	}
 	r.streams.Wait()
@@ -201,7 +201,7 @@ func TestNodeThatRefuses(t *testing.T) {
 	r.staged = nil
 	written := int64(0)
 	r.wrap = func(_ int, conn net.Conn) net.Conn { return &faultyConn{Conn: conn, written: &written} }
-	if err := r.ship(); err != nil || written > 1000 {
+	if err := r.send(); err != nil || written > 1000 {
 		t.Errorf("again: %d bytes sent, %v", written, err)
 	}
 	r.wantHanded(content())
@@ -216,7 +216,7 @@ func TestOneTransferAtATime(t *testing.T) {
 		return nil
 	}
 	done := make(chan error, 1)
-	go func() { done <- r.ship() }()
+	go func() { done <- r.send() }()
 	<-entered
 
 	other := newStream(r.connect(3), still(), time.Hour)
@@ -248,7 +248,7 @@ func TestStreamOfTheSameSenderTakesThePlaceOfTheEarlier(t *testing.T) {
 	if kind, _, err := dead.read(1 << 20); err != nil || kind != msgHave {
 		t.Fatal(kind, err)
 	}
-	if err := r.ship(); err != nil {
+	if err := r.send(); err != nil {
 		t.Fatal(err)
 	}
 	r.wantHanded(content())
@@ -274,7 +274,7 @@ func TestThrottle(t *testing.T) {
 		s.Clock, s.BytesPerSecond = leaping{manual}, perSecond
 	})
 	began := manual.Now()
-	if err := r.ship(); err != nil {
+	if err := r.send(); err != nil {
 		t.Fatal(err)
 	}
 	r.wantHanded(files)
@@ -383,7 +383,7 @@ func TestCancelEndsShip(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	over := errors.New("leadership is over")
 	done := make(chan error, 1)
-	go func() { done <- r.sender.Ship(ctx, 2, []byte("header"), "checkpoint") }()
+	go func() { done <- r.sender.SendSnapshot(ctx, 2, []byte("header"), "checkpoint") }()
 	<-entered
 	cancel(over)
 	if err := <-done; !errors.Is(err, over) {
@@ -422,7 +422,7 @@ func TestDiskFull(t *testing.T) {
 		r := newRig(t, content(), func(_ *SenderOptions, o *ReceiverOptions) {
 			o.FS = fullFS{o.FS, &left, &os.PathError{Op: "write", Path: "file", Err: syscall.ENOSPC}}
 		})
-		err := r.ship()
+		err := r.send()
 		if err == nil || !strings.Contains(err.Error(), "no room in data: the state needs") || r.attempts != 1 {
 			t.Fatalf("%d attempts, %v", r.attempts, err)
 		}
@@ -438,7 +438,7 @@ func TestTooLittleRoomIsSeenBeforehand(t *testing.T) {
 	r := newRig(t, content(), nil)
 	r.wrap = func(_ int, conn net.Conn) net.Conn { return &faultyConn{Conn: conn, written: &written} }
 	r.to.(*crashfs.FS).TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: testChunk})
-	err := r.ship()
+	err := r.send()
 	if err == nil || !strings.Contains(err.Error(), fmt.Sprint(testChunk, " are free")) || written > 1000 {
 		t.Errorf("%d bytes sent, %v", written, err)
 	}

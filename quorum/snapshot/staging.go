@@ -44,7 +44,7 @@ func (st *staging) fill(s *stream) error {
 		return err
 	}
 	if isFull(err) {
-		err = st.noRoom(err)
+		err = st.outOfSpace(err)
 	}
 	// Whatever comes next begins anew. The disk is perhaps wrong, and what is there takes room.
 	cause := err
@@ -63,8 +63,8 @@ const (
 	spareShare = 32
 )
 
-// room says whether the disk has room for so many bytes more; an error is a refusal.
-func (st *staging) room(bytes int64) error {
+// checkSpace says whether the disk has room for so many bytes more; an error is a refusal.
+func (st *staging) checkSpace(bytes int64) error {
 	usage, err := st.fs.GetDiskUsage(st.fs.PathDir(st.dir))
 	if err != nil {
 		return nil //nolint:nilerr // it is found out by writing
@@ -72,19 +72,19 @@ func (st *staging) room(bytes int64) error {
 	spare := int64(min(usage.TotalBytes/spareShare, spareMost))
 	free := max(int64(min(usage.AvailBytes, math.MaxInt64))-spare, 0)
 	if bytes > free {
-		return &refusal{codeRoom, fmt.Sprintf("no room in %s: the state needs %d bytes more, %d are free",
+		return &refusal{codeSpace, fmt.Sprintf("no room in %s: the state needs %d bytes more, %d are free",
 			st.fs.PathDir(st.dir), bytes, free)}
 	}
 	return nil
 }
 
-// noRoom is the refusal when the disk is full.
-func (st *staging) noRoom(cause error) error {
+// outOfSpace is the refusal when the disk is full.
+func (st *staging) outOfSpace(cause error) error {
 	missing := max(st.missing-st.received, 1)
-	if err := st.room(missing); err != nil {
+	if err := st.checkSpace(missing); err != nil {
 		return err
 	}
-	return &refusal{codeRoom, fmt.Sprintf("no room in %s: the state needs %d bytes more: %v",
+	return &refusal{codeSpace, fmt.Sprintf("no room in %s: the state needs %d bytes more: %v",
 		st.fs.PathDir(st.dir), missing, cause)}
 }
 
@@ -107,7 +107,7 @@ func (st *staging) take(s *stream) error {
 		return err
 	}
 	st.missing = missing
-	if err := st.room(missing); err != nil {
+	if err := st.checkSpace(missing); err != nil {
 		return err
 	}
 	if err := s.write(msgHave, have); err != nil {
@@ -258,7 +258,7 @@ func (st *staging) takeFile(s *stream, index int, offset int64) (err error) {
 			if err := to.SyncData(); err != nil {
 				return err
 			}
-			if err := st.room(st.missing - st.received); err != nil {
+			if err := st.checkSpace(st.missing - st.received); err != nil {
 				return err
 			}
 		}

@@ -46,7 +46,7 @@ func overTransport(t *testing.T, r *rig) {
 func TestOverTransport(t *testing.T) {
 	r := newRig(t, content(), nil)
 	overTransport(t, r)
-	if err := r.ship(); err != nil {
+	if err := r.send(); err != nil {
 		t.Fatal(err)
 	}
 	r.wantHanded(content())
@@ -60,7 +60,7 @@ func TestRefusalIsSeenOverTCP(t *testing.T) {
 		o.FS = fullFS{o.FS, &left, &os.PathError{Op: "write", Path: "file", Err: syscall.ENOSPC}}
 	})
 	overTransport(t, r)
-	err := r.sender.Ship(context.Background(), 2, []byte("header"), "checkpoint")
+	err := r.sender.SendSnapshot(context.Background(), 2, []byte("header"), "checkpoint")
 	if err == nil || !strings.Contains(err.Error(), "no room in") {
 		t.Error(err)
 	}

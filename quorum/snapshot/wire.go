@@ -176,7 +176,7 @@ func (s *stream) why(err error) error {
 const (
 	codeLater   = 1 // the sender may try again
 	codeFinal   = 2 // it would come out the same
-	codeRoom    = 3 // the disk has no room; who does not know it takes it for codeLater
+	codeSpace   = 3 // the disk has no room; who does not know it takes it for codeLater
 	codeDamaged = 4 // a file is not what the manifest says; likewise
 )
 

@@ -29,10 +29,10 @@ func (t *Transport) accept(l net.Listener) {
 		case t.isClosed() || !t.accepts(l):
 			return
 		case errors.Is(err, net.ErrClosed):
-			t.opts.Logger.Error("the port for servers was closed", slog.Any("err", err))
+			t.opts.Logger.Error("peer listener failed", slog.Any("err", err))
 			return
 		default: // out of file descriptors, say
-			t.warn.Warn("peer cannot be accepted", slog.Any("err", err))
+			t.warn.Warn("failed to accept peer connection", slog.Any("err", err))
 			pause(t.opts.Clock, acceptPause, t.done, nil)
 		}
 	}
@@ -51,12 +51,13 @@ func (t *Transport) admit(raw net.Conn, at string) {
 	host := hostOf(raw.RemoteAddr().String())
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed || t.handshakes[host] >= handshakesPerHostMax || t.shaking >= handshakesMax && !t.isHostOfPeer(host) {
+	if t.closed || t.handshakes[host] >= handshakesPerHostMax ||
+		t.handshaking >= handshakesMax && !t.isHostOfPeer(host) {
 		_ = raw.Close() // refused
-		t.warn.Warn("too many connections in handshake", slog.String("remote", host), slog.Int("all", t.shaking))
+		t.warn.Warn("too many peer handshakes", slog.String("remote", host), slog.Int("all", t.handshaking))
 		return
 	}
-	t.shaking++
+	t.handshaking++
 	t.handshakes[host]++
 	t.goLocked(func() { t.receive(raw, host, at) })
 }
@@ -83,14 +84,14 @@ func (t *Transport) isHostOfPeer(host string) bool {
 func (t *Transport) leave(host string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.shaking--
+	t.handshaking--
 	if t.handshakes[host]--; t.handshakes[host] == 0 {
 		delete(t.handshakes, host)
 	}
 }
 
-// guest is an accepted connection whose caller is known.
-type guest struct {
+// acceptedConn is an accepted connection whose caller is known.
+type acceptedConn struct {
 	peer    *peer
 	link    *link
 	stream  *stream // for messages; nil for a snapshot
@@ -106,8 +107,8 @@ func (t *Transport) receive(raw net.Conn, host, at string) {
 			g.leave()
 		}
 		_ = raw.Close() // given up; twice does no harm
-		if !t.isClosed() && !errors.Is(err, errAsked) {
-			t.warn.Warn("connection of a peer refused",
+		if !t.isClosed() && !errors.Is(err, errProbed) {
+			t.warn.Warn("peer connection rejected",
 				slog.String("remote", raw.RemoteAddr().String()), slog.Any("err", err))
 		}
 		return
@@ -121,8 +122,8 @@ func (t *Transport) receive(raw net.Conn, host, at string) {
 	g.peer.read(g.stream)
 }
 
-// greet shakes hands. A guest is returned with some errors, and is then to leave.
-func (t *Transport) greet(raw net.Conn, at string) (*guest, error) {
+// greet shakes hands. An accepted connection is returned with some errors, and is then to leave.
+func (t *Transport) greet(raw net.Conn, at string) (*acceptedConn, error) {
 	ctx, cancel := t.within(context.Background(), t.done, t.opts.DialTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() }) // what waits for it sees the error
@@ -138,26 +139,26 @@ func (t *Transport) greet(raw net.Conn, at string) (*guest, error) {
 	if err := t.await(ctx, h); err != nil {
 		return nil, err
 	}
-	a := answer{cluster: t.opts.ClusterID(), id: t.opts.ID, mark: t.mark, name: t.opts.Name}
+	a := answer{cluster: t.opts.ClusterID(), id: t.opts.ID, processID: t.processID, name: t.opts.Name}
 	a.founders, a.levels = t.opts.Founders(), t.levels()
-	l := &link{raw: raw, conn: conn, address: raw.RemoteAddr().String(), at: at, mark: h.mark, name: h.name,
+	l := &link{raw: raw, conn: conn, address: raw.RemoteAddr().String(), at: at, processID: h.processID, name: h.name,
 		cluster: h.cluster, levels: h.levels, version: min(h.newest, versionNewest)}
 	g, refusal := t.welcome(h, l)
-	if refusal != nil {
+	switch {
+	case refusal != nil:
 		a.code, a.text = refusal.Code, refusal.Text
-	} else {
+	case !stop(): // from here on the peer's end closes it: who reads the answer may count on the stream
+		return g, context.Cause(ctx)
+	default:
 		a.version = l.version
 	}
 	a.standing = t.standing()
 	_, err = conn.Write(a.encode())
 	if h.purpose == forCluster {
-		return nil, errAsked
+		return nil, errProbed
 	}
 	if refusal != nil {
 		return nil, fmt.Errorf("server %d (%q) was refused: %s", h.from, h.name, refusal.Text)
-	}
-	if err == nil && !stop() {
-		err = context.Cause(ctx)
 	}
 	return g, err
 }
@@ -215,20 +216,20 @@ func (c *prefixedConn) Read(b []byte) (int, error) {
 }
 
 // welcome judges a hello, and makes its connection one of the peer's if all is well.
-func (t *Transport) welcome(h *hello, l *link) (*guest, *RefusalError) {
+func (t *Transport) welcome(h *hello, l *link) (*acceptedConn, *RefusalError) {
 	if refusal := t.judge(h); refusal != nil {
 		return nil, refusal
 	}
 	l.said = t.standing() // which judge may have changed
 	p := (*t.peers.Load())[h.from]
-	if p == nil && t.opts.Stranger != nil {
-		t.opts.Stranger(h.from)
+	if p == nil && t.opts.UnknownPeer != nil {
+		t.opts.UnknownPeer(h.from)
 	}
 	if p == nil || !p.hold(l.raw) {
 		return nil, &RefusalError{Code: NotMember, Text: fmt.Sprintf("server %d knows no server %d", t.opts.ID, h.from)}
 	}
 	p.hear(h.where)
-	g := &guest{peer: p, link: l, purpose: h.purpose}
+	g := &acceptedConn{peer: p, link: l, purpose: h.purpose}
 	var refusal *RefusalError
 	if h.purpose == forMessages {
 		g.stream, refusal = p.take(l)
@@ -251,7 +252,7 @@ func (t *Transport) judge(h *hello) *RefusalError {
 		return &RefusalError{Code: BadVersion,
 			Text: fmt.Sprintf("server %d (%s) speaks versions %d to %d, not %d to %d",
 				id, t.opts.Name, versionOldest, versionNewest, h.oldest, h.newest)}
-	case h.mark == t.mark:
+	case h.processID == t.processID:
 		return &RefusalError{Code: Itself,
 			Text: fmt.Sprintf("an address of server %d leads to server %d itself", h.to, id)}
 	case h.from == id:
@@ -267,8 +268,8 @@ func (t *Transport) judge(h *hello) *RefusalError {
 		return &RefusalError{Code: OtherFounders, Text: t.differ(h.from, h.cluster, h.founders)}
 	case h.purpose == forCluster && t.opts.Knows != nil && t.isBegun() && t.opts.Knows(h.from):
 		return &RefusalError{Code: Known, Text: fmt.Sprintf("server %d knows server %d", id, h.from)}
-	case t.isPeer(h.from) && t.apart(h.from, h.cluster, h.standing) != "":
-		return &RefusalError{Code: Apart, Text: t.apart(h.from, h.cluster, h.standing)}
+	case t.isPeer(h.from) && t.bootstrapConflict(h.from, h.cluster, h.standing) != "":
+		return &RefusalError{Code: BootstrapConflict, Text: t.bootstrapConflict(h.from, h.cluster, h.standing)}
 	case h.purpose != forMessages && (h.purpose != forSnapshot || t.opts.Streams == nil):
 		return &RefusalError{Code: NoStreams,
 			Text: fmt.Sprintf("server %d takes no stream of purpose %d", id, h.purpose)}

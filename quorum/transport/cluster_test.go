@@ -26,7 +26,7 @@ func (c *changing) get() [16]byte {
 
 func (c *changing) set(id [16]byte) { c.id.Store(&id) }
 
-func TestAskCluster(t *testing.T) {
+func TestProbeCluster(t *testing.T) {
 	founded := newMember(t, 2, func(o *Options) { o.Knows = func(id uint64) bool { return id == 1 } })
 	empty := newMember(t, 3, func(o *Options) { o.ClusterID = nil })
 	asking := map[uint64]*member{}
@@ -45,33 +45,33 @@ func TestAskCluster(t *testing.T) {
 		{1, 2, cluster, true}, {4, 2, cluster, false}, {1, 3, [16]byte{}, false},
 	} {
 		ctx, cancel := context.WithTimeout(context.Background(), testDeadline)
-		got, err := asking[tc.asking].AskCluster(ctx, tc.asked)
+		got, err := asking[tc.asking].ProbeCluster(ctx, tc.asked)
 		cancel()
-		if want := (Asked{Cluster: tc.cluster, Known: tc.known, Standing: Idle}); err != nil || got != want {
+		if want := (Probed{Cluster: tc.cluster, Known: tc.known, Standing: Idle}); err != nil || got != want {
 			t.Errorf("server %d of server %d: %+v, %v, want %+v", tc.asking, tc.asked, got, err, want)
 		}
 	}
-	if _, err := asking[1].AskCluster(context.Background(), 9); !errors.Is(err, errUnknown) {
+	if _, err := asking[1].ProbeCluster(context.Background(), 9); !errors.Is(err, errUnknown) {
 		t.Errorf("a server without an address: %v", err)
 	}
 }
 
-func TestAskClusterEndsWithItsContext(t *testing.T) {
+func TestProbeClusterEndsWithItsContext(t *testing.T) {
 	m := newMember(t, 1, nil)
 	m.SetPeers(map[uint64]Peer{2: {Addresses: []string{"127.0.0.1:1"}}})
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := m.AskCluster(ctx, 2); err == nil {
+	if _, err := m.ProbeCluster(ctx, 2); err == nil {
 		t.Error("it was answered")
 	}
 }
 
-// TestAStrangerIsToldOf: one that is no peer calls, to be let in maybe.
-func TestAStrangerIsToldOf(t *testing.T) {
+// TestAnUnknownPeerIsToldOf: one that is no peer calls, to be let in maybe.
+func TestAnUnknownPeerIsToldOf(t *testing.T) {
 	var mu sync.Mutex
 	var told []uint64
 	m := newMember(t, 1, func(o *Options) {
-		o.Stranger = func(id uint64) {
+		o.UnknownPeer = func(id uint64) {
 			mu.Lock()
 			defer mu.Unlock()
 			told = append(told, id)
@@ -117,7 +117,7 @@ func TestAStreamOfBeforeTheClusterWasKnown(t *testing.T) {
 	advanceUntil(t, manual, defaultIdleTimeout, "the streams are given up", func() bool {
 		return a.heard.losses(2) >= 2 && b.heard.losses(1) >= 2 && !a.of(2).Out && !b.of(1).Out
 	})
-	a.logs("peer cannot be reached", "cluster", "correct the address")
+	a.logs("peer unreachable", "cluster", "correct the address")
 }
 
 // TestTheSameClusterIsNoReason: the streams of a new ensemble stay up when it has been founded.
@@ -150,7 +150,7 @@ func TestDifferentFounders(t *testing.T) {
 		}
 	})
 	for _, m := range []*member{a, b} {
-		m.logs("peer cannot be reached", "1 2 3", "1 2 4", "server lines of both the same", "zkd.join=true")
+		m.logs("peer unreachable", "1 2 3", "1 2 4", "server lines of both the same", "zkd.join=true")
 	}
 	if a.of(2).Out || b.of(1).Out {
 		t.Error("they are connected")
@@ -212,7 +212,7 @@ func TestNamesAreLookedUpAnew(t *testing.T) {
 		return m
 	}
 	a := start(1)
-	a.logs("peer cannot be reached", "no such host")
+	a.logs("peer unreachable", "no such host")
 	move(a)
 	b := start(2)
 	move(b)

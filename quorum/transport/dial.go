@@ -106,8 +106,8 @@ func (p *peer) introduce(ctx context.Context, raw net.Conn, address string, what
 	said := t.standing()
 	h := hello{
 		oldest: versionOldest, newest: versionNewest,
-		cluster: t.opts.ClusterID(), from: t.opts.ID, to: p.id, mark: t.mark, purpose: what, name: t.opts.Name,
-		founders: t.opts.Founders(), levels: t.levels(), where: t.opts.Where(),
+		cluster: t.opts.ClusterID(), from: t.opts.ID, to: p.id, processID: t.processID, purpose: what,
+		name: t.opts.Name, founders: t.opts.Founders(), levels: t.levels(), where: t.opts.Where(),
 		standing: said,
 	}
 	if _, err := conn.Write(h.encode()); err != nil {
@@ -124,8 +124,8 @@ func (p *peer) introduce(ctx context.Context, raw net.Conn, address string, what
 	if err := p.judge(a, h.cluster); err != nil {
 		return nil, err
 	}
-	l := &link{raw: raw, conn: conn, address: address, mark: a.mark, name: a.name, cluster: a.cluster, levels: a.levels,
-		said: said, version: a.version}
+	l := &link{raw: raw, conn: conn, address: address, processID: a.processID, name: a.name, cluster: a.cluster,
+		levels: a.levels, said: said, version: a.version}
 	p.noteLevels(l)
 	return l, nil
 }
@@ -134,15 +134,16 @@ func (p *peer) introduce(ctx context.Context, raw net.Conn, address string, what
 func (p *peer) judge(a *answer, cluster [16]byte) error {
 	t := p.transport
 	apart := ""
-	if a.id == p.id && a.mark != t.mark && !clustersDiffer(a.cluster, cluster) {
-		apart = t.apart(p.id, a.cluster, a.standing)
+	if a.id == p.id && a.processID != t.processID && !clustersDiffer(a.cluster, cluster) {
+		apart = t.bootstrapConflict(p.id, a.cluster, a.standing)
 	}
 	switch {
 	case a.code != Accepted:
-		return &RefusalError{Code: a.code, Text: a.text, cluster: a.cluster, mark: a.mark, standing: a.standing}
+		return &RefusalError{Code: a.code, Text: a.text, cluster: a.cluster, processID: a.processID,
+			standing: a.standing}
 	case a.version < versionOldest || a.version > versionNewest:
 		return &RefusalError{Code: BadVersion, Text: fmt.Sprintf("it wants to speak version %d", a.version)}
-	case a.mark == t.mark:
+	case a.processID == t.processID:
 		return &RefusalError{Code: Itself, Text: "this server has answered itself"}
 	case a.id != p.id:
 		return &RefusalError{Code: WrongServer, Text: fmt.Sprintf("it is server %d, not %d", a.id, p.id)}
@@ -151,7 +152,7 @@ func (p *peer) judge(a *answer, cluster [16]byte) error {
 	case clustersDiffer(a.cluster, cluster):
 		return &RefusalError{Code: OtherCluster, Text: fmt.Sprintf("its cluster is %x, ours %x", a.cluster, cluster)}
 	case apart != "":
-		return &RefusalError{Code: Apart, Text: apart}
+		return &RefusalError{Code: BootstrapConflict, Text: apart}
 	}
 	if refusal := t.tooOld(p.id, a.levels); refusal != nil { // no nil of another type
 		return refusal

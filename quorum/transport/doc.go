@@ -17,8 +17,8 @@
 //   - One per incoming stream reads and calls Handler.Receive. One more calls it for large frames, and for those that
 //     have to come behind them, while there are any.
 //   - One per connection in handshake, of a bounded number.
-//   - One, the minder, looks now and then for streams that are silent or stuck. So no deadline is set per read. It has
-//     streams to former addresses of peers moved too, one at a time, on a goroutine of its own.
+//   - One, the supervisor, looks now and then for streams that are silent or stuck. So no deadline is set per read. It
+//     has streams to former addresses of peers moved too, one at a time, on a goroutine of its own.
 //
 // # Invariants
 //
@@ -29,6 +29,8 @@
 //     receiver does with it, if both sides speak version 2.
 //   - Frames of a stream are handed on only when the reader of the stream that it replaces has ended, and after that
 //     stream's Lost.
+//   - A server that stops as it was asked to says so in the last frame of each stream, to those that speak version 3,
+//     and lets them hang up first. Whatever ends a process is one line of the log for both its streams.
 //   - Send never blocks, and no peer's slowness is seen by another: each has its own queue, with a bound in bytes.
 //   - A frame is handed on only if its checksum is right. The first one that is not ends the stream.
 //   - Whoever has not finished the handshake costs one goroutine, a few hundred bytes and a bounded time.

@@ -29,6 +29,8 @@ const (
 	frameAhead uint32 = 1 << 31 // it is none of those that are kept in order, and may have passed some
 	framePiece uint32 = 1 << 30 // it has a piece of a large frame
 	frameFlags        = frameAhead | framePiece
+	// frameGoodbye, from version 3 on: nothing else is in the frame, and nothing comes behind it.
+	frameGoodbye uint32 = 1 << 29
 
 	// pieceBytes is what a piece has at most, such that the reader's buffer holds it.
 	pieceBytes = readBufferBytes
@@ -68,6 +70,11 @@ func putHead(frame []byte, flags uint32) {
 
 // appendKeepAlive adds the frame that says nothing.
 func appendKeepAlive(b []byte) []byte { return append(b, 0, 0, 0, 0, 0, 0, 0, 0) }
+
+// appendGoodbye adds the frame that is the last one of a server that stops.
+func appendGoodbye(b []byte) []byte {
+	return append(binary.BigEndian.AppendUint32(b, frameGoodbye), 0, 0, 0, 0)
+}
 
 // largeFrame is a frame that is not copied on its way to the connection. Owned by the writer once it has taken it.
 type largeFrame struct {
@@ -136,7 +143,7 @@ func newFrameReader(r io.Reader, version uint16) *frameReader {
 }
 
 // next returns the next frame that is no keep-alive, once all of it has come. body is valid until the next call. The
-// error is io.EOF if the stream ended between frames.
+// error is io.EOF if the stream ended between frames, errLeft if the peer has said so.
 func (f *frameReader) next() (kind uint8, body []byte, err error) {
 	for {
 		content, flags, err := f.read()
@@ -178,6 +185,9 @@ func (f *frameReader) read() (content []byte, flags uint32, err error) {
 		f.skip = frameHeadBytes
 		if length == 0 && sum == 0 {
 			continue
+		}
+		if f.version >= versionGoodbye && length == frameGoodbye && sum == 0 {
+			return nil, 0, errLeft
 		}
 		if f.version >= versionPieces {
 			length, flags = length&^frameFlags, length&frameFlags

@@ -27,7 +27,7 @@ func TestDamagedFrameEndsTheStream(t *testing.T) {
 	if n, err := conn.Read(make([]byte, 1)); n != 0 || err == nil {
 		t.Error("the stream is open after a damaged frame")
 	}
-	a.logs("stream from peer broke", "damaged frame: 4 bytes with checksum")
+	a.logs("peer disconnected", "damaged frame: 4 bytes with checksum")
 	if a.heard.count() != 1 || a.heard.frames[0].body != "one" {
 		t.Errorf("handed on %+v", a.heard.frames)
 	}
@@ -128,6 +128,8 @@ func TestPieceErrors(t *testing.T) {
 		"a total of nothing":           {piece(0, "x"), versionPieces, errFrame},
 		"a total beyond":               {piece(frameBytesMax+1, "x"), versionPieces, errFrame},
 		"more than the total":          {piece(3, "four"), versionPieces, errFrame},
+		"the end between":              {appendGoodbye(bytes.Clone(first)), versionGoodbye, errLeft},
+		"the end in an older version":  {appendGoodbye(nil), versionPieces, errFrame},
 	} {
 		r, err := newFrameReader(bytes.NewReader(tc.bytes), tc.version), error(nil)
 		for err == nil {
@@ -182,6 +184,7 @@ func FuzzPieces(f *testing.F) {
 	ahead, _ := appendFlagged(nil, frameAhead, 2, body("abc"))
 	f.Add(append(ahead, pieces(1, "large")...))
 	f.Add(pieces(1, strings.Repeat("x", pieceBytes)))
+	f.Add(appendGoodbye(pieces(1, "large")))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := newFrameReader(bytes.NewReader(b), versionNewest)
 		got := 0

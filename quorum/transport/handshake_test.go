@@ -35,7 +35,7 @@ func call(t *testing.T, m *member, h hello) (*answer, net.Conn) {
 // good returns the hello of server 2 to server 1.
 func good() hello {
 	return hello{
-		oldest: versionOldest, newest: versionNewest, cluster: cluster, from: 2, to: 1, mark: 99,
+		oldest: versionOldest, newest: versionNewest, cluster: cluster, from: 2, to: 1, processID: 99,
 		purpose: forMessages, name: "zkd/9",
 	}
 }
@@ -43,7 +43,7 @@ func good() hello {
 func TestAnswers(t *testing.T) {
 	b := newMember(t, 2, nil)
 	for name, tc := range map[string]struct { // order: each case has a server of its own
-		change func(h *hello, mark uint64)
+		change func(h *hello, processID uint64)
 		want   Code
 	}{
 		"good":              {func(*hello, uint64) {}, Accepted},
@@ -55,7 +55,7 @@ func TestAnswers(t *testing.T) {
 		"other cluster":     {func(h *hello, _ uint64) { h.cluster[3]++ }, OtherCluster},
 		"other server":      {func(h *hello, _ uint64) { h.to = 3 }, WrongServer},
 		"same id":           {func(h *hello, _ uint64) { h.from = 1 }, SameID},
-		"itself":            {func(h *hello, mark uint64) { h.from, h.to, h.mark = 1, 2, mark }, Itself},
+		"itself":            {func(h *hello, processID uint64) { h.from, h.to, h.processID = 1, 2, processID }, Itself},
 		"no member":         {func(h *hello, _ uint64) { h.from = 5 }, NotMember},
 		"no streams":        {func(h *hello, _ uint64) { h.purpose = forSnapshot }, NoStreams},
 		"unknown purpose":   {func(h *hello, _ uint64) { h.purpose = 77 }, NoStreams},
@@ -65,9 +65,10 @@ func TestAnswers(t *testing.T) {
 			m.know(b)
 			m.Start(m.heard)
 			h := good()
-			tc.change(&h, m.mark)
+			tc.change(&h, m.processID)
 			a, conn := call(t, m, h)
-			if a.code != tc.want || a.id != 1 || a.mark != m.mark || a.cluster != cluster || a.name != "test" {
+			if a.code != tc.want || a.id != 1 || a.processID != m.processID || a.cluster != cluster ||
+				a.name != "test" {
 				t.Errorf("answer %+v, want code %d", a, tc.want)
 			}
 			if tc.want == Accepted {
@@ -76,7 +77,7 @@ func TestAnswers(t *testing.T) {
 				}
 				return
 			}
-			m.logs("connection of a peer refused", strings.ReplaceAll(a.text, `"`, `\"`))
+			m.logs("peer connection rejected", strings.ReplaceAll(a.text, `"`, `\"`))
 			if n, err := conn.Read(make([]byte, 1)); n != 0 || err == nil {
 				t.Error("the connection is open after a refusal")
 			}
@@ -106,7 +107,7 @@ func TestDialerLogsWhatToDo(t *testing.T) {
 			b.Start(b.heard)
 			a.SetPeers(map[uint64]Peer{2: {Addresses: []string{b.address}}})
 			a.Start(a.heard)
-			a.logs(append(tc.want, "peer cannot be reached", "peer=2")...)
+			a.logs(append(tc.want, "peer unreachable", "peer=2")...)
 			refused := (*RefusalError)(nil)
 			if err := a.of(2).LastError; !errors.As(err, &refused) {
 				t.Errorf("last error is %v", err)
@@ -119,7 +120,7 @@ func TestDialerFindsItselfAndOthers(t *testing.T) {
 	a := newMember(t, 1, nil)
 	a.SetPeers(map[uint64]Peer{2: {Addresses: []string{a.address}}})
 	a.Start(a.heard)
-	a.logs("peer cannot be reached", "leads to server 1 itself", "has an address of this server")
+	a.logs("peer unreachable", "leads to server 1 itself", "has an address of this server")
 
 	for name, reply := range map[string]string{ // order: each case has servers of its own
 		"hung up":   "",
@@ -144,7 +145,7 @@ func TestDialerFindsItselfAndOthers(t *testing.T) {
 			c := newMember(t, 1, nil)
 			c.SetPeers(map[uint64]Peer{2: {Addresses: []string{l.Addr().String()}}})
 			c.Start(c.heard)
-			c.logs("peer cannot be reached", "no zkd")
+			c.logs("peer unreachable", "no zkd")
 		})
 	}
 }
@@ -152,7 +153,7 @@ func TestDialerFindsItselfAndOthers(t *testing.T) {
 func TestAnswerOfAnotherServerIsRefused(t *testing.T) {
 	a := newMember(t, 1, nil)
 	p := newPeer(a.Transport, 2, Peer{}, nil)
-	fine := answer{version: 1, cluster: cluster, id: 2, mark: 5}
+	fine := answer{version: 1, cluster: cluster, id: 2, processID: 5}
 	if err := p.judge(&fine, cluster); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +161,7 @@ func TestAnswerOfAnotherServerIsRefused(t *testing.T) {
 		WrongServer:  func(a *answer) { a.id = 3 },
 		OtherCluster: func(a *answer) { a.cluster[0]++ },
 		BadVersion:   func(a *answer) { a.version = versionNewest + 1 },
-		Itself:       func(n *answer) { n.mark = a.mark },
+		Itself:       func(n *answer) { n.processID = a.processID },
 		NotMember:    func(a *answer) { a.code = NotMember },
 		200:          func(a *answer) { a.code = 200 },
 	} {
@@ -179,12 +180,12 @@ func TestSecondProcessWithAnIDIsRefusedWhileTheFirstLives(t *testing.T) {
 	a.Start(a.heard)
 	eventually(t, "the outgoing stream is up", func() bool { return a.of(2).Out })
 	first, second := good(), good()
-	first.mark, second.mark = muteMark, muteMark+1
+	first.processID, second.processID = muteProcess, muteProcess+1
 	answered, conn := call(t, a, first)
 	if answered.code != Accepted {
 		t.Fatalf("the first process is answered %+v", answered)
 	}
-	a.logs("stream from peer is up", conn.LocalAddr().String()) // one replaced before that is not lost: it never was
+	a.logs("peer connected", conn.LocalAddr().String()) // one replaced before that is not lost: it never was
 	if answered, _ := call(t, a, second); answered.code != AlreadyConnected {
 		t.Errorf("the second process is answered %+v", answered)
 	}
@@ -221,7 +222,7 @@ func TestForeignProtocolsAreNamed(t *testing.T) {
 			t.Errorf("%q is answered %q", text, got)
 		}
 		_ = conn.Close()
-		a.logs("connection of a peer refused", want)
+		a.logs("peer connection rejected", want)
 	}
 }
 
@@ -242,7 +243,7 @@ func TestHandshakesAreBoundedInNumberAndTime(t *testing.T) {
 	if n, err := silent[handshakesPerHostMax].Read(make([]byte, 1)); n != 0 || err == nil {
 		t.Error("one more than the bound is not closed")
 	}
-	a.logs("too many connections in handshake")
+	a.logs("too many peer handshakes")
 	manual.AwaitEvents(1 + handshakesPerHostMax)
 	manual.Advance(defaultDialTimeout)
 	for _, conn := range silent {
@@ -253,7 +254,7 @@ func TestHandshakesAreBoundedInNumberAndTime(t *testing.T) {
 	eventually(t, "the places are free", func() bool {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		return a.shaking == 0 && len(a.handshakes) == 0
+		return a.handshaking == 0 && len(a.handshakes) == 0
 	})
 	a.SetPeers(map[uint64]Peer{2: {Addresses: []string{b.address}}})
 	if answered, _ := call(t, a, good()); answered.code != Accepted {
@@ -261,13 +262,13 @@ func TestHandshakesAreBoundedInNumberAndTime(t *testing.T) {
 	}
 }
 
-// strange is a connection that seems to come from elsewhere and says nothing.
-type strange struct {
+// remoteConn is a connection that seems to come from elsewhere and says nothing.
+type remoteConn struct {
 	net.Conn
 	from net.Addr
 }
 
-func (s strange) RemoteAddr() net.Addr { return s.from }
+func (s remoteConn) RemoteAddr() net.Addr { return s.from }
 
 func TestStrangersDoNotTakeThePlacesOfPeers(t *testing.T) {
 	still := clock.NewManual(time.Unix(1e6, 0)) // so that nobody's time runs out
@@ -281,7 +282,7 @@ func TestStrangersDoNotTakeThePlacesOfPeers(t *testing.T) {
 	silent := func(host int) net.Conn {
 		near, far := net.Pipe()
 		t.Cleanup(func() { _ = far.Close() })
-		a.admit(strange{near, from(host)}, "here")
+		a.admit(remoteConn{near, from(host)}, "here")
 		return far
 	}
 	for i := range 2 * handshakesMax {
@@ -301,11 +302,11 @@ func TestRefusalsDoNotFillTheLog(t *testing.T) {
 	for range 3 * warning.Burst {
 		call(t, a, good())
 	}
-	lines := func() int { return strings.Count(a.log.String(), "connection of a peer refused") }
+	lines := func() int { return strings.Count(a.log.String(), "peer connection rejected") }
 	eventually(t, "the burst is logged", func() bool { return lines() == warning.Burst })
 	manual.Advance(time.Second)
 	call(t, a, good())
-	a.logs("connection of a peer refused", "omitted=")
+	a.logs("peer connection rejected", "omitted=")
 }
 
 func TestHandshakeComesBackAsItWas(t *testing.T) {
@@ -314,7 +315,7 @@ func TestHandshakeComesBackAsItWas(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(*got, h) {
 		t.Errorf("hello %+v, %v", got, err)
 	}
-	long := answer{version: 3, code: 4, cluster: cluster, id: 5, mark: 6, name: strings.Repeat("n", 300),
+	long := answer{version: 3, code: 4, cluster: cluster, id: 5, processID: 6, name: strings.Repeat("n", 300),
 		text: strings.Repeat("t", 600)}
 	want := long
 	want.name, want.text = long.name[:nameBytesMax], long.text[:textBytesMax]

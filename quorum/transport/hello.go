@@ -14,7 +14,7 @@ import (
 // fields to the end of the bodies.
 const (
 	versionOldest uint16 = 1
-	versionNewest uint16 = 2
+	versionNewest uint16 = 3
 	// versionPieces is the first in which large frames come in pieces, and others may pass them.
 	versionPieces uint16 = 2
 
@@ -50,7 +50,7 @@ type hello struct {
 	oldest, newest uint16 // versions that it speaks
 	cluster        [16]byte
 	from, to       uint64
-	mark           uint64
+	processID      uint64
 	purpose        purpose
 	name           string
 	founders       string // Options.Founders
@@ -83,7 +83,7 @@ func (h *hello) encode() []byte {
 	b = append(b, h.cluster[:]...)
 	b = binary.BigEndian.AppendUint64(b, h.from)
 	b = binary.BigEndian.AppendUint64(b, h.to)
-	b = binary.BigEndian.AppendUint64(b, h.mark)
+	b = binary.BigEndian.AppendUint64(b, h.processID)
 	b = append(b, byte(h.purpose))
 	b = appendText8(b, h.name)
 	b = appendFounders(b, h.founders)
@@ -106,7 +106,7 @@ func readHello(r io.Reader) (*hello, error) {
 	}
 	f := fields{rest: body}
 	f.cluster(&h.cluster)
-	h.from, h.to, h.mark = f.uint64(), f.uint64(), f.uint64()
+	h.from, h.to, h.processID = f.uint64(), f.uint64(), f.uint64()
 	h.purpose = purpose(f.uint8())
 	h.name = f.text(int(f.uint8()))
 	h.founders = f.text(int(f.uint16()))
@@ -120,13 +120,13 @@ func readHello(r io.Reader) (*hello, error) {
 
 // answer is what the accepting side says. After a refusal it closes the connection.
 type answer struct {
-	version uint16 // that both will speak; 0 with a refusal
-	code    Code
-	cluster [16]byte
-	id      uint64
-	mark    uint64
-	name    string
-	text    string // for people
+	version   uint16 // that both will speak; 0 with a refusal
+	code      Code
+	cluster   [16]byte
+	id        uint64
+	processID uint64
+	name      string
+	text      string // for people
 	// founders is Options.Founders.
 	founders string
 	levels   levels
@@ -141,7 +141,7 @@ func (a *answer) encode() []byte {
 	b = append(b, byte(a.code))
 	b = append(b, a.cluster[:]...)
 	b = binary.BigEndian.AppendUint64(b, a.id)
-	b = binary.BigEndian.AppendUint64(b, a.mark)
+	b = binary.BigEndian.AppendUint64(b, a.processID)
 	b = appendText8(b, a.name)
 	text := a.text[:min(len(a.text), textBytesMax)]
 	b = binary.BigEndian.AppendUint16(b, uint16(len(text)))
@@ -163,7 +163,7 @@ func readAnswer(r io.Reader) (*answer, error) {
 	f := fields{rest: body}
 	a.code = Code(f.uint8())
 	f.cluster(&a.cluster)
-	a.id, a.mark = f.uint64(), f.uint64()
+	a.id, a.processID = f.uint64(), f.uint64()
 	a.name = f.text(int(f.uint8()))
 	a.text = f.text(int(f.uint16()))
 	a.founders = f.text(int(f.uint16()))

@@ -1,9 +1,9 @@
 package transport
 
 import (
+	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 )
 
@@ -17,14 +17,14 @@ func (p *peer) take(l *link) (*stream, *RefusalError) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if old := p.incoming; old != nil {
-		lives := old.waits(t.now()) < t.opts.IdleTimeout/2 && p.outgoing != nil && p.outgoing.mark == old.mark
-		if old.mark != l.mark && lives {
+		lives := old.waits(t.now()) < t.opts.IdleTimeout/2 && p.outgoing != nil && p.outgoing.processID == old.processID
+		if old.processID != l.processID && lives {
 			return nil, &RefusalError{Code: AlreadyConnected,
 				Text: fmt.Sprintf("server %d has a connection of server %d from %s", t.opts.ID, p.id, old.address)}
 		}
 		old.end(errNewer)
 	}
-	if p.outgoing != nil && p.outgoing.mark != l.mark {
+	if p.outgoing != nil && p.outgoing.processID != l.processID {
 		p.outgoing.end(errNewer)
 	}
 	p.incoming = newStream(t, l, &p.bytesIn)
@@ -50,8 +50,8 @@ func (p *peer) forget(conn net.Conn) {
 	delete(p.held, conn)
 }
 
-// leave ends the guest's connection.
-func (g *guest) leave() {
+// leave ends the accepted connection.
+func (g *acceptedConn) leave() {
 	p := g.peer
 	_ = p.release(g.link.raw) // given up, or at its end
 	p.mu.Lock()
@@ -74,16 +74,27 @@ func (p *peer) read(s *stream) {
 		return
 	}
 	defer func() { <-p.turn }()
-	logger := p.transport.opts.Logger
-	logger.Info("stream from peer is up", slog.Uint64("peer", p.id), slog.String("address", s.address),
-		slog.String("program", s.name))
-	s.end(p.handOn(s))
-	if p.isEnded() {
+	p.presence.up(s, directionIn)
+	err := p.handOn(s)
+	if errors.Is(err, errLeft) {
+		p.left(s.processID) // before the end of s lets that process go, and its end is seen on the other stream
+	}
+	s.end(err)
+	if p.stops() {
 		return
 	}
 	p.note(s.err)
-	logger.Warn("stream from peer broke", slog.Uint64("peer", p.id), slog.Any("err", s.err))
+	p.presence.ended(s, directionIn)
 	p.transport.handler.Lost(p.id)
+}
+
+// left ends the outgoing stream to a process that has said that it stops.
+func (p *peer) left(processID uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.outgoing != nil && p.outgoing.processID == processID {
+		p.outgoing.end(errLeft)
+	}
 }
 
 // handOn hands on frames until the stream breaks, and returns why. While a large one is dealt with, those behind it

@@ -69,9 +69,9 @@ func TestOldServersAreRefusedAtTheEnsemblesLevel(t *testing.T) {
 	a.Start(a.heard)
 	old.Start(old.heard)
 	const text = "the ensemble is at feature level 2, and the zkd of server 2 can do 1"
-	a.logs("peer cannot be reached", "peer=2", text, "never lowered")
-	a.logs("connection of a peer refused", text)
-	old.logs("peer cannot be reached", "peer=1", text, "run on the older server")
+	a.logs("peer unreachable", "peer=2", text, "never lowered")
+	a.logs("peer connection rejected", text)
+	old.logs("peer unreachable", "peer=1", text, "run on the older server")
 	h := good()
 	answered, _ := call(t, a, h)
 	if answered.code != OldLevel || answered.levels != (levels{3, 3}) {

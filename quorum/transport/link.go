@@ -9,16 +9,16 @@ import (
 
 // link is a connection whose handshake is done.
 type link struct {
-	raw     net.Conn // what is closed to end it: closing TLS may wait for a peer that does not read
-	conn    net.Conn // raw, or TLS over it
-	address string   // that was dialed, or the remote one
-	at      string   // of the listener that has accepted it; "" if it was dialed
-	mark    uint64   // of the peer's process
-	name    string   // and version of the peer's program
-	cluster [16]byte // of the peer, as it said; zero if it knew none
-	levels  levels   // of the peer's program
-	said    Standing // of this server, as the peer was told
-	version uint16   // that both speak
+	raw       net.Conn // what is closed to end it: closing TLS may wait for a peer that does not read
+	conn      net.Conn // raw, or TLS over it
+	address   string   // that was dialed, or the remote one
+	at        string   // of the listener that has accepted it; "" if it was dialed
+	processID uint64   // of the peer's process
+	name      string   // and version of the peer's program
+	cluster   [16]byte // of the peer, as it said; zero if it knew none
+	levels    levels   // of the peer's program
+	said      Standing // of this server, as the peer was told
+	version   uint16   // that both speak
 }
 
 // stream is a link for messages, in one direction.
@@ -32,7 +32,7 @@ type stream struct {
 	waiting   atomic.Int64 // Transport.now when the system call began that is under way; 0: none
 	last      atomic.Int64 // Transport.now of the last write that ended; only of outgoing ones
 	bytes     *atomic.Int64
-	cluster   [16]byte // of the peer as it is known by now; owned by the minder
+	cluster   [16]byte // of the peer as it is known by now; owned by the supervisor
 }
 
 // newStream returns a stream that counts its bytes in bytes.
@@ -53,7 +53,7 @@ func (s *stream) end(err error) {
 	})
 }
 
-// Read reads for the frameReader; the minder sees how long it takes.
+// Read reads for the frameReader; the supervisor sees how long it takes.
 func (s *stream) Read(b []byte) (int, error) {
 	s.waiting.Store(s.transport.now())
 	n, err := s.conn.Read(b)
@@ -66,7 +66,7 @@ func (s *stream) Read(b []byte) (int, error) {
 // default idle timeout.
 const writeStepBytes = 1 << 20
 
-// write writes b; the minder sees how long each step takes.
+// write writes b; the supervisor sees how long each step takes.
 func (s *stream) write(b []byte) error {
 	for len(b) > 0 {
 		step := b[:min(len(b), writeStepBytes)]

@@ -50,17 +50,17 @@ type Options struct {
 	// Dial makes a connection, as net.Dialer.DialContext.
 	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	Clock  clock.Clock
-	Rand   *rand.Rand // the mark of this process and the jitter; the transport is its only user
+	Rand   *rand.Rand // the number of this process and the jitter; the transport is its only user
 	Logger *slog.Logger
 	// Streams takes a snapshot stream that the server from has opened, on a goroutine of its own. The connection is
 	// closed when it returns, and before by Close or the removal of the peer. nil: such streams are refused.
 	Streams func(from uint64, conn net.Conn)
 
-	// Knows tells whether a server with that id was met as a member; any goroutine, for AskCluster of another server.
+	// Knows tells whether a server with that id was met as a member; any goroutine, for ProbeCluster of another server.
 	// nil: none was.
 	Knows func(id uint64) bool
 	// Founders returns the list of the servers that this one would found a cluster with, for Differ of the others;
-	// empty if it founds none. Any goroutine, at each handshake. nil: empty.
+	// empty if it bootstraps none. Any goroutine, at each handshake. nil: empty.
 	Founders func() string
 	// Differ returns how the list of another server differs from this one's, for people; empty if it does not, or does
 	// not matter. It is asked when neither knows a cluster and both have a list; any goroutine. nil: no list differs.
@@ -68,13 +68,13 @@ type Options struct {
 	// Standing returns what this server has to do with an ensemble that is not founded yet. Any goroutine, at each
 	// handshake. nil: Idle.
 	Standing func() Standing
-	// Apart returns what speaks against a connection with a peer of that cluster and standing, for people; empty:
-	// nothing. It is asked in each handshake, on both sides, for questions too; any goroutine. What it returns is
-	// logged on both sides. nil: nothing ever.
-	Apart func(server uint64, cluster [16]byte, standing Standing) string
-	// Stranger is told that a server that is no peer has called, and was refused; any goroutine. It must not block.
+	// BootstrapConflict returns what speaks against a connection with a peer of that cluster and standing, for people;
+	// empty: nothing. It is asked in each handshake, on both sides, for questions too; any goroutine. What it returns
+	// is logged on both sides. nil: nothing ever.
+	BootstrapConflict func(server uint64, cluster [16]byte, standing Standing) string
+	// UnknownPeer is told that a server that is no peer has called, and was refused; any goroutine. It must not block.
 	// nil: nobody is told.
-	Stranger func(id uint64)
+	UnknownPeer func(id uint64)
 
 	// Level is the highest feature level that this program can do, LevelAgreed the highest to which it agrees that the
 	// ensemble is raised. 0: as of a program that knows none.

@@ -40,11 +40,13 @@ type peer struct {
 	host      string                // guarded by mu; where that was; only what this side dialed, so no stranger's
 
 	learned atomic.Pointer[learned] // what a question that was asked for itself has brought, else nil
-	asked   int64                   // Transport.now of the last; owned by the minder
+	probed  int64                   // Transport.now of the last; owned by the supervisor
+
+	presence presence // in the log
 
 	agreed atomic.Uint32 // levels.agreed of the process that was met last; 0: none was
 
-	moved int64 // Transport.now when it was last tried to move the outgoing stream; owned by the minder
+	redialed int64 // Transport.now when it was last tried to move the outgoing stream; owned by the supervisor
 
 	logged   string    // kind of failure that was logged last, "" after a success; owned by run
 	loggedAt time.Time // owned by run
@@ -52,8 +54,8 @@ type peer struct {
 
 // learned is the cluster of a peer's process.
 type learned struct {
-	mark    uint64
-	cluster [16]byte
+	processID uint64
+	cluster   [16]byte
 }
 
 // newPeer returns a peer that does nothing until run.
@@ -68,6 +70,7 @@ func newPeer(t *Transport, id uint64, where Peer, turn chan struct{}) *peer {
 		addresses: slices.Clone(where.Addresses),
 		former:    slices.Clone(where.Former),
 		held:      map[net.Conn]struct{}{},
+		presence:  presence{peer: id, logger: t.opts.Logger},
 	}
 }
 
@@ -122,7 +125,7 @@ func (p *peer) release(conn net.Conn) error {
 func (p *peer) run() {
 	clock := p.transport.opts.Clock
 	wait := backoffLeast
-	for !p.isEnded() {
+	for !p.stops() {
 		l, err := p.takeReady(), error(nil)
 		if l == nil {
 			l, err = p.connect(context.Background(), forMessages)
@@ -152,6 +155,30 @@ func (p *peer) isEnded() bool {
 	}
 }
 
+// stops tells whether this server is stopping, or the peer was removed: then streams break on purpose.
+func (p *peer) stops() bool {
+	select {
+	case <-p.done:
+		return true
+	case <-p.transport.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// sayGoodbye has the peer told that this server stops; it returns the stream that the peer will end then, nil if there
+// is none, or the peer would not understand.
+func (p *peer) sayGoodbye() *stream {
+	p.mu.Lock()
+	s := p.outgoing
+	p.mu.Unlock()
+	if s == nil || s.version < versionGoodbye || !p.queue.goodbye() {
+		return nil
+	}
+	return s
+}
+
 // note keeps an error for Status.
 func (p *peer) note(err error) {
 	p.mu.Lock()
@@ -164,7 +191,7 @@ const tellInterval = time.Minute
 
 // tell logs that the peer cannot be reached: when that begins, when the reason is another, and now and then.
 func (p *peer) tell(err error) {
-	if p.isEnded() {
+	if p.stops() {
 		return
 	}
 	kind := failureKind(err)
@@ -173,8 +200,11 @@ func (p *peer) tell(err error) {
 		return
 	}
 	p.logged, p.loggedAt = kind, clock.Now()
-	p.transport.opts.Logger.Warn("peer cannot be reached", slog.Uint64("peer", p.id), slog.Any("err", err))
+	p.transport.opts.Logger.Warn("peer unreachable", slog.Uint64("peer", p.id), slog.Any("err", err))
 }
+
+// kindUnreachable is the kind of failure that is nobody's refusal.
+const kindUnreachable = "unreachable"
 
 // failureKind tells failures apart that need different remedies.
 func failureKind(err error) string {
@@ -184,41 +214,48 @@ func failureKind(err error) string {
 	if foreign := (*foreignError)(nil); errors.As(err, &foreign) {
 		return "foreign"
 	}
-	return "unreachable"
+	return kindUnreachable
 }
 
 // serve writes what is queued until the stream breaks, and returns why.
 func (p *peer) serve(l *link) error {
 	s := newStream(p.transport, l, &p.bytesOut)
-	logger := p.transport.opts.Logger
+	watched := make(chan struct{})
+	if !p.transport.goFunc(func() { defer close(watched); p.watch(s) }) { // Stop may have told the peers already
+		_ = p.release(l.raw) // unused
+		return errClosed
+	}
 	p.queue.open(l.version) // before Status shows the stream
 	p.setOutgoing(s)
 	p.logged = ""
-	logger.Info("stream to peer is up", slog.Uint64("peer", p.id), slog.String("address", l.address),
-		slog.String("program", l.name))
-	watched := make(chan struct{})
-	if !p.transport.goFunc(func() { defer close(watched); p.watch(s) }) {
-		close(watched)
-		s.end(errClosed)
-	}
+	p.presence.up(s, directionOut)
 	p.transport.handler.Connected(p.id)
 	lost := p.write(s)
 	<-watched
 	p.queue.shut(lost)
 	p.setOutgoing(nil)
 	_ = p.release(l.raw) // closed already
-	if !p.isEnded() {
-		p.mu.Lock()
-		moves := p.isMovingLocked(s)
-		p.mu.Unlock()
-		if moves {
-			logger.Info("stream to peer moves", slog.Uint64("peer", p.id), slog.String("from", l.address))
-		} else {
-			logger.Warn("stream to peer broke", slog.Uint64("peer", p.id), slog.Any("err", s.err))
-		}
+	if !p.stops() {
+		p.tellEnd(s)
 		p.transport.handler.Lost(p.id)
 	}
 	return s.err
+}
+
+// tellEnd logs why the outgoing stream has ended.
+func (p *peer) tellEnd(s *stream) {
+	p.mu.Lock()
+	moves := p.isReplacedLocked(s)
+	p.mu.Unlock()
+	if moves {
+		p.transport.opts.Logger.Info("peer address changed", slog.Uint64("peer", p.id),
+			slog.String("from", s.address))
+		return
+	}
+	p.presence.ended(s, directionOut)
+	if errors.Is(s.err, errLeft) { // that nobody answers there for a while is no news
+		p.logged, p.loggedAt = kindUnreachable, p.transport.opts.Clock.Now()
+	}
 }
 
 // setOutgoing says which outgoing stream there is. One to an address that was taken away meanwhile ends at once.

@@ -58,6 +58,26 @@ func (q *queue) shut(lost int) {
 	q.large, q.behind, q.waits = nil, nil, 0
 }
 
+// goodbye appends the last frame: it passes a large one, and no other is let in. False: the queue is down.
+func (q *queue) goodbye() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.up {
+		return false
+	}
+	q.up = false
+	if q.large != nil {
+		q.drops++
+	}
+	for i := range q.behind {
+		q.drops += int64(q.behind[i].count())
+	}
+	q.large, q.behind, q.waits = nil, nil, 0
+	q.pending = appendGoodbye(q.pending)
+	q.signal()
+	return true
+}
+
 // count is how many frames wait.
 func (w *waiting) count() int {
 	if w.large != nil {

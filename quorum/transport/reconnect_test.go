@@ -213,7 +213,7 @@ func TestPeersComeGoAndMove(t *testing.T) {
 	c := newMember(t, 3, nil)
 	c.know(a, b)
 	c.Start(c.heard)
-	c.logs("peer cannot be reached", "knows no server 3")
+	c.logs("peer unreachable", "knows no server 3")
 	a.know(b, c)
 	a.linked(c)
 	b.know(a, c)
@@ -310,7 +310,7 @@ func TestBackOffGrowsWithJitter(t *testing.T) {
 	if s := a.of(2); s.LastError == nil || s.Out || s.In {
 		t.Errorf("status %+v", s)
 	}
-	if n := bytes.Count([]byte(a.log.String()), []byte("peer cannot be reached")); n != 1 {
+	if n := bytes.Count([]byte(a.log.String()), []byte("peer unreachable")); n != 1 {
 		t.Errorf("%d log lines for one failure that goes on", n)
 	}
 	close(ended)

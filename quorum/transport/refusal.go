@@ -30,8 +30,9 @@ const (
 	OtherFounders
 	// OldLevel: the ensemble is at a feature level that the caller cannot do.
 	OldLevel
-	// Apart: one of both founds an ensemble without data, the other belongs to one that is founded on data.
-	Apart
+	// BootstrapConflict: one of both bootstraps an ensemble without data, the other belongs to one that is founded on
+	// data.
+	BootstrapConflict
 )
 
 // remedies says for each refusal what an operator does about it, on the side that is refused.
@@ -49,8 +50,8 @@ var remedies = [...]string{
 	OtherFounders: "make the server lines of both the same; one that is to join an ensemble that runs needs " +
 		"zkd.join=true",
 	OldLevel: "run on the older server the zkd that the others run: the feature level of an ensemble is never lowered",
-	Apart: "stop the servers that have no data of their own and empty their dataDir: they get the data from the " +
-		"others; until then this passes only if they have founded an ensemble",
+	BootstrapConflict: "stop the servers that have no data of their own and empty their dataDir: they get the " +
+		"data from the others; until then this passes only if they have founded an ensemble",
 }
 
 // remedy says what an operator does about the refusal.
@@ -66,8 +67,8 @@ type RefusalError struct {
 	Code Code
 	Text string // what the refusing side says
 
-	cluster [16]byte // of the refusing side
-	mark    uint64   // likewise
+	cluster   [16]byte // of the refusing side
+	processID uint64   // likewise
 
 	standing Standing // likewise
 }

@@ -14,8 +14,8 @@ import (
 // host is gone. By itself it would try for a quarter of an hour, and the first who notices may be a reader elsewhere.
 func (t *Transport) boundSilence(conn net.Conn) {
 	err := setTCP(conn, unix.TCP_USER_TIMEOUT, int(t.opts.IdleTimeout/time.Millisecond))
-	if err != nil { // the minder gives it up too, if later
-		t.opts.Logger.Debug("the system does not bound the silence of a connection", slog.Any("err", err))
+	if err != nil { // the supervisor gives it up too, if later
+		t.opts.Logger.Debug("TCP_USER_TIMEOUT not supported", slog.Any("err", err))
 	}
 }
 
@@ -23,7 +23,7 @@ func (t *Transport) boundSilence(conn net.Conn) {
 // has taken, and by itself that is megabytes.
 func (t *Transport) boundUnsent(conn net.Conn) {
 	if err := setTCP(conn, unix.TCP_NOTSENT_LOWAT, burstPieces*pieceBytes); err != nil {
-		t.opts.Logger.Debug("the system does not bound what is not sent", slog.Any("err", err))
+		t.opts.Logger.Debug("TCP_NOTSENT_LOWAT not supported", slog.Any("err", err))
 	}
 }
 

@@ -4,7 +4,7 @@ package transport
 
 import "net"
 
-// boundSilence leaves the silence of a connection to the minder: only Linux has TCP_USER_TIMEOUT.
+// boundSilence leaves the silence of a connection to the supervisor: only Linux has TCP_USER_TIMEOUT.
 func (t *Transport) boundSilence(net.Conn) {}
 
 // boundUnsent is nothing here: a small frame waits behind all that the system has taken.

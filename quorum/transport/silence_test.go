@@ -79,11 +79,11 @@ func TestSilentPeerIsGivenUp(t *testing.T) {
 	if n, err := conn.Read(make([]byte, 1)); n != 0 || err == nil {
 		t.Error("the connection is open")
 	}
-	m.logs("stream from peer broke", "nothing was heard")
+	m.logs("peer disconnected", "nothing was heard")
 }
 
-// muteMark is the mark of muteListener's process.
-const muteMark = 4
+// muteProcess is the number of muteListener's process.
+const muteProcess = 4
 
 // muteListener is a server that answers handshakes as server 2 and then does not read.
 func muteListener(t *testing.T) string {
@@ -98,7 +98,7 @@ func muteListener(t *testing.T) string {
 		defer close(ended)
 		for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
 			conns = append(conns, conn)
-			a := answer{version: 1, id: 2, mark: muteMark}
+			a := answer{version: 1, id: 2, processID: muteProcess}
 			_, _ = readHello(conn)
 			_, _ = conn.Write(a.encode())
 		}
@@ -134,7 +134,7 @@ func besideMute(t *testing.T) (*member, *clock.Manual) {
 func callBack(t *testing.T, a *member) hello {
 	t.Helper()
 	h := good()
-	h.mark = muteMark
+	h.processID = muteProcess
 	call(t, a, h)
 	eventually(t, "the reader waits", func() bool {
 		p := (*a.peers.Load())[2]
@@ -161,7 +161,7 @@ func TestWriterStuckOnAFrozenPeerGivesUp(t *testing.T) {
 	if took < muteIdle {
 		t.Errorf("given up after %v", took)
 	}
-	a.logs("stream to peer broke", "does not read")
+	a.logs("peer disconnected", "does not read")
 	if s := a.of(2); s.QueueBytes != 0 || s.Drops == 0 {
 		t.Errorf("%d bytes wait, %d drops", s.QueueBytes, s.Drops)
 	}
@@ -177,7 +177,7 @@ func TestSilentPeerIsDialedAnew(t *testing.T) {
 func TestRestartedPeerReplacesItsSilentPredecessor(t *testing.T) {
 	a, manual := besideMute(t)
 	h := callBack(t, a)
-	h.mark = muteMark + 1
+	h.processID = muteProcess + 1
 	if answered, _ := call(t, a, h); answered.code != AlreadyConnected {
 		t.Fatalf("at once: %+v", answered)
 	}

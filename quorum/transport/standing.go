@@ -9,13 +9,13 @@ type Standing uint8
 const (
 	// Unsaid is that of a program that does not say.
 	Unsaid Standing = iota
-	// Idle: it takes part in no founding: it belongs to an ensemble, or waits.
+	// Idle: it takes part in no bootstrap: it belongs to an ensemble, or waits.
 	Idle
-	// Founding: it takes part in the founding of an ensemble of servers without data.
-	Founding
-	// WithData: it has data, and founds an ensemble with it; ClusterID is that ensemble's already.
+	// Bootstrapping: it takes part in the bootstrap of an ensemble of servers without data.
+	Bootstrapping
+	// WithData: it has data, and bootstraps an ensemble with it; ClusterID is that ensemble's already.
 	WithData
-	// GaveWay: it has no data, and takes part in no founding as another server has some.
+	// GaveWay: it has no data, and takes part in no bootstrap as another server has some.
 	GaveWay
 )
 
@@ -40,15 +40,15 @@ func (p *peer) compareStanding(streams ...*stream) {
 	}
 }
 
-// apart returns what speaks against a connection with a server, by what it says of the founding.
-func (t *Transport) apart(server uint64, cluster [16]byte, standing Standing) string {
-	if t.opts.Apart == nil {
+// bootstrapConflict returns what speaks against a connection with a server, by what it says of the bootstrap.
+func (t *Transport) bootstrapConflict(server uint64, cluster [16]byte, standing Standing) string {
+	if t.opts.BootstrapConflict == nil {
 		return ""
 	}
-	return t.opts.Apart(server, cluster, standing)
+	return t.opts.BootstrapConflict(server, cluster, standing)
 }
 
-// Answer begins to accept before Start: questions are answered that have to do with the founding on data, which both
+// Answer begins to accept before Start: questions are answered that have to do with the bootstrap on data, which both
 // sides must know of before either is a part of anything. All else waits for Start.
 func (t *Transport) Answer() {
 	t.mu.Lock()
@@ -71,7 +71,7 @@ func (t *Transport) acceptLocked() {
 func (t *Transport) await(ctx context.Context, h *hello) error {
 	own := t.standing()
 	if h.purpose == forCluster && (own == WithData || h.standing == WithData) ||
-		own == WithData && h.standing == Founding {
+		own == WithData && h.standing == Bootstrapping {
 		return nil
 	}
 	select {

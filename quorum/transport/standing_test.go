@@ -24,9 +24,10 @@ func standing(t *testing.T, id uint64, now *stands, set func(*Options)) *member 
 		if now.get() == WithData {
 			o.ClusterID = func() [16]byte { return cluster }
 		}
-		o.Apart = func(_ uint64, _ [16]byte, other Standing) string {
+		o.BootstrapConflict = func(_ uint64, _ [16]byte, other Standing) string {
 			switch own := now.get(); {
-			case own == WithData && other == Founding, own == Founding && (other == WithData || other == GaveWay):
+			case own == WithData && other == Bootstrapping,
+				own == Bootstrapping && (other == WithData || other == GaveWay):
 				return "one founds with data, the other without"
 			case own == Idle && other == WithData:
 				now.set(GaveWay)
@@ -39,20 +40,20 @@ func standing(t *testing.T, id uint64, now *stands, set func(*Options)) *member 
 	})
 }
 
-// TestTwoFoundingsAreKeptApart: a server that takes part in a founding without data, and one that founds with data,
-// have no stream with each other, whoever dials; both logs say why. Once the former has been emptied they have.
+// TestTwoFoundingsAreKeptApart: a server that takes part in a bootstrap without data, and one that bootstraps with
+// data, have no stream with each other, whoever dials; both logs say why. Once the former has been emptied they have.
 func TestTwoFoundingsAreKeptApart(t *testing.T) {
 	var data, none stands
 	data.set(WithData)
-	none.set(Founding)
+	none.set(Bootstrapping)
 	a, b := standing(t, 1, &data, nil), standing(t, 2, &none, nil)
 	a.know(b)
 	b.know(a)
 	a.Start(a.heard)
 	b.Start(b.heard)
 	for _, m := range []*member{a, b} {
-		m.logs("peer cannot be reached", "one founds with data, the other without", "empty their dataDir")
-		m.logs("connection of a peer refused", "one founds with data, the other without")
+		m.logs("peer unreachable", "one founds with data, the other without", "empty their dataDir")
+		m.logs("peer connection rejected", "one founds with data, the other without")
 	}
 	if s := a.of(2); s.Out || s.In || b.of(1).Out {
 		t.Errorf("they are connected: %+v", s)
@@ -64,10 +65,10 @@ func TestTwoFoundingsAreKeptApart(t *testing.T) {
 // TestTheAnswerKeepsFoundingsApart: the accepting side is of an older program, and accepts.
 func TestTheAnswerKeepsFoundingsApart(t *testing.T) {
 	var none stands
-	none.set(Founding)
+	none.set(Bootstrapping)
 	old := newMember(t, 1, nil)
 	b := standing(t, 2, &none, func(o *Options) {
-		o.Apart = func(server uint64, its [16]byte, other Standing) string {
+		o.BootstrapConflict = func(server uint64, its [16]byte, other Standing) string {
 			if server == 1 && its == cluster && other == Idle {
 				return "it is founded on data"
 			}
@@ -78,11 +79,11 @@ func TestTheAnswerKeepsFoundingsApart(t *testing.T) {
 	b.know(old)
 	old.Start(old.heard)
 	b.Start(b.heard)
-	b.logs("peer cannot be reached", "it is founded on data")
+	b.logs("peer unreachable", "it is founded on data")
 }
 
 // TestQuestionsOfDataAreAnsweredBeforeTheStart: both sides are about to start and ask each other, in both orders; who
-// has nothing gives way. Who founds without data already says so, and the question changes nothing.
+// has nothing gives way. Who bootstraps without data already says so, and the question changes nothing.
 func TestQuestionsOfDataAreAnsweredBeforeTheStart(t *testing.T) {
 	for _, c := range []struct {
 		name              string
@@ -92,7 +93,7 @@ func TestQuestionsOfDataAreAnsweredBeforeTheStart(t *testing.T) {
 	}{
 		{"the one with data asks", Idle, true, GaveWay, GaveWay},
 		{"the other one asks", Idle, false, 0, GaveWay},
-		{"the other one founds already", Founding, true, Founding, Founding},
+		{"the other one founds already", Bootstrapping, true, Bootstrapping, Bootstrapping},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var data, none stands
@@ -106,13 +107,13 @@ func TestQuestionsOfDataAreAnsweredBeforeTheStart(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), testDeadline)
 			defer cancel()
 			if c.dataAsks {
-				got, err := a.AskCluster(ctx, 2)
-				if want := (Asked{Standing: c.wantData}); err != nil || got != want {
+				got, err := a.ProbeCluster(ctx, 2)
+				if want := (Probed{Standing: c.wantData}); err != nil || got != want {
 					t.Errorf("%+v, %v, want %+v", got, err, want)
 				}
 			} else {
-				got, err := b.AskCluster(ctx, 1)
-				if want := (Asked{Cluster: cluster, Standing: WithData}); err != nil || got != want {
+				got, err := b.ProbeCluster(ctx, 1)
+				if want := (Probed{Cluster: cluster, Standing: WithData}); err != nil || got != want {
 					t.Errorf("%+v, %v, want %+v", got, err, want)
 				}
 			}
@@ -134,18 +135,18 @@ func TestOtherQuestionsWaitForTheStart(t *testing.T) {
 	b.know(a)
 	b.Answer()
 	type told struct {
-		asked Asked
+		asked Probed
 		err   error
 	}
 	answers := make(chan told, 1)
 	go func() {
-		asked, err := a.AskCluster(context.Background(), 2)
+		asked, err := a.ProbeCluster(context.Background(), 2)
 		answers <- told{asked, err}
 	}()
 	eventually(t, "the question is there", func() bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		return b.shaking > 0
+		return b.handshaking > 0
 	})
 	select {
 	case got := <-answers:
@@ -173,7 +174,7 @@ func TestOtherQuestionsWaitForTheStart(t *testing.T) {
 	advanceUntil(t, manual, defaultDialTimeout, "it is given up", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return c.shaking == 0
+		return c.handshaking == 0
 	})
 }
 
@@ -187,7 +188,7 @@ func TestAStreamOfBeforeItGaveWayIsMadeAnew(t *testing.T) {
 	a := standing(t, 1, &first, func(o *Options) { o.Clock = manual })
 	b := standing(t, 2, &second, func(o *Options) {
 		o.Clock = manual
-		o.Apart = func(_ uint64, _ [16]byte, other Standing) string {
+		o.BootstrapConflict = func(_ uint64, _ [16]byte, other Standing) string {
 			heard.Store(uint32(other))
 			return ""
 		}

@@ -106,8 +106,8 @@ func TestStrangersCertificateIsRefused(t *testing.T) {
 	b.know(a)
 	a.Start(a.heard)
 	b.Start(b.heard)
-	a.logs("peer cannot be reached", "certificate")
-	b.logs("connection of a peer refused", "TLS")
+	a.logs("peer unreachable", "certificate")
+	b.logs("peer connection rejected", "TLS")
 	if s := a.of(2); s.Out || s.In {
 		t.Errorf("status %+v", s)
 	}
@@ -120,10 +120,10 @@ func TestTLSAndPlainAreToldApart(t *testing.T) {
 	secure.know(plain)
 	plain.Start(plain.heard)
 	secure.Start(secure.heard)
-	secure.logs("connection of a peer refused", "no TLS", "sslQuorum=true there")
-	plain.logs("connection of a peer refused", "TLS", "sslQuorum=true")
-	plain.logs("peer cannot be reached", "wants TLS")
-	secure.logs("peer cannot be reached", "does the peer use TLS")
+	secure.logs("peer connection rejected", "no TLS", "sslQuorum=true there")
+	plain.logs("peer connection rejected", "TLS", "sslQuorum=true")
+	plain.logs("peer unreachable", "wants TLS")
+	secure.logs("peer unreachable", "does the peer use TLS")
 }
 
 func TestPortUnificationTakesBoth(t *testing.T) {
@@ -238,5 +238,5 @@ func TestSilenceOnAUnifiedPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	m.logs("connection of a peer refused", "wait for the first byte")
+	m.logs("peer connection rejected", "wait for the first byte")
 }

@@ -18,25 +18,25 @@ import (
 
 // Transport connects this server with the others of its ensemble. Its methods may be called by any goroutine.
 type Transport struct {
-	opts    Options
-	mark    uint64           // random number of this process; immutable
-	start   time.Time        // immutable; what now counts from
-	warn    *warning.Limiter // for what strangers can cause
-	handler Handler          // set by Start, before any goroutine runs
-	done    chan struct{}
-	begun   chan struct{}                    // closed by Start
-	running sync.WaitGroup                   // all goroutines
-	peers   atomic.Pointer[map[uint64]*peer] // replaced under mu; never nil, nor changed once it is there
+	opts      Options
+	processID uint64           // random number of this process; immutable
+	start     time.Time        // immutable; what now counts from
+	warn      *warning.Limiter // for what strangers can cause
+	handler   Handler          // set by Start, before any goroutine runs
+	done      chan struct{}
+	begun     chan struct{}                    // closed by Start
+	running   sync.WaitGroup                   // all goroutines
+	peers     atomic.Pointer[map[uint64]*peer] // replaced under mu; never nil, nor changed once it is there
 
-	moving     atomic.Bool // a stream is about to be moved to another address; set by the minder
-	mu         sync.Mutex
-	listeners  []net.Listener           // guarded by mu
-	started    bool                     // guarded by mu
-	accepting  bool                     // guarded by mu
-	closed     bool                     // guarded by mu
-	turns      map[uint64]chan struct{} // guarded by mu; for each id ever known, see peer.turn
-	handshakes map[string]int           // guarded by mu; accepted connections in handshake, by remote host
-	shaking    int                      // guarded by mu; their sum
+	redialing   atomic.Bool // a stream is about to be moved to another address; set by the supervisor
+	mu          sync.Mutex
+	listeners   []net.Listener           // guarded by mu
+	started     bool                     // guarded by mu
+	accepting   bool                     // guarded by mu
+	closed      bool                     // guarded by mu
+	turns       map[uint64]chan struct{} // guarded by mu; for each id ever known, see peer.turn
+	handshakes  map[string]int           // guarded by mu; accepted connections in handshake, by remote host
+	handshaking int                      // guarded by mu; their sum
 }
 
 // Errors of a connection that this side ended.
@@ -58,7 +58,7 @@ func New(opts Options) (*Transport, error) {
 	}
 	t := &Transport{
 		opts:       opts,
-		mark:       opts.Rand.Uint64(),
+		processID:  opts.Rand.Uint64(),
 		start:      opts.Clock.Now(),
 		warn:       warning.NewLimiter(opts.Logger, opts.Clock),
 		done:       make(chan struct{}),
@@ -81,7 +81,7 @@ func (t *Transport) Start(handler Handler) {
 	t.started, t.handler = true, handler
 	close(t.begun)
 	t.acceptLocked()
-	t.goLocked(t.mind)
+	t.goLocked(t.supervise)
 	for _, p := range *t.peers.Load() { // the order does not matter: each has its own goroutine
 		t.goLocked(p.run)
 	}
@@ -119,7 +119,7 @@ func (t *Transport) SetPeers(peers map[uint64]Peer) {
 		case id == t.opts.ID:
 		case p != nil:
 			next[id] = p
-			p.move(where)
+			p.setAddresses(where)
 		default:
 			next[id] = t.newPeerLocked(id, where)
 		}
@@ -163,21 +163,51 @@ func (t *Transport) OpenStream(ctx context.Context, to uint64) (net.Conn, error)
 // Close ends all connections and waits for all goroutines, so for calls of the Handler and of Options.Streams that are
 // under way, too; it must not be called from one.
 func (t *Transport) Close() {
-	t.mu.Lock()
-	if !t.closed {
-		t.closed = true
-		close(t.done)
-		for _, l := range t.listeners {
-			if err := l.Close(); err != nil {
-				t.opts.Logger.Warn("listener does not close", slog.Any("err", err))
-			}
-		}
-		for _, p := range *t.peers.Load() { // the order does not matter: all end
-			p.end()
+	t.shut()
+	for _, p := range *t.peers.Load() { // the order does not matter: all end
+		p.end()
+	}
+	t.running.Wait()
+}
+
+// Stop is Close for a server that stops as it was asked to: the peers are told before, and write `peer left` where they
+// write `peer disconnected` otherwise. It waits for them until ctx ends, and not for long.
+func (t *Transport) Stop(ctx context.Context) {
+	t.shut()
+	timer := t.opts.Clock.NewTimer(goodbyeWait)
+	defer timer.Stop()
+	var told []*stream
+	for _, p := range *t.peers.Load() { // the order does not matter: all are told before any is waited for
+		if s := p.sayGoodbye(); s != nil {
+			told = append(told, s)
 		}
 	}
-	t.mu.Unlock()
-	t.running.Wait()
+	for enough := false; !enough && len(told) > 0; told = told[1:] {
+		select {
+		case <-told[0].ended: // by the peer, which has understood
+		case <-timer.C():
+			enough = true
+		case <-ctx.Done():
+			enough = true
+		}
+	}
+	t.Close()
+}
+
+// shut closes the listeners, and has nothing begin any more.
+func (t *Transport) shut() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return
+	}
+	t.closed = true
+	close(t.done)
+	for _, l := range t.listeners {
+		if err := l.Close(); err != nil {
+			t.opts.Logger.Warn("failed to close listener", slog.Any("err", err))
+		}
+	}
 }
 
 // goLocked runs f on a goroutine that Close waits for.

@@ -131,7 +131,7 @@ func (c *call) sessionIDs(ids []jute.SessionID) {
 }
 
 func (c *call) environment() bool {
-	c.str("zookeeper.version", c.server.opts.Words.Version())
+	c.str("zookeeper.version", c.server.opts.Commands.Version())
 	if c.info.Environment != nil {
 		for _, s := range c.info.Environment() {
 			c.str(s.Key, s.Value)
@@ -141,7 +141,7 @@ func (c *call) environment() bool {
 }
 
 func (c *call) traceMask() bool {
-	c.num("tracemask", c.server.opts.Words.TraceMask())
+	c.num("tracemask", c.server.opts.Commands.TraceMask())
 	return true
 }
 
@@ -157,7 +157,7 @@ func (c *call) setTraceMask() bool {
 		c.str("error", "setTraceMask requires long traceMask argument, got "+text[0])
 		return false
 	}
-	c.server.opts.Words.SetTraceMask(mask)
+	c.server.opts.Commands.SetTraceMask(mask)
 	c.num("tracemask", mask)
 	return true
 }
@@ -209,7 +209,7 @@ func (c *call) lastSnapshot() bool {
 func (c *call) monitor() bool {
 	info := *c.info
 	info.Metrics = c.server.opts.Metrics
-	c.server.opts.Words.Figures(&info, func(f *fourletter.Figure) {
+	c.server.opts.Commands.Figures(&info, func(f *fourletter.Figure) {
 		if f.Text != "" || f.Name == "server_state" {
 			c.str(f.Name, f.Text)
 			return
@@ -224,7 +224,7 @@ func (c *call) monitor() bool {
 func (c *call) serverStats() bool {
 	i := c.info
 	d := i.Dirs()
-	c.str("version", c.server.opts.Words.Version())
+	c.str("version", c.server.opts.Commands.Version())
 	c.flag("read_only", i.ReadOnly)
 	c.field("server_stats")
 	c.object(func() {

@@ -3,7 +3,7 @@
 // and the runtime's profiles if they are asked for.
 //
 // It owns the paths, the form of the answers, who may take and restore snapshots, and how often. What it shows it is
-// given: an Info, as the four-letter words are, the catalog's Values, and what only the configuration knows. It must
+// given: an Info, as the four-letter commands are, the catalog's Values, and what only the configuration knows. It must
 // never know how a server works, and it reads no clock and no file.
 //
 // # Invariants

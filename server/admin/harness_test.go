@@ -48,9 +48,9 @@ func options(t *testing.T, info *fourletter.Info) Options {
 	}
 	return Options{
 		Clock: clock.Real(), Logger: slog.New(slog.DiscardHandler), Info: func() *fourletter.Info { return info },
-		Words:   fourletter.New(fourletter.Options{Whitelist: "*", Version: version}),
-		Metrics: func(v *catalog.Values) { v.Set("znode_count", 5) },
-		RootACL: func() ([]jute.ACL, bool) { return openACL, true }, Registry: registry,
+		Commands: fourletter.New(fourletter.Options{Whitelist: "*", Version: version}),
+		Metrics:  func(v *catalog.Values) { v.Set("znode_count", 5) },
+		RootACL:  func() ([]jute.ACL, bool) { return openACL, true }, Registry: registry,
 		IdleTimeout: time.Minute,
 	}
 }

@@ -152,7 +152,7 @@ func TestQuantilesForget(t *testing.T) {
 	}
 }
 
-// metricName finds names in queries: an identifier that is not a function, a label, or a word of the language.
+// metricName finds names in queries: an identifier that is not a function, a label, or a command of the language.
 var metricName = regexp.MustCompile(`\b([a-z][a-z0-9_]*)\b(\{|\[|\s|\)|$)`)
 
 // TestDashboardsAskForWhatThereIs: every metric in the Grafana dashboard and in the rules is on the page.

@@ -16,20 +16,20 @@ import (
 	"zkd/server/stats/catalog"
 )
 
-// Options says what a Server consists of. Clock, Logger, Info, Words, Metrics, Registry and RootACL are needed.
+// Options says what a Server consists of. Clock, Logger, Info, Commands, Metrics, Registry and RootACL are needed.
 type Options struct {
 	Clock  clock.Clock
 	Logger *slog.Logger
-	// Info is what the server has to show now, as for the four-letter words. It may be called at any time.
-	Info    func() *fourletter.Info
-	Words   *fourletter.Commands
-	Metrics func(*catalog.Values)
+	// Info is what the server has to show now, as for the four-letter commands. It may be called at any time.
+	Info     func() *fourletter.Info
+	Commands *fourletter.Commands
+	Metrics  func(*catalog.Values)
 	// Page serves the metrics for Prometheus at /metrics; nil for no such path.
 	Page http.Handler
 
-	// Room says, for health, how much room the disks of this server have, and those of its group: ample, low or
+	// DiskSpace says, for health, how much room the disks of this server have, and those of its group: ample, low or
 	// critical. nil: it is not known.
-	Room func() (own, group string)
+	DiskSpace func() (own, group string)
 
 	Members func() *Members // nil for a server that is alone
 	// DiskHangs tells whether a disk of this server does not answer; nil if nobody knows.

@@ -189,7 +189,7 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, status int, fill f
 	p := &page{out: bufio.NewWriterSize(&patient{w: w, server: s}, answerBytes)}
 	p.object(func() { fill(p) })
 	if err := p.out.Flush(); err != nil {
-		s.opts.Logger.Debug("an operator's client left", slog.String("peer", r.RemoteAddr), slog.Any("err", err))
+		s.opts.Logger.Debug("admin client disconnected", slog.String("peer", r.RemoteAddr), slog.Any("err", err))
 	}
 }
 
@@ -243,8 +243,8 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request, status int, text
 			p.str("mode", mode)
 		}
 		own, group := "", ""
-		if s.opts.Room != nil {
-			own, group = s.opts.Room()
+		if s.opts.DiskSpace != nil {
+			own, group = s.opts.DiskSpace()
 		}
 		if s.hangs() {
 			own = "does not answer"
@@ -255,8 +255,8 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request, status int, text
 		if group != "" {
 			p.str("disks", group)
 		}
-		if awaited := info.Awaited; awaited != "" {
-			p.str("awaited", awaited)
+		if missing := info.MissingVoters; missing != "" {
+			p.str("awaited", missing)
 		}
 	})
 }

@@ -57,12 +57,11 @@ func (s *Server) permitted(w http.ResponseWriter, r *http.Request, name string) 
 	ids := s.identities(r, header)
 	switch {
 	case len(ids) == 0:
-		s.opts.Logger.Warn("an operator's client could not be authenticated", slog.String("command", name),
+		s.opts.Logger.Warn("admin authentication failed", slog.String("command", name),
 			slog.String("peer", r.RemoteAddr))
 		s.refuse(w, r, http.StatusUnauthorized, name, "Not authenticated")
 	case !s.authorized(ids):
-		s.opts.Logger.Warn("an operator's client is neither super nor named by the ACL of the root",
-			slog.String("command", name), slog.String("peer", r.RemoteAddr))
+		s.opts.Logger.Warn("admin request denied", slog.String("command", name), slog.String("peer", r.RemoteAddr))
 		s.refuse(w, r, http.StatusForbidden, name, "Not authorized")
 	default:
 		return true
@@ -174,14 +173,14 @@ func (s *Server) snapshot(w http.ResponseWriter, r *http.Request, c *command) {
 	// With less than it was told the client sees that the connection breaks off.
 	if _, err := io.Copy(&patient{w: w, server: s}, snap.Body); err != nil {
 		s.counts.snapshotErrors.Inc()
-		s.opts.Logger.Warn("a snapshot did not come through", slog.String("peer", r.RemoteAddr), slog.Any("err", err))
+		s.opts.Logger.Warn("admin snapshot transfer failed", slog.String("peer", r.RemoteAddr), slog.Any("err", err))
 	}
 }
 
 // snapshotFailed answers that there is none.
 func (s *Server) snapshotFailed(w http.ResponseWriter, r *http.Request, c *command, err error) {
 	s.counts.snapshotErrors.Inc()
-	s.opts.Logger.Error("a snapshot could not be taken", slog.String("peer", r.RemoteAddr), slog.Any("err", err))
+	s.opts.Logger.Error("admin snapshot failed", slog.String("peer", r.RemoteAddr), slog.Any("err", err))
 	s.answer(w, r, http.StatusInternalServerError, c)
 }
 
@@ -204,14 +203,14 @@ func (s *Server) restore(w http.ResponseWriter, r *http.Request, c *command) {
 	zxid, err := s.opts.Restorer.Restore(context.WithoutCancel(r.Context()), body)
 	if err != nil {
 		s.counts.restoreErrors.Inc()
-		s.opts.Logger.Error("a snapshot could not be restored", slog.String("peer", r.RemoteAddr),
+		s.opts.Logger.Error("admin restore failed", slog.String("peer", r.RemoteAddr),
 			slog.Any("err", err))
 		s.refuse(w, r, http.StatusInternalServerError, c.names[0], err.Error())
 		return
 	}
 	took := s.opts.Clock.Since(begun)
 	s.counts.restore.Add(took.Milliseconds())
-	s.opts.Logger.Warn("a snapshot was restored", slog.String("peer", r.RemoteAddr),
+	s.opts.Logger.Warn("admin restore finished: state replaced", slog.String("peer", r.RemoteAddr),
 		slog.String("zxid", hexZxid(zxid)), slog.Duration("took", took))
 	s.page(w, r, http.StatusOK, func(p *page) {
 		p.num("last_zxid", int64(zxid))

@@ -100,8 +100,7 @@ func (l *Log) write(taken []Event) []Event {
 		l.sink.Write(&taken[i])
 	}
 	if err := l.sink.Flush(); err != nil {
-		l.logger.Error("the audit log cannot be written: make room, or look at its file and folder",
-			slog.Any("err", err))
+		l.logger.Error("audit log write failed", slog.Any("err", err))
 	}
 	clear(taken)
 	if cap(taken) > gatheredMax {

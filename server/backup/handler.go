@@ -17,7 +17,8 @@ import (
 	"zkd/jute"
 	"zkd/quorum/clock"
 	"zkd/server/auth"
-	"zkd/storage"
+
+	"zkd/storage/backup"
 	"zkd/storage/schema"
 )
 
@@ -37,11 +38,8 @@ const ContentType = "application/vnd.zkd.backup"
 // writeTimeout is how long a client may take to read what was sent before the next block; a guess.
 const writeTimeout = time.Minute
 
-// Source makes backups; *storage.Machine is one.
-type Source interface {
-	// Backup writes the state of some moment during the call to w.
-	Backup(ctx context.Context, o storage.BackupOptions, w io.Writer) (schema.Summary, error)
-}
+// Source writes the state of some moment during the call to w. It may use scratch, a directory that does not exist.
+type Source func(ctx context.Context, scratch string, o backup.Options, w io.Writer) (schema.Summary, error)
 
 // Options says what a Handler serves. All of it is required.
 type Options struct {
@@ -79,7 +77,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if status, why := h.authorize(r); status != http.StatusOK {
-		h.opts.Logger.Warn("backup refused", slog.String("remote", r.RemoteAddr), slog.Int("status", status))
+		h.opts.Logger.Warn("backup request denied", slog.String("remote", r.RemoteAddr), slog.Int("status", status))
 		http.Error(w, why, status)
 		return
 	}
@@ -125,9 +123,8 @@ func (h *Handler) send(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out := &body{w: w, controller: http.NewResponseController(w), clock: h.opts.Clock}
-	o := storage.BackupOptions{
-		Scratch: h.opts.FS.PathJoin(h.opts.ScratchDir, "checkpoint"), Made: jute.Millis(start.UnixMilli()),
-		Writer: h.opts.Writer,
+	o := backup.Options{
+		Made: jute.Millis(start.UnixMilli()), Writer: h.opts.Writer,
 		Begun: func(info schema.Summary) error {
 			header := w.Header()
 			header.Set("Content-Type", ContentType)
@@ -138,7 +135,7 @@ func (h *Handler) send(w http.ResponseWriter, r *http.Request) {
 			return nil
 		},
 	}
-	info, err := h.opts.Source.Backup(r.Context(), o, out)
+	info, err := h.opts.Source(r.Context(), h.opts.FS.PathJoin(h.opts.ScratchDir, "checkpoint"), o, out)
 	_ = out.controller.SetWriteDeadline(time.Time{}) // a server without deadlines has none to keep
 	took := h.opts.Clock.Since(start)
 	switch {

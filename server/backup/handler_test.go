@@ -14,8 +14,10 @@ import (
 
 	"zkd/quorum/clock"
 	"zkd/server/auth"
-	"zkd/storage"
+
+	"zkd/storage/backup"
 	"zkd/storage/schema"
+	"zkd/storage/state"
 )
 
 // superDigest is super:secret.
@@ -74,15 +76,19 @@ func ask(t *testing.T, s *httptest.Server, method, authorization string) answer 
 	return answer{response.StatusCode, response.Header, response.Trailer, string(body)}
 }
 
-// machine opens an empty state.
-func machine(t *testing.T) *storage.Machine {
+// machine is a Source of an empty state.
+func machine(t *testing.T) Source {
 	t.Helper()
-	m, err := storage.OpenMachine(storage.MachineOptions{FS: vfs.NewMem(), Dir: "state"})
+	m, err := state.OpenMachine(state.MachineOptions{FS: vfs.NewMem(), Dir: "state"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = m.Close() }) // nothing is lost with it
-	return m
+	return func(
+		ctx context.Context, scratch string, o backup.Options, w io.Writer,
+	) (schema.Summary, error) {
+		return backup.WriteMachine(ctx, m, scratch, o, w)
+	}
 }
 
 func TestBackupIsWholeAndSaysWhatItIs(t *testing.T) {
@@ -92,7 +98,7 @@ func TestBackupIsWholeAndSaysWhatItIs(t *testing.T) {
 		a.header.Get("Content-Type") != ContentType {
 		t.Fatalf("%d %v", a.status, a.header)
 	}
-	b, err := storage.OpenBackup(strings.NewReader(a.body))
+	b, err := backup.Open(strings.NewReader(a.body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +112,7 @@ func TestBackupIsWholeAndSaysWhatItIs(t *testing.T) {
 
 // TestOnlyASuperuserGetsABackup holds against everybody else.
 func TestOnlyASuperuserGetsABackup(t *testing.T) {
-	s, _ := newTestServer(t, source(func(context.Context, storage.BackupOptions, io.Writer) error {
+	s, _ := newTestServer(t, source(func(context.Context, backup.Options, io.Writer) error {
 		t.Error("a backup was made")
 		return nil
 	}))
@@ -130,22 +136,21 @@ func TestOnlyASuperuserGetsABackup(t *testing.T) {
 }
 
 // source is a Source of a test's own.
-type source func(context.Context, storage.BackupOptions, io.Writer) error
-
-// Backup implements Source.
-func (s source) Backup(ctx context.Context, o storage.BackupOptions, w io.Writer) (schema.Summary, error) {
-	return schema.Summary{}, s(ctx, o, w)
+func source(write func(context.Context, backup.Options, io.Writer) error) Source {
+	return func(ctx context.Context, _ string, o backup.Options, w io.Writer) (schema.Summary, error) {
+		return schema.Summary{}, write(ctx, o, w)
+	}
 }
 
 // TestFailuresAreTold fails before the first byte, and in the middle.
 func TestFailuresAreTold(t *testing.T) {
 	broken := errors.New("broken")
-	s, _ := newTestServer(t, source(func(context.Context, storage.BackupOptions, io.Writer) error { return broken }))
+	s, _ := newTestServer(t, source(func(context.Context, backup.Options, io.Writer) error { return broken }))
 	a := ask(t, s, http.MethodGet, "digest super:secret")
 	if a.status != http.StatusInternalServerError || !strings.Contains(a.body, "log says why") {
 		t.Errorf("%d: %s", a.status, a.body)
 	}
-	s, _ = newTestServer(t, source(func(_ context.Context, o storage.BackupOptions, w io.Writer) error {
+	s, _ = newTestServer(t, source(func(_ context.Context, o backup.Options, w io.Writer) error {
 		if err := o.Begun(schema.Summary{}); err != nil {
 			return err
 		}
@@ -161,7 +166,7 @@ func TestFailuresAreTold(t *testing.T) {
 // TestOneBackupAtATime turns the second away, and takes the third when the first has ended.
 func TestOneBackupAtATime(t *testing.T) {
 	begun, end := make(chan struct{}), make(chan struct{})
-	s, _ := newTestServer(t, source(func(_ context.Context, o storage.BackupOptions, _ io.Writer) error {
+	s, _ := newTestServer(t, source(func(_ context.Context, o backup.Options, _ io.Writer) error {
 		begun <- struct{}{}
 		<-end
 		return o.Begun(schema.Summary{})

@@ -28,7 +28,7 @@ type Options struct {
 	Version string
 }
 
-// Commands answers words. Safe for use by many goroutines.
+// Commands answers commands. Safe for use by many goroutines.
 type Commands struct {
 	version   string
 	enabled   whitelist
@@ -44,7 +44,7 @@ func New(o Options) *Commands {
 	return c
 }
 
-// Unknown returns what the whitelist names and what is no word, for a warning.
+// Unknown returns what the whitelist names and what is no command, for a warning.
 func (c *Commands) Unknown() []string { return c.unknown }
 
 // Version returns the full version text.
@@ -56,12 +56,12 @@ func (c *Commands) TraceMask() int64 { return c.traceMask.Load() }
 // SetTraceMask is stmk.
 func (c *Commands) SetTraceMask(mask int64) { c.traceMask.Store(mask) }
 
-// Enabled reports whether the word is answered, and not refused.
-func (c *Commands) Enabled(w Word) bool { return slices.Contains(c.enabled, w) }
+// Enabled reports whether the command is answered, and not refused.
+func (c *Commands) Enabled(w Command) bool { return slices.Contains(c.enabled, w) }
 
-// Answer writes the answer to a word; the caller then closes the connection. argument is what follows the word, of
-// ArgumentBytes: stmk without all of it gets no answer. The error is the writer's.
-func (c *Commands) Answer(to io.Writer, w Word, argument []byte, info *Info) error {
+// Answer writes the answer to a command; the caller then closes the connection. argument is what follows the command,
+// of ArgumentBytes: stmk without all of it gets no answer. The error is the writer's.
+func (c *Commands) Answer(to io.Writer, w Command, argument []byte, info *Info) error {
 	p := &page{out: bufio.NewWriter(to)}
 	if !c.Enabled(w) {
 		p.str(w.String(), notWhitelisted)
@@ -74,8 +74,8 @@ func (c *Commands) Answer(to io.Writer, w Word, argument []byte, info *Info) err
 	return nil
 }
 
-// answers are the words that need a running server.
-var answers = map[Word]func(c *Commands, p *page, info *Info){
+// answers are the commands that need a running server.
+var answers = map[Command]func(c *Commands, p *page, info *Info){
 	Conf: (*Commands).conf,
 	Cons: (*Commands).cons,
 	Crst: (*Commands).crst,
@@ -91,8 +91,8 @@ var answers = map[Word]func(c *Commands, p *page, info *Info){
 	Wchs: (*Commands).wchs,
 }
 
-// run writes the answer to a word that is enabled.
-func (c *Commands) run(p *page, w Word, argument []byte, info *Info) {
+// run writes the answer to a command that is enabled.
+func (c *Commands) run(p *page, w Command, argument []byte, info *Info) {
 	switch w {
 	case Ruok:
 		p.str("imok")
@@ -120,8 +120,8 @@ func (c *Commands) run(p *page, w Word, argument []byte, info *Info) {
 		p.str(notServing)
 		if w != Hash { // Quirk: DigestCommand prints it without an end of line.
 			p.str("\n")
-			if info.Awaited != "" {
-				p.str(info.Awaited, "\n")
+			if info.MissingVoters != "" {
+				p.str(info.MissingVoters, "\n")
 			}
 		}
 	}

@@ -21,20 +21,20 @@ func TestWhitelist(t *testing.T) {
 	cases := []struct {
 		text     string
 		readOnly bool
-		enabled  []Word
+		enabled  []Command
 		unknown  []string
 	}{
-		{"", false, []Word{Srvr}, nil},
-		{"srvr", true, []Word{Srvr, Isro}, nil},
-		{"ruok, stat,nope", false, []Word{Srvr, Ruok, Stat}, []string{"nope"}},
-		{" , mntr ,", false, []Word{Srvr, Mntr}, nil},
-		{"conf, * ", false, words, nil},
-		{"RUOK", false, []Word{Srvr}, []string{"RUOK"}},
-		{"telnet close", false, []Word{Srvr, TelnetClose}, nil},
+		{"", false, []Command{Srvr}, nil},
+		{"srvr", true, []Command{Srvr, Isro}, nil},
+		{"ruok, stat,nope", false, []Command{Srvr, Ruok, Stat}, []string{"nope"}},
+		{" , mntr ,", false, []Command{Srvr, Mntr}, nil},
+		{"conf, * ", false, commands, nil},
+		{"RUOK", false, []Command{Srvr}, []string{"RUOK"}},
+		{"telnet close", false, []Command{Srvr, TelnetClose}, nil},
 	}
 	for _, tc := range cases {
 		c := New(Options{Whitelist: tc.text, ReadOnlyMode: tc.readOnly})
-		for _, w := range words {
+		for _, w := range commands {
 			if got, want := c.Enabled(w), slices.Contains(tc.enabled, w); got != want {
 				t.Errorf("whitelist %q: %s enabled is %v, want %v", tc.text, w, got, want)
 			}
@@ -45,10 +45,10 @@ func TestWhitelist(t *testing.T) {
 	}
 }
 
-// TestRefused: the texts of words that are off, telnet's too, and that nothing of the server is asked for them.
+// TestRefused: the texts of commands that are off, telnet's too, and that nothing of the server is asked for them.
 func TestRefused(t *testing.T) {
 	c := New(Options{})
-	for _, w := range words {
+	for _, w := range commands {
 		want := w.String() + " is not executed because it is not in the whitelist.\n"
 		if w == Srvr {
 			continue
@@ -61,13 +61,13 @@ func TestRefused(t *testing.T) {
 
 // TestNotServing has the answers of a member without a quorum, as recorded from one.
 func TestNotServing(t *testing.T) {
-	other := map[Word]string{
+	other := map[Command]string{
 		Ruok: "imok", Isro: "null", Gtmk: "306", Stmk: "306", TelnetClose: "",
 		Envi: "Environment:\nzookeeper.version=v\n",
 		Hash: "This ZooKeeper instance is not currently serving requests",
 	}
 	c := New(Options{Whitelist: "*", Version: "v"})
-	for _, w := range words {
+	for _, w := range commands {
 		want, ok := other[w]
 		if !ok {
 			want = "This ZooKeeper instance is not currently serving requests\n"
@@ -78,12 +78,12 @@ func TestNotServing(t *testing.T) {
 	}
 }
 
-// TestNotServingSaysWhomItMisses: in a second line, where a word has lines.
+// TestNotServingSaysWhomItMisses: in a second line, where a command has lines.
 func TestNotServingSaysWhomItMisses(t *testing.T) {
 	const first = "This ZooKeeper instance is not currently serving requests"
 	c := New(Options{Whitelist: "*"})
-	info := &Info{Awaited: "missing: server 2"}
-	for w, want := range map[Word]string{
+	info := &Info{MissingVoters: "missing: server 2"}
+	for w, want := range map[Command]string{
 		Srvr: first + "\nmissing: server 2\n", Mntr: first + "\nmissing: server 2\n", Hash: first, Ruok: "imok",
 	} {
 		if got := answer(t, c, w, nil, info); got != want {
@@ -92,14 +92,14 @@ func TestNotServingSaysWhomItMisses(t *testing.T) {
 	}
 }
 
-// TestSmallWords has those whose answers fit in a line, of a server with nothing to show.
-func TestSmallWords(t *testing.T) {
+// TestSmallCommands has those whose answers fit in a line, of a server with nothing to show.
+func TestSmallCommands(t *testing.T) {
 	resets := ""
 	empty := &Info{
 		Serving: true, ResetConnections: func() { resets += "c" }, ResetServer: func() { resets += "s" },
 	}
 	cases := []struct {
-		word Word
+		word Command
 		info *Info
 		want string
 	}{
@@ -134,7 +134,7 @@ func TestTraceMask(t *testing.T) {
 	c := New(Options{Whitelist: "*"})
 	mask := func(v int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(v)) }
 	steps := []struct {
-		word     Word
+		word     Command
 		argument []byte
 		want     string
 	}{
@@ -301,10 +301,10 @@ func TestWriteError(t *testing.T) {
 	}
 }
 
-// FuzzParse: only the words are words, whatever four bytes come, and none of them could be a frame's length that is
-// allowed.
+// FuzzParse: only the commands are taken for some, whatever four bytes come, and none of them could be a frame's length
+// that is allowed.
 func FuzzParse(f *testing.F) {
-	for _, w := range words {
+	for _, w := range commands {
 		f.Add(binary.BigEndian.AppendUint32(nil, uint32(w)))
 	}
 	f.Add([]byte("nope"))
@@ -314,7 +314,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		w, ok := Parse([4]byte(b))
-		if known := slices.Contains(words, w); ok != known {
+		if known := slices.Contains(commands, w); ok != known {
 			t.Fatalf("%q: %v, want %v", b[:4], ok, known)
 		}
 		if !ok {

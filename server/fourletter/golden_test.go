@@ -131,7 +131,7 @@ func recorded() *Info {
 	}
 }
 
-func golden(t *testing.T, w Word) string {
+func golden(t *testing.T, w Command) string {
 	t.Helper()
 	return goldenFile(t, w.String())
 }
@@ -145,7 +145,7 @@ func goldenFile(t *testing.T, name string) string {
 	return string(b)
 }
 
-func answer(t testing.TB, c *Commands, w Word, argument []byte, info *Info) string {
+func answer(t testing.TB, c *Commands, w Command, argument []byte, info *Info) string {
 	t.Helper()
 	var b bytes.Buffer
 	if err := c.Answer(&b, w, argument, info); err != nil {
@@ -175,7 +175,7 @@ func TestGolden(t *testing.T) {
 	stat, cons := recorded(), recorded()
 	stat.Connections = slices.Values(slices.Insert(recordedConnections(), 2, own(56124)))
 	cons.Connections = slices.Values(slices.Insert(recordedConnections(), 0, own(56144)))
-	infos := map[Word]*Info{
+	infos := map[Command]*Info{
 		Srvr: srvr, Stat: stat, Cons: cons, Conf: recorded(), Dump: recorded(), Wchs: recorded(), Wchc: recorded(),
 		Wchp: recorded(), Hash: recorded(), Dirs: recorded(),
 	}

@@ -11,17 +11,17 @@ import (
 	"zkd/server/watch"
 )
 
-// Info is what the words show of a server. The plain fields are set for every word; a function is called only by a word
-// that shows it, and one that is nil counts as empty.
+// Info is what the commands show of a server. The plain fields are set for every command; a function is called only by
+// a command that shows it, and one that is nil counts as empty.
 type Info struct {
 	// Serving is false while the server cannot answer requests: then only ruok, isro, envi, gtmk and stmk say more than
 	// that.
 	Serving  bool
 	ReadOnly bool
-	// Awaited is why there has been no leader for long, "" if nothing is known to be in its way: a line more for the
-	// words that are refused then.
-	Awaited string
-	Mode    string // standalone, leader, follower, observer or read-only
+	// MissingVoters is why there has been no leader for long, "" if nothing is known to be in its way: a line more for
+	// the commands that are refused then.
+	MissingVoters string
+	Mode          string // standalone, leader, follower, observer or read-only
 	// PeerState is of a member of an ensemble, such as "leading - broadcast"; "" standalone. Only mntr shows it.
 	PeerState string
 	// ObserverMaster is the server that an observer follows, the leader; 0 elsewhere. Only mntr shows it.
@@ -96,7 +96,7 @@ type DirSizes struct{ DataBytes, LogBytes int64 }
 type Connection struct {
 	Remote netip.AddrPort
 	// Reads is true for a connection that the server reads requests from: 1 between the brackets, as ZooKeeper's
-	// interest in reading, else 0 (a four-letter word's own, or one that is held back).
+	// interest in reading, else 0 (a four-letter command's own, or one that is held back).
 	Reads       bool
 	Writes      bool // replies are waiting for the client: 4 more between the brackets
 	Secure      bool // by TLS

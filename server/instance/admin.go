@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -19,6 +20,9 @@ import (
 	"zkd/server/auth"
 	"zkd/server/backup"
 	"zkd/server/instance/snapshots"
+
+	statebackup "zkd/storage/backup"
+	"zkd/storage/schema"
 )
 
 // operators is what serves operators: the admin server, and the port of the metrics.
@@ -56,8 +60,7 @@ func (i *Instance) openOperators(ctx context.Context) error {
 	case i.mustAdmin():
 		return fmt.Errorf("serve operators (admin.serverPort; or set admin.enableServer to false): %w", err)
 	default:
-		i.logger.Warn("there is no admin server: free its port or set admin.serverPort to another, and start again",
-			slog.Any("err", err))
+		i.logger.Warn("admin server not started", slog.Any("err", err))
 		return nil
 	}
 }
@@ -78,10 +81,10 @@ func (i *Instance) openAdmin(ctx context.Context, page http.Handler) error {
 		return err
 	}
 	o := admin.Options{
-		Clock: i.world.Clock, Logger: i.logger, Info: i.server.Info, Words: i.words, Metrics: i.server.SetMetrics,
+		Clock: i.world.Clock, Logger: i.logger, Info: i.server.Info, Commands: i.commands, Metrics: i.server.SetMetrics,
 		Page: page, InitialConfiguration: c.Initial, Properties: c.Properties, CommandURL: c.Admin.CommandURL,
 		IdleTimeout: c.Admin.IdleTimeout, Profiles: c.Admin.Profiles, Unified: !c.Admin.ForceHTTPS, Backups: backups,
-		Registry: i.registry, RootACL: i.rootACL, Room: i.room, ForwardedFor: c.Auth.UseXForwardedFor,
+		Registry: i.registry, RootACL: i.rootACL, DiskSpace: i.diskSpace, ForwardedFor: c.Auth.UseXForwardedFor,
 		// Quirk: ZooKeeper takes the interval for microseconds where snapshots are limited.
 		SnapshotInterval: c.Admin.SnapshotInterval / 1000, RestoreInterval: c.Admin.SnapshotInterval,
 	}
@@ -139,7 +142,7 @@ func (i *Instance) operatorTLS(end *conf.TLSEnd, prefix string, needCertificate 
 		return nil, fmt.Errorf("TLS with operators: %w", err)
 	}
 	for _, w := range set.Warnings() {
-		i.logger.Warn("TLS with operators is not all that the configuration says", slog.String("warning", w))
+		i.logger.Warn("TLS configuration partly ignored", slog.String("with", "operators"), slog.String("warning", w))
 	}
 	i.reload(set, "operators")
 	return set.Server(), nil
@@ -166,14 +169,21 @@ const backupSuffix = ".backups"
 // open.
 func (i *Instance) backupHandler(registry *auth.Registry) (*backup.Handler, error) {
 	return backup.New(backup.Options{
-		Source: i.machine, Registry: registry, FS: i.world.FS,
+		Source: i.backup, Registry: registry, FS: i.world.FS,
 		ScratchDir: i.dir.StateDir() + backupSuffix, Clock: i.world.Clock, Logger: i.logger, Writer: i.program(),
 	})
 }
 
-// room is what health says of the disks.
-func (i *Instance) room() (own, group string) {
-	return i.guard.Level().String(), i.node.Room().String()
+// backup writes the state to w.
+func (i *Instance) backup(
+	ctx context.Context, scratch string, o statebackup.Options, w io.Writer,
+) (schema.Summary, error) {
+	return statebackup.WriteMachine(ctx, i.machine, scratch, o, w)
+}
+
+// diskSpace is what health says of the disks.
+func (i *Instance) diskSpace() (own, group string) {
+	return i.guard.Level().String(), i.node.SpaceLevel().String()
 }
 
 // open serves a port; what is admin or metrics.
@@ -183,10 +193,10 @@ func (o *operators) open(ctx context.Context, what string, p operatorPort, addr 
 		return fmt.Errorf("listen for operators: %w", err)
 	}
 	o.ports = append(o.ports, p)
-	o.logger.Info("serving operators", slog.String("what", what), slog.String("addr", l.Addr().String()))
+	o.logger.Info("admin server listening", slog.String("what", what), slog.String("addr", l.Addr().String()))
 	o.running.Go(func() {
 		if err := p.Serve(l); err != nil {
-			o.logger.Error("a port for operators has failed: start this server again", slog.Any("err", err))
+			o.logger.Error("admin port failed: restart", slog.Any("err", err))
 		}
 	})
 	return nil

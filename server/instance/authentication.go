@@ -50,8 +50,7 @@ func newAuthentication(c *conf.Config, w *World, logger *slog.Logger) (authentic
 	}
 	a.flags = schemeFlags(a.registry)
 	if a.registry.Requires(auth.SchemeSASL) && a.sasl == nil {
-		logger.Warn("SASL is enforced and there are no users: nobody will be served; " +
-			"set java.security.auth.login.config or zkd.sasl.users")
+		logger.Warn("SASL required but no users configured")
 	}
 	return a, nil
 }
@@ -126,7 +125,7 @@ func newSASL(c *conf.Config, w *World, logger *slog.Logger) (server *sasl.Server
 	if err != nil {
 		return nil, "", err
 	}
-	logger.Info("clients log in by SASL", slog.String("mechanism", mechanism.Name()))
+	logger.Info("SASL enabled", slog.String("mechanism", mechanism.Name()))
 	return sasl.New(sasl.Options{
 		Mechanism: mechanism, Names: names, SuperUsers: a.SuperUsers, AnyUser: a.LetAnySASLUserDo,
 		AllowFailed: a.AllowSASLFailedClients,
@@ -162,7 +161,7 @@ func newMechanism(a *conf.Auth, kerberos jaas.Kerberos, w *World, logger *slog.L
 	}
 	section, ok := logins.Section(a.JAASSection)
 	if !ok || len(section.Modules) == 0 {
-		logger.Warn("the file of logins has none for this server: clients cannot log in by SASL",
+		logger.Warn("SASL disabled: no server login in the JAAS file",
 			slog.String("file", file), slog.String("section", a.JAASSection))
 		return nil, "", nil
 	}

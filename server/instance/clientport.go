@@ -136,8 +136,8 @@ func (i *Instance) moveClients(ctx context.Context, ended chan<- served) {
 	l, err := i.listenClients(ctx, addr)
 	if err != nil {
 		if i.retry == nil {
-			i.logger.Error("the port for clients does not move yet to where a reconfig wants it: free it there, or "+
-				"reconfig this server to another one", slog.String("client", addr), slog.Any("err", err))
+			i.logger.Error("client port not moved yet: cannot listen on the new address",
+				slog.String("client", addr), slog.Any("err", err))
 		}
 		i.retry = i.world.Clock.NewTimer(moveRetry).C()
 		return
@@ -150,13 +150,13 @@ func (i *Instance) moveClients(ctx context.Context, ended chan<- served) {
 func (i *Instance) widenClients(ctx context.Context, ended chan<- served) {
 	before := i.client.address()
 	if err := i.client.Close(); err != nil {
-		i.logger.Warn("the former port for clients does not close", slog.Any("err", err))
+		i.logger.Warn("failed to close the previous client port", slog.Any("err", err))
 	}
 	i.client = nil
 	l, err := i.listenClients(ctx, i.wanted)
 	if err != nil {
-		i.logger.Error("the port for clients does not move to where a reconfig wants it: free it there, and start "+
-			"this server again", slog.String("client", i.wanted), slog.Any("err", err))
+		i.logger.Error("client port not moved: cannot listen on the new address",
+			slog.String("client", i.wanted), slog.Any("err", err))
 		l, err = i.listenClients(ctx, before)
 	}
 	if err != nil { // somebody was quick
@@ -169,11 +169,11 @@ func (i *Instance) widenClients(ctx context.Context, ended chan<- served) {
 // serveMoved serves clients at l, and not where they were served before.
 func (i *Instance) serveMoved(l *movable, ended chan<- served) {
 	i.retry = nil
-	i.logger.Info("the port for clients has moved", slog.String("client", l.address()))
+	i.logger.Info("client port moved", slog.String("client", l.address()))
 	i.serveClients(l, ended)
 	if i.client != nil {
 		if err := i.client.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-			i.logger.Warn("the former port for clients does not close", slog.Any("err", err))
+			i.logger.Warn("failed to close the previous client port", slog.Any("err", err))
 		}
 	}
 	i.client = l

@@ -15,17 +15,17 @@ import (
 	"zkd/conf"
 )
 
-// wordDeadline is how long an answer may take on a slow machine.
-const wordDeadline = time.Minute
+// commandDeadline is how long an answer may take on a slow machine.
+const commandDeadline = time.Minute
 
-// word asks a server for a four-letter word; "" if it does not answer.
-func word(addr, name string) string {
-	conn, err := net.DialTimeout("tcp", addr, wordDeadline)
+// query asks a server for a four-letter command; "" if it does not answer.
+func query(addr, name string) string {
+	conn, err := net.DialTimeout("tcp", addr, commandDeadline)
 	if err != nil {
 		return ""
 	}
 	defer conn.Close()
-	if conn.SetDeadline(time.Now().Add(wordDeadline)) != nil {
+	if conn.SetDeadline(time.Now().Add(commandDeadline)) != nil {
 		return ""
 	}
 	if _, err := io.WriteString(conn, name); err != nil {
@@ -96,18 +96,18 @@ func TestTheClientPortMovesWhenItIsFree(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		i.moves <- wanted // there is room for one: when the third is in it, the first was looked at
+		i.clientAddresses <- wanted // there is room for one: when the third is in it, the first was looked at
 	}
-	if word(before, "ruok") != "imok" {
+	if query(before, "ruok") != "imok" {
 		t.Error("the former port is closed, and there is no other")
 	}
 	if err := other.Close(); err != nil {
 		t.Fatal(err)
 	}
-	again, end := time.NewTicker(20*time.Millisecond), time.NewTimer(wordDeadline)
+	again, end := time.NewTicker(20*time.Millisecond), time.NewTimer(commandDeadline)
 	defer again.Stop()
 	defer end.Stop()
-	for word(wanted, "ruok") != "imok" {
+	for query(wanted, "ruok") != "imok" {
 		select {
 		case <-again.C:
 		case <-end.C:
@@ -115,7 +115,8 @@ func TestTheClientPortMovesWhenItIsFree(t *testing.T) {
 		}
 	}
 	_, port, _ := strings.Cut(wanted, ":")
-	for shown := word(wanted, "conf"); !strings.Contains(shown, "clientPort="+port+"\n"); shown = word(wanted, "conf") {
+	line := "clientPort=" + port + "\n"
+	for shown := query(wanted, "conf"); !strings.Contains(shown, line); shown = query(wanted, "conf") {
 		select {
 		case <-again.C:
 		case <-end.C:
@@ -132,19 +133,20 @@ func TestTheClientPortOfAnotherNameDoesNotMove(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, wanted := range []string{"localhost:", "0.0.0.0:", "0.0.0.0:", "127.0.0.1:"} {
-		i.moves <- wanted + port // when the last is in the room for one, all but the one before it were looked at
+		i.clientAddresses <- wanted + port // once the last is in it, all but the one before it were looked at
 	}
-	again, end := time.NewTicker(20*time.Millisecond), time.NewTimer(wordDeadline)
+	again, end := time.NewTicker(20*time.Millisecond), time.NewTimer(commandDeadline)
 	defer again.Stop()
 	defer end.Stop()
-	for word(addr, "ruok") != "imok" {
+	for query(addr, "ruok") != "imok" {
 		select {
 		case <-again.C:
 		case <-end.C:
 			t.Fatal("nobody answers at the port of before")
 		}
 	}
-	if text := log.String(); strings.Contains(text, "does not move") || strings.Count(text, "has moved") != 1 {
+	text := log.String()
+	if strings.Contains(text, "client port not moved") || strings.Count(text, "client port moved") != 1 {
 		t.Errorf("want one move, to all addresses; the log:\n%s", text)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"zkd/server/fourletter"
 )
 
-// shownConfiguration is what the four-letter word conf shows.
+// shownConfiguration is what the four-letter command conf shows.
 func shownConfiguration(c *conf.Config) fourletter.Configuration {
 	shown := fourletter.Configuration{
 		ClientPort: portOf(c.Client.Addr), SecureClientPort: portOf(c.Client.SecureAddr),
@@ -54,7 +54,8 @@ func portOf(addr string) int {
 	return n
 }
 
-// environment is what the four-letter word envi shows: ZooKeeper's keys, as far as they have a meaning outside a JVM.
+// environment is what the four-letter command envi shows: ZooKeeper's keys, as far as they have a meaning outside a
+// JVM.
 func environment(s System) func() []fourletter.Setting {
 	return func() []fourletter.Setting {
 		p := s.Process()

@@ -8,13 +8,14 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"zkd/conf"
-	"zkd/storage"
+
 	"zkd/storage/datadir"
+	"zkd/storage/migrate"
 )
 
 // ImportOptions returns the options of an import in place.
-func ImportOptions(c *conf.Config, fs vfs.FS, logger *slog.Logger) storage.ImportOptions {
-	return storage.ImportOptions{
+func ImportOptions(c *conf.Config, fs vfs.FS, logger *slog.Logger) migrate.Options {
+	return migrate.Options{
 		From: c.Storage.DataDir, FromLog: c.Storage.DataLogDir, TrustEmpty: c.Storage.TrustEmptySnapshot,
 		Target: datadir.Options{
 			Dir: c.Storage.DataDir, LogDir: c.Storage.DataLogDir, FS: fs, Logger: logger,
@@ -27,15 +28,15 @@ func importOnStart(ctx context.Context, c *conf.Config, fs vfs.FS, logger *slog.
 	if !c.Storage.ImportOnStart || !datadir.ImportPending(fs, c.Storage.DataDir) {
 		return nil
 	}
-	logger.Info("importing the data of an Apache ZooKeeper server", slog.String("path", c.Storage.DataDir))
-	report, err := storage.Import(ctx, ImportOptions(c, fs, logger))
+	logger.Info("import started", slog.String("path", c.Storage.DataDir))
+	report, err := migrate.Import(ctx, ImportOptions(c, fs, logger))
 	if err != nil {
 		return fmt.Errorf("zkd.importOnStart: %w", err)
 	}
 	for _, notice := range report.Notices {
-		logger.Warn("import", slog.String("notice", notice))
+		logger.Warn("import warning", slog.String("notice", notice))
 	}
-	logger.Info("imported", slog.Int64("znodes", report.Znodes), slog.Int("sessions", report.Sessions),
+	logger.Info("import finished", slog.Int64("znodes", report.Znodes), slog.Int("sessions", report.Sessions),
 		slog.String("zxid", zxidText(report.Zxid)), slog.Bool("verified", report.Verified))
 	return nil
 }

@@ -19,10 +19,11 @@ import (
 	"zkd/server/fourletter"
 	"zkd/server/instance/peers"
 	"zkd/server/instance/tlsstores"
-	"zkd/storage"
+
 	"zkd/storage/datadir"
 	"zkd/storage/raftlog"
 	"zkd/storage/space"
+	"zkd/storage/state"
 )
 
 // stopTimeout is how long a clean stop may take before what is left is given up.
@@ -44,29 +45,29 @@ type Instance struct {
 	guard   *space.Guard
 	dir     *datadir.Dir
 	log     *raftlog.Log
-	machine *storage.Machine
+	machine *state.Machine
 	server  *server.Server
 	peers   *peers.Peers // nil if this server is alone
 	figures figures
 
-	words     *fourletter.Commands
-	registry  *auth.Registry
-	operators *operators    // nil until the server runs
-	admin     *admin.Server // nil if there is none
-	node      *quorum.Node
-	ports     *clientPorts
-	stores    []*tlsstores.Reloader // of the ports that are served with TLS; complete once all is open
-	client    *movable              // nil if there is only the port with TLS
-	secure    *movable              // nil if there is none with TLS alone
-	first     net.Addr              // of client as it was opened
-	moves     chan string           // where the port for clients is to be; the last counts
-	wanted    string                // the last of moves; owned by run
-	retry     <-chan time.Time      // when it is tried again, nil: not; owned by run
-	port      atomic.Int64          // where clients connect since it has moved, else 0
-	done      chan struct{}         // closed when run has returned
-	endScrubs func()                // nil until the server runs
-	running   sync.WaitGroup        // what serves ports and reads stores again
-	broken    bool                  // run has returned errCannotGoOn
+	commands        *fourletter.Commands
+	registry        *auth.Registry
+	operators       *operators    // nil until the server runs
+	admin           *admin.Server // nil if there is none
+	node            *quorum.Node
+	ports           *clientPorts
+	stores          []*tlsstores.Reloader // of the ports that are served with TLS; complete once all is open
+	client          *movable              // nil if there is only the port with TLS
+	secure          *movable              // nil if there is none with TLS alone
+	first           net.Addr              // of client as it was opened
+	clientAddresses chan string           // where the port for clients is to be; the last counts
+	wanted          string                // the last of moves; owned by run
+	retry           <-chan time.Time      // when it is tried again, nil: not; owned by run
+	port            atomic.Int64          // where clients connect since it has moved, else 0
+	done            chan struct{}         // closed when run has returned
+	endScrubs       func()                // nil until the server runs
+	running         sync.WaitGroup        // what serves ports and reads stores again
+	broken          bool                  // run has returned errCannotGoOn
 }
 
 // Options is what a server is told that is not of its configuration. Logger is needed.
@@ -92,7 +93,7 @@ const (
 // newInstance returns a server of which nothing is open yet.
 func newInstance(config *conf.Config, world World, o Options) *Instance {
 	return &Instance{config: config, options: o, logger: o.Logger, world: world, fatal: make(chan error, 1),
-		moves: make(chan string, 1), done: make(chan struct{})}
+		clientAddresses: make(chan string, 1), done: make(chan struct{})}
 }
 
 // Open opens a server: its stores, its node, and its ports, at which nobody is served before Run. What was opened
@@ -116,8 +117,9 @@ func (i *Instance) Run(ctx context.Context) error {
 		i.running.Go(func() { r.Run(running) })
 	}
 	i.endScrubs = i.scrub(running)
-	i.logger.Info("serving", slog.String("client", i.client.address()), slog.String("secure", i.secure.address()),
-		slog.String("data", i.config.Storage.DataDir), slog.String("zxid", zxidText(i.machine.LastZxid())))
+	i.logger.Info("server started", slog.String("client", i.client.address()),
+		slog.String("secure", i.secure.address()), slog.String("data", i.config.Storage.DataDir),
+		slog.String("zxid", zxidText(i.machine.LastZxid())))
 	i.tell(Ready)
 	err := i.run(ctx)
 	i.broken = errors.Is(err, errCannotGoOn)
@@ -130,7 +132,7 @@ func (i *Instance) Run(ctx context.Context) error {
 func (i *Instance) ClientAddr() net.Addr { return i.first }
 
 // Machine is the state of the server, until Close.
-func (i *Instance) Machine() *storage.Machine { return i.machine }
+func (i *Instance) Machine() *state.Machine { return i.machine }
 
 // tell tells how far the server is.
 func (i *Instance) tell(s Stage) {
@@ -159,13 +161,13 @@ func (i *Instance) run(ctx context.Context) error {
 		case <-beats: // from here: it is this loop that would see the server fail
 			i.tell(Alive)
 		case <-ctx.Done():
-			i.logger.Info("stopping")
+			i.logger.Info("server stopping")
 			return nil
 		case end := <-ended:
 			if end.listener == i.client || end.listener == i.secure {
 				return end.err
 			}
-		case addr := <-i.moves:
+		case addr := <-i.clientAddresses:
 			i.wanted, i.retry = addr, nil
 			i.moveClients(ctx, ended)
 		case <-i.retry:
@@ -210,8 +212,12 @@ func (i *Instance) Close() error {
 			errs = append(errs, i.server.Shutdown(ctx))
 		}
 	}
-	if i.peers != nil {
+	switch {
+	case i.peers == nil:
+	case i.broken: // who fails says nothing, and the others warn of it
 		i.peers.Close()
+	default:
+		i.peers.Stop(ctx)
 	}
 	if i.endScrubs != nil {
 		i.endScrubs()
@@ -245,7 +251,7 @@ func (i *Instance) scrub(ctx context.Context) (wait func()) {
 	if i.config.Storage.ScrubRate > 0 {
 		s := &scrubber{machine: i.machine, clock: i.world.Clock, logger: i.logger, figures: &i.figures.scrubs,
 			rate: i.config.Storage.ScrubRate, interval: i.config.Storage.ScrubInterval, damaged: i.stateDamaged,
-			room: i.guard.Level}
+			spaceLevel: i.guard.Level}
 		ctx, cancel := context.WithCancel(ctx)
 		running.Go(func() { s.run(ctx) })
 		return func() { cancel(); running.Wait() }

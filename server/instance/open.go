@@ -18,11 +18,13 @@ import (
 	"zkd/server"
 	"zkd/server/instance/peers"
 	"zkd/server/instance/tlsstores"
-	"zkd/storage"
+
+	"zkd/storage/apply"
 	"zkd/storage/datadir"
 	"zkd/storage/entry"
 	"zkd/storage/raftlog"
 	"zkd/storage/space"
+	"zkd/storage/state"
 )
 
 // open opens everything. What was opened before a failure is closed by close.
@@ -59,10 +61,10 @@ func (i *Instance) open(ctx context.Context) error {
 
 // startNode starts the raft node: alone, or as a member of an ensemble.
 func (i *Instance) startNode(ctx context.Context) (*quorum.Node, error) {
-	empty, founds := peers.IsEmpty(i.log), true
+	empty, bootstraps := peers.IsEmpty(i.log), true
 	if empty {
 		var err error
-		if founds, err = peers.MayBeginEmpty(i.config, i.world.Files); err != nil {
+		if bootstraps, err = peers.MayBeginEmpty(i.config, i.world.Files); err != nil {
 			return nil, err
 		}
 	}
@@ -72,9 +74,9 @@ func (i *Instance) startNode(ctx context.Context) (*quorum.Node, error) {
 	}
 	o := quorum.Options{
 		ID: ServerID(i.config), Log: i.log, Machine: i.machine, FS: i.world.FS, Clock: i.world.Clock, Logger: i.logger,
-		Observer: i.server, Rand: source, OnFatal: i.fail, OnRestoring: i.server.Restoring, OnRestored: i.restored,
-		LevelMax: peers.LevelMax(i.config),
-		Room:     i.guard, Reclaim: i.reclaim,
+		Observer: i.server, Rand: source, OnFatal: i.fail, OnReplacing: i.server.Replacing, OnReplaced: i.replaced,
+		LevelMax:  peers.LevelMax(i.config),
+		DiskSpace: i.guard, Reclaim: i.reclaim,
 	}
 	if i.config.Ensemble.Distributed {
 		if err := i.openPeers(ctx); err != nil {
@@ -82,7 +84,7 @@ func (i *Instance) startNode(ctx context.Context) (*quorum.Node, error) {
 		}
 		o.Observer = committed{i.server, i.peers}
 		o.OnState, o.OnReport = i.server.SetState, i.server.Heard
-		if err := i.peers.Join(ctx, &o, founds); err != nil {
+		if err := i.peers.Join(ctx, &o, bootstraps); err != nil {
 			return nil, err
 		}
 	}
@@ -105,7 +107,8 @@ func (i *Instance) openPeers(ctx context.Context) (err error) {
 	w := &i.world
 	i.peers, err = peers.Open(ctx, peers.Options{
 		Config: i.config, Logger: i.logger, Program: i.program(), Clock: w.Clock, FS: w.FS, Files: w.Files,
-		Network: w.Network, Random: w.Random, Rand: source, Dir: i.dir, Machine: i.machine, Moves: i.moves,
+		Network: w.Network, Random: w.Random, Rand: source, Dir: i.dir, Machine: i.machine,
+		ClientAddresses: i.clientAddresses,
 	})
 	return err
 }
@@ -117,7 +120,7 @@ type committed struct {
 }
 
 // Committed implements quorum.Observer.
-func (c committed) Committed(r *storage.Result) {
+func (c committed) Committed(r *apply.Result) {
 	c.Server.Committed(r)
 	if r.Code == jute.OK && (r.Op == jute.OpReconfig || r.Op == entry.OpFoundEnsemble) {
 		c.peers.MembersChanged()
@@ -134,9 +137,9 @@ func newSource(random io.Reader) (*rand.Rand, error) {
 	return rand.New(source), nil //nolint:gosec // tells processes apart, and is no secret
 }
 
-// restored is told that a snapshot has replaced the state.
-func (i *Instance) restored() {
-	i.server.Restored()
+// replaced is told that a snapshot has replaced the state.
+func (i *Instance) replaced() {
+	i.server.Replaced()
 	if i.peers != nil {
 		i.peers.MembersChanged()
 	}
@@ -167,7 +170,7 @@ func (i *Instance) openStores(ctx context.Context) (err error) {
 		OnFsync: func(took time.Duration) {
 			if took > s.FsyncWarning {
 				i.figures.slowFsyncs.Inc()
-				i.logger.Warn("a write to the raft log took long: look at the disk", slog.Duration("took", took))
+				i.logger.Warn("slow raft log fsync: check the disk", slog.Duration("took", took))
 			}
 		},
 	})
@@ -177,7 +180,7 @@ func (i *Instance) openStores(ctx context.Context) (err error) {
 	if err := i.settleInstall(); err != nil {
 		return err
 	}
-	i.machine, err = storage.OpenMachine(storage.MachineOptions{
+	i.machine, err = state.OpenMachine(state.MachineOptions{
 		Dir: i.dir.StateDir(), FS: fs, Logger: i.logger, OnFatal: i.fail, SlowAfter: s.FsyncWarning,
 	})
 	return err
@@ -193,9 +196,9 @@ func (i *Instance) settleInstall() error {
 }
 
 // reload has stores read again when they change; whose says of which, for messages. Without TLS there are none.
-func (i *Instance) reload(set *keystore.Set, whose string) {
+func (i *Instance) reload(set *keystore.Set, with string) {
 	if set != nil {
-		i.stores = append(i.stores, tlsstores.NewReloader(set, whose, i.world.Clock, i.logger))
+		i.stores = append(i.stores, tlsstores.NewReloader(set, with, i.world.Clock, i.logger))
 	}
 }
 

@@ -22,12 +22,12 @@ func (i *Instance) serverOptions(a authentication) server.Options {
 	words := fourletter.New(fourletter.Options{Whitelist: strings.Join(c.Commands.Whitelist, ","),
 		ReadOnlyMode: c.Client.ReadOnlyMode, Version: version})
 	if unknown := words.Unknown(); len(unknown) > 0 {
-		i.logger.Warn("4lw.commands.whitelist names what is no command", slog.Any("words", unknown))
+		i.logger.Warn("4lw.commands.whitelist: unknown command", slog.Any("words", unknown))
 	}
-	i.words = words
+	i.commands = words
 	o := server.Options{
 		ServerID: ServerID(i.config), Machine: i.machine, Clock: i.world.Clock, Logger: i.logger,
-		Registry: a.registry, SASL: a.sasl, Random: i.world.Random, Words: words,
+		Registry: a.registry, SASL: a.sasl, Random: i.world.Random, Commands: words,
 		Flags:    proposalFlags(c) | a.flags,
 		TickTime: c.Session.TickTime, MinTimeout: c.Session.MinTimeout, MaxTimeout: c.Session.MaxTimeout,
 		HandshakeTimeout: c.Client.HandshakeTimeout, MaxFrameBytes: int(c.Client.MaxFrameBytes),
@@ -107,17 +107,17 @@ func proposalFlags(c *conf.Config) (f entry.Flags) {
 // clients leaves the rest to those that are there.
 func handshakesComputing() int { return max(1, runtime.GOMAXPROCS(0)/2) }
 
-// members is what the node knows of the group, as the four-letter words show it.
+// members is what the node knows of the group, as the four-letter commands show it.
 func (i *Instance) members() server.Members {
 	s := i.node.Status()
 	m := server.Members{
 		Voters: s.Voters, Learners: s.Learners, Elections: int64(s.Elections), LastElection: s.LastElection,
-		Awaited: s.Awaited.Text(),
+		MissingVoters: s.MissingVoters.Text(),
 	}
 	for _, p := range s.Peers {
 		m.Peers = append(m.Peers, server.Peer{
 			ID: p.ID, LagEntries: p.LagEntries, Learner: p.Learner, Active: p.Active, Snapshotting: p.Snapshotting,
-			Shipments: p.Shipments, ShipmentFailures: p.ShipmentFailures, Pause: p.Pause,
+			Transfers: p.Transfers, TransferFailures: p.TransferFailures, Pause: p.Pause,
 			Stalled: p.Stalled,
 		})
 	}

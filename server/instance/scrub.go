@@ -10,8 +10,9 @@ import (
 	"zkd/quorum/clock"
 	"zkd/server/stats"
 	"zkd/server/stats/catalog"
-	"zkd/storage"
+
 	"zkd/storage/space"
+	"zkd/storage/state"
 )
 
 // scrubDelay is how long after its start a server begins the first scrub: a start has better to do. A guess.
@@ -32,22 +33,22 @@ func (f *scrubFigures) set(v *catalog.Values) {
 
 // scrubber reads the state of a server again and again, slowly.
 type scrubber struct {
-	machine  *storage.Machine
-	clock    clock.Clock
-	logger   *slog.Logger
-	figures  *scrubFigures
-	rate     int64 // bytes a second
-	interval time.Duration
-	damaged  func(error)        // told what a scrub has found
-	room     func() space.Level // of the disks; any goroutine may call it
+	machine    *state.Machine
+	clock      clock.Clock
+	logger     *slog.Logger
+	figures    *scrubFigures
+	rate       int64 // bytes a second
+	interval   time.Duration
+	damaged    func(error)        // told what a scrub has found
+	spaceLevel func() space.Level // of the disks; any goroutine may call it
 }
 
-// scrubRoomWait is how long a scrub that little room has ended, or kept from its beginning, waits for the next look.
-const scrubRoomWait = time.Minute
+// scrubSpaceWait is how long a scrub that little room has ended, or kept from its beginning, waits for the next look.
+const scrubSpaceWait = time.Minute
 
-// errLittleRoom ends a scrub. What it reads as it was at one moment is kept on disk although it is written anew or
+// errLittleSpace ends a scrub. What it reads as it was at one moment is kept on disk although it is written anew or
 // removed meanwhile, which is what a store that is to give room back does.
-var errLittleRoom = errors.New("there is little room on the disk")
+var errLittleSpace = errors.New("there is little room on the disk")
 
 // run scrubs until ctx ends.
 func (s *scrubber) run(ctx context.Context) {
@@ -57,7 +58,7 @@ func (s *scrubber) run(ctx context.Context) {
 		if s.once(ctx) {
 			wait = max(s.interval-s.clock.Since(began), 0)
 		} else {
-			wait = min(scrubRoomWait, s.interval)
+			wait = min(scrubSpaceWait, s.interval)
 		}
 	}
 }
@@ -65,7 +66,7 @@ func (s *scrubber) run(ctx context.Context) {
 // once makes one scrub, and tells whether the next one has time. If the state is replaced meanwhile, that one reads the
 // new state.
 func (s *scrubber) once(ctx context.Context) bool {
-	if s.room() != space.Ample {
+	if s.spaceLevel() != space.Ample {
 		return false
 	}
 	began := s.clock.Now()
@@ -74,14 +75,14 @@ func (s *scrubber) once(ctx context.Context) bool {
 	switch {
 	case err == nil:
 		s.figures.last.Store(s.clock.Now().Unix())
-		s.logger.Info("scrubbed the state", slog.Int64("znodes", report.Znodes), slog.Int64("bytes", report.Bytes),
+		s.logger.Info("scrub finished", slog.Int64("znodes", report.Znodes), slog.Int64("bytes", report.Bytes),
 			slog.Uint64("index", report.Index), took)
-	case ctx.Err() != nil, errors.Is(err, storage.ErrScrubHalted):
-	case errors.Is(err, errLittleRoom):
+	case ctx.Err() != nil, errors.Is(err, state.ErrScrubHalted):
+	case errors.Is(err, errLittleSpace):
 		return false
 	default:
 		s.figures.failures.Inc()
-		s.logger.Error("the state is damaged", slog.Any("err", err), took)
+		s.logger.Error("scrub failed: state store corrupt", slog.Any("err", err), took)
 		s.damaged(err)
 	}
 	return true
@@ -90,8 +91,8 @@ func (s *scrubber) once(ctx context.Context) bool {
 // pace lets the time pass that reading so many bytes takes, and ends the scrub when room becomes short.
 func (s *scrubber) pace(ctx context.Context, bytes int) error {
 	s.figures.bytes.Add(int64(bytes))
-	if s.room() != space.Ample {
-		return errLittleRoom
+	if s.spaceLevel() != space.Ample {
+		return errLittleSpace
 	}
 	return s.sleep(ctx, time.Duration(float64(bytes)/float64(s.rate)*float64(time.Second)))
 }

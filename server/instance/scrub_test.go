@@ -12,22 +12,23 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"zkd/quorum/clock"
-	"zkd/storage"
+
 	"zkd/storage/space"
+	"zkd/storage/state"
 )
 
 // TestScrubsComeAgain: the first scrub begins some minutes after the start, the next one an interval after that one's
 // beginning, and what they found is in the metrics.
 func TestScrubsComeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		machine, err := storage.OpenMachine(storage.MachineOptions{Dir: "state", FS: vfs.NewMem()})
+		machine, err := state.OpenMachine(state.MachineOptions{Dir: "state", FS: vfs.NewMem()})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var figures scrubFigures
 		s := &scrubber{machine: machine, clock: clock.Real(), logger: slog.New(slog.DiscardHandler), figures: &figures,
 			rate: 1, interval: time.Hour, damaged: func(err error) { t.Errorf("damaged: %v", err) },
-			room: func() space.Level { return space.Ample }}
+			spaceLevel: func() space.Level { return space.Ample }}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() { defer close(ended); s.run(ctx) }()
@@ -54,10 +55,10 @@ func TestScrubsComeAgain(t *testing.T) {
 	})
 }
 
-// TestScrubsLeaveRoom: a scrub ends when room becomes short, and none begins before there is room again.
-func TestScrubsLeaveRoom(t *testing.T) {
+// TestScrubsLeaveSpace: a scrub ends when room becomes short, and none begins before there is room again.
+func TestScrubsLeaveSpace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		machine, err := storage.OpenMachine(storage.MachineOptions{Dir: "state", FS: vfs.NewMem()})
+		machine, err := state.OpenMachine(state.MachineOptions{Dir: "state", FS: vfs.NewMem()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,12 +66,12 @@ func TestScrubsLeaveRoom(t *testing.T) {
 		var level atomic.Uint32
 		s := &scrubber{machine: machine, clock: clock.Real(), logger: slog.New(slog.DiscardHandler), figures: &figures,
 			rate: 1, interval: time.Hour, damaged: func(err error) { t.Errorf("damaged: %v", err) },
-			room: func() space.Level { return space.Level(level.Load()) }}
+			spaceLevel: func() space.Level { return space.Level(level.Load()) }}
 		if err := s.pace(t.Context(), 1); err != nil {
 			t.Errorf("a scrub that has room: %v", err)
 		}
 		level.Store(uint32(space.Tight))
-		if err := s.pace(t.Context(), 1); !errors.Is(err, errLittleRoom) {
+		if err := s.pace(t.Context(), 1); !errors.Is(err, errLittleSpace) {
 			t.Errorf("a scrub goes on while room is short: %v", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -82,7 +83,7 @@ func TestScrubsLeaveRoom(t *testing.T) {
 			t.Error("a scrub was made while room was short")
 		}
 		level.Store(uint32(space.Ample))
-		<-time.NewTimer(2 * scrubRoomWait).C
+		<-time.NewTimer(2 * scrubSpaceWait).C
 		synctest.Wait()
 		if figures.last.Load() == 0 {
 			t.Error("no scrub was made when there was room again")

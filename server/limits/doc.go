@@ -1,7 +1,7 @@
-// Package limits bounds what clients may ask of a server: requests under way, new sessions, the length of frames, large
+// Package limits bounds what clients may ask of a server: requests in flight, new sessions, the length of frames, large
 // requests and large reads, as ZooKeeper's settings of those names do.
 //
-// It owns the counts, the tokens, the line of requests and the turns. It must never know a connection, a session or
+// It owns the counts, the tokens, the queue of requests and the turns. It must never know a connection, a session or
 // what is answered: who waits is a Client, which is asked whether it is still there, and what a limit refuses is
 // refused by whoever has asked.
 //
@@ -14,8 +14,8 @@
 // # Ownership
 //
 //	state                            owner
-//	what is under way, large bytes   atomics: InFlight, FrameLimits
-//	the line of the throttle         whoever is first in it (Throttle.turn)
+//	what is in flight, large bytes   atomics: InFlight, FrameLimits
+//	the queue of the throttle        whoever is first in it (Throttle.turn)
 //	tokens of new sessions           TokenBucket, its lock, a leaf
 //	turns of large reads             ReadTurns: a channel
 package limits

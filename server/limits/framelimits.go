@@ -10,9 +10,9 @@ import (
 var ErrFrameLength = errors.New("frame length is out of range")
 
 // ErrLargeRequests means a large request beyond what all of them may have together.
-var ErrLargeRequests = errors.New("large requests under way have too many bytes together")
+var ErrLargeRequests = errors.New("large requests in flight have too many bytes together")
 
-// FrameLimits bound what clients may send: one frame, and all large requests under way together
+// FrameLimits bound what clients may send: one frame, and all large requests in flight together
 // (ZooKeeperServer.checkRequestSizeWhenReceivingMessage).
 type FrameLimits struct {
 	frame    int   // jute.maxbuffer

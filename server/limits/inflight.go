@@ -7,7 +7,7 @@ import (
 	"zkd/quorum/clock"
 )
 
-// InFlight counts the requests that are under way: writes that are proposed and not answered, sessions that are being
+// InFlight counts the requests that are in flight: writes that are proposed and not answered, sessions that are being
 // made, and what the throttle has let in (ZooKeeperServer.requestsInProcess; zkd answers reads at once, so that they
 // count for the throttle alone).
 type InFlight struct {
@@ -50,7 +50,7 @@ func (u *InFlight) End() {
 	}
 }
 
-// Holds reports whether a connection that has own writes under way must wait before it sends more
+// Holds reports whether a connection that has own writes in flight must wait before it sends more
 // (ZooKeeperServer.shouldThrottle, where own is compared with 1).
 func (u *InFlight) Holds(own int) bool { return own >= u.batch && u.n.Load() > u.limit }
 

@@ -10,25 +10,25 @@ import (
 	"zkd/server/stats"
 )
 
-// RequestThrottle has requests wait in line (org.apache.zookeeper.server.RequestThrottler).
+// RequestThrottle has requests wait in a queue (org.apache.zookeeper.server.RequestThrottler).
 type RequestThrottle struct {
-	MaxRequests     int           // request_throttle_max_requests: requests under way at once; 0 is off
-	Stall           time.Duration // request_throttle_stall_time: how often the next in line is looked at; 0 is never
+	MaxRequests     int           // request_throttle_max_requests: requests in flight at once; 0 is off
+	Stall           time.Duration // request_throttle_stall_time: how often the first one is looked at; 0 is never
 	DropStale       bool          // request_throttle_drop_stale: a stale request ends its connection
 	StaleConnection bool          // request_stale_connection_check: stale is what a closed connection has sent
 	StaleLatency    bool          // request_stale_latency_check: stale is what has waited for a session's timeout
 	ThrottledOpWait time.Duration // throttled_op_wait_time: what has waited longer is answered Throttled; 0 is off
 }
 
-// Throttle has requests wait in line while too many are under way (org.apache.zookeeper.server.RequestThrottler).
-// ZooKeeper has one queue of requests; here readers stand in line, each with the request that it has read.
+// Throttle has requests wait in a queue while too many are in flight (org.apache.zookeeper.server.RequestThrottler).
+// ZooKeeper has one queue of requests; here readers queue up, each with the request that it has read.
 type Throttle struct {
 	o     RequestThrottle
 	all   *InFlight
 	clock clock.Clock
-	turn  chan struct{} // has room for one: whoever has put its token there is the first in line
+	turn  chan struct{} // has room for one: whoever has put its token there is the first in the queue
 	ended chan struct{} // one token: a request has ended
-	look  clock.Timer   // owned by the first in line; its time is Stall
+	look  clock.Timer   // owned by the first in the queue; its time is Stall
 
 	// Atomic.
 	waits, stale, dropped, refused atomic.Int64
@@ -58,7 +58,7 @@ func (t *Throttle) Counts() ThrottleCounts {
 // Times are how long requests have waited, in milliseconds.
 func (t *Throttle) Times() *stats.Histogram { return &t.queued }
 
-// wake tells the first in line that a request has ended.
+// wake tells the first in the queue that a request has ended.
 func (t *Throttle) wake() {
 	select {
 	case t.ended <- struct{}{}:
@@ -75,11 +75,11 @@ type Client interface {
 	Ended() bool
 	// Ending returns a channel that is closed when it is.
 	Ending() <-chan struct{}
-	// HungUp reports whether the client has closed its end, as far as the system tells: it costs a system call.
-	HungUp() bool
+	// PeerClosed reports whether the client has closed its end, as far as the system tells: it costs a system call.
+	PeerClosed() bool
 }
 
-// Queued is a request that may have to wait in line.
+// Queued is a request that may have to wait in a queue.
 type Queued struct {
 	Op      jute.Op
 	Timeout time.Duration // of its session
@@ -139,7 +139,7 @@ func (t *Throttle) isStale(c Client, r Queued, waited time.Duration, ask bool) b
 	switch {
 	case r.Op == jute.OpCloseSession: // it outlives its connection
 		return false
-	case t.o.StaleConnection && (c.Ended() || ask && c.HungUp()):
+	case t.o.StaleConnection && (c.Ended() || ask && c.PeerClosed()):
 		return true
 	default:
 		return t.o.StaleLatency && waited > r.Timeout

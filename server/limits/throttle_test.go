@@ -12,7 +12,7 @@ type endedClient bool
 
 func (c endedClient) Ended() bool           { return bool(c) }
 func (endedClient) Ending() <-chan struct{} { return nil }
-func (endedClient) HungUp() bool            { return false }
+func (endedClient) PeerClosed() bool        { return false }
 
 func TestIsStale(t *testing.T) {
 	for _, tc := range []struct {

@@ -7,7 +7,7 @@
 // # Invariants
 //
 //   - A frame costs memory as its bytes arrive, never by what its length says. An idle connection holds no buffer.
-//   - What is appended leaves in that order, but for a reply for which room was left (Output.SetApart): it goes before
+//   - What is appended leaves in that order, but for a reply for which room was left (Output.Reserve): it goes before
 //     what was appended meanwhile.
 //   - No two frames share a TLS record: Apache's C client would not find the second one.
 //   - TLS is between the socket and Input and Output, which are the same with it and without; a plain connection is

@@ -48,7 +48,7 @@ func GiveBuffer(b *[]byte) {
 // Figures are what all connections have sent. The zero Figures are ready.
 type Figures struct {
 	Sent    atomic.Int64 // bytes
-	Replies stats.Extent // bytes of replies
+	Replies stats.MinMax // bytes of replies
 }
 
 // Output is what a connection has to send, and how many of its writes are under way.
@@ -65,10 +65,10 @@ type Output struct {
 	buf         *[]byte         // what is appended to; nil while there is nothing to send
 	ahead       []piece         // goes before buf, in order
 	aheadBytes  int             // of ahead
-	apart       bool            // a reply that goes before buf is being made: buf waits
+	reserved    bool            // a reply that goes before buf is being made: buf waits
 	outstanding int             // writes proposed and not answered
 	arrivals    arrivals        // of the outstanding ones
-	held        bool            // the reader waits because too much is under way on all connections together
+	overLimit   bool            // the reader waits because too much is under way on all connections together
 	writing     bool            // someone is writing and will come back for more
 	queued      bool            // in the flusher's list
 	finish      bool            // close when all is written
@@ -159,7 +159,7 @@ func (o *Output) EndLocked(b []byte, mark int) {
 
 // QueueLocked reports whether the caller must give o to the flusher, when it has given up the lock.
 func (o *Output) QueueLocked() bool {
-	if o.closed || o.writing || o.queued || o.apart {
+	if o.closed || o.writing || o.queued || o.reserved {
 		return false
 	}
 	o.queued = true
@@ -209,7 +209,7 @@ type State struct {
 func (o *Output) State() State {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return State{Outstanding: o.outstanding, Unread: o.lenLocked(), Held: o.held}
+	return State{Outstanding: o.outstanding, Unread: o.lenLocked(), Held: o.overLimit}
 }
 
 // Writer is where the bytes go: the connection, or its TLS. For its reader, who alone changes that.
@@ -391,8 +391,8 @@ func (o *Output) Ended() bool {
 	return o.closed
 }
 
-// HungUp reports whether the client has closed its end, as far as the system tells: it costs a system call.
-func (o *Output) HungUp() bool { return hungUp(o.socket) }
+// PeerClosed reports whether the client has closed its end, as far as the system tells: it costs a system call.
+func (o *Output) PeerClosed() bool { return peerClosed(o.socket) }
 
 // AwaitSettled waits until no write is outstanding and what is unread is below limit. It returns false if the
 // connection has ended.
@@ -410,6 +410,22 @@ func (o *Output) AwaitTurn(limit int) (ok, waited bool) {
 		o.settled.Wait()
 	}
 	return !o.closed, waited
+}
+
+// Writing reports whether a write is outstanding.
+func (o *Output) Writing() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.outstanding > 0
+}
+
+// AwaitWrites waits until no write is outstanding, of a connection that has ended, too.
+func (o *Output) AwaitWrites() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.outstanding > 0 {
+		o.settled.Wait()
+	}
 }
 
 // BeginWrite counts a write in that came at a time, after waiting while too much is under way: of this connection, of
@@ -454,6 +470,7 @@ func (o *Output) DropWrite() {
 	o.mu.Lock()
 	o.outstanding--
 	o.closeLocked()
+	o.settled.Broadcast()
 	o.mu.Unlock()
 }
 
@@ -462,12 +479,12 @@ func (o *Output) fullLocked(all *limits.InFlight) bool {
 	if o.outstanding > MaxOutstanding || o.lenLocked() > FlushAtBytes {
 		return true
 	}
-	if o.held {
-		o.held = !all.Frees(o.outstanding)
+	if o.overLimit {
+		o.overLimit = !all.Frees(o.outstanding)
 	} else {
-		o.held = all.Holds(o.outstanding)
+		o.overLimit = all.Holds(o.outstanding)
 	}
-	return o.held
+	return o.overLimit
 }
 
 // Arrival is when a write came, and when its connection might propose it: later only if it was held back.

@@ -15,7 +15,7 @@ type piece struct {
 func (p *piece) rest() []byte { return (*p.buf)[p.sent:] }
 
 // writableLocked reports whether there is something that may be written.
-func (o *Output) writableLocked() bool { return len(o.ahead) > 0 || o.buf != nil && !o.apart }
+func (o *Output) writableLocked() bool { return len(o.ahead) > 0 || o.buf != nil && !o.reserved }
 
 // takeLocked takes what is to be written next.
 func (o *Output) takeLocked() (p piece, ok bool) {
@@ -25,7 +25,7 @@ func (o *Output) takeLocked() (p piece, ok bool) {
 		o.ahead = slices.Delete(o.ahead, 0, 1)
 		o.aheadBytes -= len(p.rest())
 		return p, true
-	case o.buf != nil && !o.apart:
+	case o.buf != nil && !o.reserved:
 		p.buf, o.buf = o.buf, nil
 		return p, true
 	}
@@ -42,14 +42,14 @@ func (o *Output) putBackLocked(p piece) {
 	o.aheadBytes += len(p.rest())
 }
 
-// SetApart leaves room for a reply, of about so many bytes, that is being made: what is appended from now on, the
+// Reserve leaves room for a reply, of about so many bytes, that is being made: what is appended from now on, the
 // events of later entries, waits and goes behind it. What was appended before may be written meanwhile: if the reply
 // will take long, wake says that the caller must give the connection to the flusher for that. The reader calls it,
 // under the machine's lock.
-func (o *Output) SetApart(bytes int) (wake bool) {
+func (o *Output) Reserve(bytes int) (wake bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.apart = true
+	o.reserved = true
 	if o.buf != nil {
 		o.ahead = append(o.ahead, piece{buf: o.buf})
 		o.aheadBytes += len(*o.buf)
@@ -60,11 +60,11 @@ func (o *Output) SetApart(bytes int) (wake bool) {
 	return wake
 }
 
-// Insert puts the reply, which is kept, where SetApart has left room for it.
+// Insert puts the reply, which is kept, where Reserve has left room for it.
 func (o *Output) Insert(reply *[]byte, bodyBytes int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.apart = false
+	o.reserved = false
 	if o.closed { // nobody will take it
 		GiveBuffer(reply)
 		return

@@ -14,7 +14,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"zkd/storage/disk"
-	"zkd/storage/zkdata"
 )
 
 // What a data directory holds, beside what Apache ZooKeeper's tools put there (myid).
@@ -145,7 +144,7 @@ func (d *Dir) CheckOwner(dir string) error {
 				"restore that file from a backup, or give zkd an empty directory")
 		}
 	}
-	if !d.Opts.Importing && zkdata.Holds(d.Opts.FS, dir) {
+	if !d.Opts.Importing && HoldsZooKeeper(d.Opts.FS, dir) {
 		return Refusal(dir,
 			"it holds the data of an Apache ZooKeeper server (version-2), which zkd leaves as it is",
 			"bring it over with zkd import and the same zoo.cfg, set zkd.importOnStart=true to have that done at the "+
@@ -255,7 +254,7 @@ func (d *Dir) WriteFormat(dir string) error {
 	if err := d.Opts.FS.Rename(path+".tmp", path); err != nil {
 		return err
 	}
-	d.Opts.Logger.Info("made a new data directory", "path", dir)
+	d.Opts.Logger.Info("created data directory", "path", dir)
 	return nil
 }
 

@@ -38,7 +38,7 @@ func (d *Dir) FinishInstall() error {
 		}
 		return Failure(d.Opts.Dir, err)
 	}
-	d.Opts.Logger.Info("finished the install of a received state", "path", d.StateDir())
+	d.Opts.Logger.Info("finished snapshot install", "path", d.StateDir())
 	if err := RemoveReplaced(d.Opts.FS, d.StateDir()); err != nil {
 		return Failure(d.Opts.Dir, err)
 	}

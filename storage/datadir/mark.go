@@ -8,7 +8,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"zkd/storage/disk"
-	"zkd/storage/zkdata"
 )
 
 // importName is the mark of an import that is under way: what is in the stores is not whole.
@@ -28,7 +27,7 @@ func (d *Dir) checkImport() error {
 	case !d.Opts.Importing:
 		return nil
 	case marked:
-		d.Opts.Logger.Info("removing what an interrupted import has left", "path", d.Opts.Dir)
+		d.Opts.Logger.Info("removing incomplete import", "path", d.Opts.Dir)
 		return d.removeStores()
 	}
 	for _, dir := range []string{d.RaftLogDir(), d.StateDir()} {
@@ -120,10 +119,19 @@ func (d *Dir) dirs() []string {
 // ImportPending tells whether dir holds the data of an Apache ZooKeeper server that was not imported, or not to its
 // end.
 func ImportPending(fs vfs.FS, dir string) bool {
-	if !zkdata.Holds(fs, dir) {
+	if !HoldsZooKeeper(fs, dir) {
 		return false
 	}
 	_, err := fs.Stat(fs.PathJoin(dir, FormatName))
 	_, marked := fs.Stat(fs.PathJoin(dir, importName))
 	return err != nil || marked == nil
 }
+
+// HoldsZooKeeper tells whether dir holds a directory version-2.
+func HoldsZooKeeper(fs vfs.FS, dir string) bool {
+	info, err := fs.Stat(fs.PathJoin(dir, ZooKeeperDir))
+	return err == nil && info.IsDir()
+}
+
+// ZooKeeperDir is the directory below dataDir and dataLogDir that holds the files.
+const ZooKeeperDir = "version-2"

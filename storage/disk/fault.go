@@ -71,7 +71,7 @@ func (f *Fault) Trip(cause error) error {
 	if f.Tripped != nil {
 		close(f.Tripped)
 	}
-	f.Logger.Error("store stopped by a disk failure", "store", f.Store, "dir", f.Dir, "err", err)
+	f.Logger.Error("store failed: disk error", "store", f.Store, "dir", f.Dir, "err", err)
 	if f.OnFatal != nil {
 		f.OnFatal(err)
 	}
@@ -114,7 +114,7 @@ func (l Logger) Infof(format string, args ...any) {
 // dropped.
 func (l Logger) Errorf(format string, args ...any) {
 	if l.Fault.Stopped() == nil {
-		l.Fault.Logger.Error("pebble reports an error", "store", l.Fault.Store, "err", fmt.Sprintf(format, args...))
+		l.Fault.Logger.Error("pebble error", "store", l.Fault.Store, "err", fmt.Sprintf(format, args...))
 	}
 }
 

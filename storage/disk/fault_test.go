@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -142,4 +143,34 @@ func TestFenceFreezesTheDirectory(t *testing.T) {
 			t.Errorf("written after the failure: %q", got)
 		}
 	}
+}
+
+// TestTablesOfAStoppedStoreWait: who asks for tables of a store that has stopped, again and again, as a flush of
+// Pebble's that has failed, is told so a few times, and then waits until the store is closed.
+func TestTablesOfAStoppedStoreWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fault, _, _ := testFault()
+		fence := NewFenceFS(vfs.NewMem(), fault, 0)
+		defer fence.Health.Close() //nolint:errcheck // nothing is checked
+		_ = fault.Trip(syscall.EIO)
+		create := func() error {
+			_, err := fence.Create("000001.sst", vfs.WriteCategoryUnspecified)
+			return err
+		}
+		for range refusalsMax {
+			if err := create(); !errors.Is(err, ErrDiskFailed) {
+				t.Fatalf("a table of a store that has stopped: %v", err)
+			}
+		}
+		told := make(chan error, 1)
+		go func() { told <- create() }()
+		synctest.Wait()
+		if len(told) != 0 {
+			t.Error("it goes on and on")
+		}
+		fence.Closing()
+		if err := <-told; !errors.Is(err, ErrDiskFailed) {
+			t.Errorf("a table of a store that is closed: %v", err)
+		}
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -23,6 +24,8 @@ import (
 //     what concerns MANIFESTs, markers and directories is swallowed: after a failed write of those Pebble undoes a
 //     compaction whose preparations it cannot undo, and panics at times (l0Sublevels.InitCompactingFileInfo), while it
 //     copes with the failed write of a table. Whoever is told that something is durable looks at the fault first;
+//   - who asks for a new table again and again after that waits until the store is closed: Pebble begins a flush that
+//     has failed again at once, for ever;
 //   - the same is so once the fault is retired, without anybody being told: what the store has under way ends soon;
 //   - until release is called it puts off the deletion of logs and tables, so that a store whose recovery turns out
 //     incomplete still has the files it was recovered from;
@@ -40,6 +43,10 @@ type FenceFS struct {
 	// Inspect, if not nil, is asked before a write-ahead log is opened for reading; what it fails with, Open does.
 	Inspect func(name string) error
 
+	refused     atomic.Int64 // tables that a store which has stopped has asked for
+	closing     chan struct{}
+	closingOnce sync.Once
+
 	mu struct {
 		sync.Mutex
 		released bool
@@ -51,7 +58,7 @@ type FenceFS struct {
 // NewFenceFS returns a fence around fs that holds deletions back and lets no change through after a failure. Operations
 // that take longer than slowAfter are told of; with 0 none is.
 func NewFenceFS(fs vfs.FS, fault *Fault, slowAfter time.Duration) *FenceFS {
-	f := &FenceFS{fault: fault, void: vfs.NewMem()}
+	f := &FenceFS{fault: fault, void: vfs.NewMem(), closing: make(chan struct{})}
 	f.FS, f.Health = vfs.WithDiskHealthChecks(fs, slowAfter, nil, fault.slow.tell)
 	fault.slow.logger, fault.slow.store = fault.Logger, fault.Store
 	return f
@@ -193,9 +200,23 @@ func (f *FenceFS) MkdirAll(dir string, perm os.FileMode) error {
 	return f.change("create directory", dir, func() error { return f.FS.MkdirAll(dir, perm) })
 }
 
+// Closing says that the store is about to be closed: nobody waits any more for a table of a store that has stopped.
+func (f *FenceFS) Closing() { f.closingOnce.Do(func() { close(f.closing) }) }
+
+// refusalsMax is how many tables a store that has stopped is refused at once. What was under way ends with the first.
+const refusalsMax = 16
+
+// linger keeps who asks for a table of a store that has stopped, and has been told so often enough, until it is closed.
+func (f *FenceFS) linger(name string) {
+	if filepath.Ext(name) == ".sst" && f.fault.Stopped() != nil && f.refused.Add(1) > refusalsMax {
+		<-f.closing
+	}
+}
+
 // Create implements vfs.FS. The name of a MANIFEST is made durable at once: Pebble syncs the directory only after it
 // has moved the marker that names the MANIFEST, so a crash in between could keep the marker and lose the file.
 func (f *FenceFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	f.linger(name)
 	file, err := f.openChanged("create", name, func() (vfs.File, error) { return f.FS.Create(name, category) })
 	if err != nil || !IsManifest(name) {
 		return file, err

@@ -71,7 +71,7 @@ func (s *slowDisk) tell(info vfs.DiskSlowInfo) {
 	}
 	s.mu.Unlock()
 	if tell {
-		s.logger.Warn("an operation of the disk takes long, and goes on", slog.String("store", s.store),
+		s.logger.Warn("slow disk operation, still running", slog.String("store", s.store),
 			slog.String("path", info.Path), slog.String("op", info.OpType.String()),
 			slog.Duration("took", info.Duration))
 	}

@@ -236,6 +236,7 @@ func (l *Log) Close() error {
 	if l.writer.broken {
 		return l.fault.Err()
 	}
+	l.fence.Closing()
 	err = errors.Join(err, l.writer.batch.Close(), l.db.Close(), l.writer.mark.close(), l.fence.Health.Close())
 	if fault := l.fault.Err(); fault != nil {
 		return fault

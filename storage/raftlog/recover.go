@@ -35,6 +35,7 @@ func (l *Log) open() (err error) {
 	l.writer.batch = l.db.NewBatch(pebble.WithMaxRetainedSizeBytes(logBatchRetainedBytes))
 	defer func() {
 		if err != nil {
+			l.fence.Closing()
 			err = errors.Join(err, l.writer.batch.Close(), l.db.Close(), l.writer.mark.close())
 		}
 	}()
@@ -145,7 +146,7 @@ func (l *Log) checkFiles() (logMark, error) {
 		return mark, nil
 	}
 	if spoilt || (!found && logs) {
-		l.opts.Logger.Warn("mark of the last acknowledged write is missing or damaged, writing it anew",
+		l.opts.Logger.Warn("sync marker missing or corrupt: rewriting",
 			"path", filepath.Join(l.opts.Dir, logMarkName))
 	}
 	if err := checkManifest(l.opts.FS, desc.ManifestFilename); err != nil {

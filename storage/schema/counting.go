@@ -66,3 +66,12 @@ func DecodeCount(key, value []byte) (*Count, error) {
 		Cursor: string(value[CountingFixedBytes:]),
 	}, nil
 }
+
+// String is c for people.
+func (c *Count) String() string {
+	if c == nil {
+		return "none"
+	}
+	return fmt.Sprintf("begun at %#x, come to %s, owes %d znodes of %d bytes", uint64(c.Began),
+		PathOfNodeKey(nil, []byte(c.Cursor)), c.OwedZnodes, c.OwedBytes)
+}

@@ -70,6 +70,20 @@ func AppendDescendantsPrefix(b []byte, path string) []byte {
 	return append(b, '/')
 }
 
+// KeyRange is the keys from Lower to before Upper.
+type KeyRange struct{ Lower, Upper []byte }
+
+// Below returns the ranges of the header keys of the znodes below path, in the order of the keys: first the children,
+// then those deeper down. Of the root it is one.
+func Below(path string) []KeyRange {
+	children := AppendChildrenPrefix(nil, path)
+	if path == RootPath {
+		return []KeyRange{{append(children, 0), PrefixEnd([]byte{KindNode})}} // its own key is the first one
+	}
+	deeper := AppendDescendantsPrefix(nil, path)
+	return []KeyRange{{children, PrefixEnd(children)}, {deeper, PrefixEnd(deeper)}}
+}
+
 // PathOfNodeKey adds the path that a header key stands for to b.
 func PathOfNodeKey(b, key []byte) []byte {
 	mark := len(b)

@@ -27,3 +27,34 @@ const (
 	QuotaPrefix  = QuotaPath + "/"
 	LimitsPrefix = QuotaPath // of the path of a limits or stats znode, before the path that the quota is for
 )
+
+// QuotaTarget returns the path that a znode with this name below /zookeeper/quota is about (Quotas.trimQuotaPath), if
+// path is one.
+func QuotaTarget(path, name string) (target string, ok bool) {
+	if !strings.HasPrefix(path, QuotaPrefix) {
+		return "", false
+	}
+	target, ok = strings.CutSuffix(path[len(QuotaPath):], name)
+	if ok && target == "" {
+		target = RootPath
+	}
+	return target, ok
+}
+
+// AppendQuotaNode adds the path of a znode of the quota of target to b.
+func AppendQuotaNode(b []byte, target, name string) []byte {
+	if len(target) == 1 {
+		target = "" // the root's quota
+	}
+	return append(append(append(b, LimitsPrefix...), target...), name...)
+}
+
+// EachAbove calls f with the paths above path, the nearest first.
+func EachAbove(path string, f func(path string)) {
+	for len(path) > 1 {
+		if path = ParentOf(path); path == "" {
+			path = RootPath
+		}
+		f(path)
+	}
+}

@@ -245,6 +245,19 @@ func HeaderDataLen(key, value []byte) (int64, error) {
 	return int64(binary.BigEndian.Uint32(value[62:])), nil
 }
 
+// CheckData compares n's loaded data with what the header says of it.
+func (n *Znode) CheckData() error {
+	if len(n.Data) != int(n.DataLen) {
+		return fmt.Errorf("data of %q has %d bytes, its header says %d", n.Path, len(n.Data), n.DataLen)
+	}
+	is := *n
+	is.SetData(n.Data)
+	if is.CRC != n.CRC {
+		return fmt.Errorf("path and data of %q have the checksum %#x, its header says %#x", n.Path, is.CRC, n.CRC)
+	}
+	return nil
+}
+
 // decodeACL reads n's list from what follows the header's fixed part and returns the rest.
 func (n *Znode) decodeACL(bits byte, b []byte) (rest []byte, err error) {
 	switch bits & headerACLMask {

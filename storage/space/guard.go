@@ -198,7 +198,7 @@ func (g *Guard) measure(v *volume) {
 	usage, err := g.o.FS.GetDiskUsage(v.Dir)
 	if err != nil {
 		if g.refused.Add(1) == 1 {
-			g.o.Logger.Warn("cannot measure the room of a disk: it is taken for ample", slog.String("path", v.Dir),
+			g.o.Logger.Warn("cannot read free disk space: assuming enough", slog.String("path", v.Dir),
 				slog.Any("err", err))
 		}
 		v.TotalBytes, v.FreeBytes, v.WantedBytes, v.ReserveBytes = 0, 0, 0, 0
@@ -245,7 +245,7 @@ func (g *Guard) judge(v *volume) {
 	if low := percent < warnPercent; low != v.warned && (low || percent >= warnPercent+2) {
 		v.warned = low
 		if low {
-			g.o.Logger.Warn("little room is left on a disk: make room before writes are refused", g.attrs(v)...)
+			g.o.Logger.Warn("disk space warning", g.attrs(v)...)
 		}
 	}
 }
@@ -255,11 +255,11 @@ func (g *Guard) tell(v *volume, before Level) {
 	attrs := append(g.attrs(v), slog.String("level", v.Level.String()), slog.String("before", before.String()))
 	switch {
 	case v.Level < Low && before < Low: // nobody needs to know
-		g.o.Logger.Debug("the room on the disk has changed", attrs...)
+		g.o.Logger.Debug("disk space level changed", attrs...)
 	case v.Level < Low:
-		g.o.Logger.Info("there is room on the disk again", attrs...)
+		g.o.Logger.Info("disk space recovered", attrs...)
 	default:
-		g.o.Logger.Warn("low on disk space: remove znodes, or make room on the disk", attrs...)
+		g.o.Logger.Warn("disk space low", attrs...)
 	}
 }
 
@@ -304,10 +304,10 @@ func (g *Guard) onDiskFull() {
 // giveBack removes a reserve.
 func (g *Guard) giveBack(v *volume) {
 	if err := g.o.FS.Remove(g.path(v)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		g.o.Logger.Error("cannot give the reserve of a disk back", append(g.attrs(v), slog.Any("err", err))...)
+		g.o.Logger.Error("failed to release disk reserve", append(g.attrs(v), slog.Any("err", err))...)
 		return
 	}
-	g.o.Logger.Warn("the reserve of a disk is given back: it is full", g.attrs(v)...)
+	g.o.Logger.Warn("disk reserve released: disk full", g.attrs(v)...)
 	v.FreeBytes += v.ReserveBytes
 	v.ReserveBytes = 0
 }
@@ -325,7 +325,7 @@ func (g *Guard) make(v *volume) {
 	}
 	if err != nil {
 		if !v.failed {
-			g.o.Logger.Warn("cannot make the reserve of a disk: without it a full disk may stop this server",
+			g.o.Logger.Warn("failed to allocate disk reserve",
 				append(g.attrs(v), slog.Any("err", err))...)
 		}
 		v.failed = true
@@ -335,7 +335,7 @@ func (g *Guard) make(v *volume) {
 	v.FreeBytes -= v.WantedBytes
 	v.ReserveBytes = v.WantedBytes
 	if v.WantedBytes > 0 {
-		g.o.Logger.Info("a reserve is kept on the disk", g.attrs(v)...)
+		g.o.Logger.Info("disk reserve allocated", g.attrs(v)...)
 	}
 }
 

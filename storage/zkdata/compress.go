@@ -22,14 +22,6 @@ const (
 	Snappy Compression = "snappy"
 )
 
-// suffix is what the name of a snapshot ends in.
-func (c Compression) suffix() string {
-	if c == Plain {
-		return ""
-	}
-	return "." + string(c)
-}
-
 // snappyHeader begins what snappy-java's SnappyOutputStream writes: a magic, then version and lowest compatible
 // version, both 1. Blocks follow, each a length (4 bytes, big-endian) and that many bytes of snappy's block format.
 var snappyHeader = []byte{0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0, 0, 0, 0, 1, 0, 0, 0, 1}

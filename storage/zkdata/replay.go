@@ -3,8 +3,7 @@ package zkdata
 import (
 	"errors"
 	"fmt"
-
-	"github.com/cockroachdb/pebble/v2/vfs"
+	"io"
 
 	"zkd/jute"
 )
@@ -20,37 +19,25 @@ type ReplayOptions struct {
 	Read func(bytes int64)
 }
 
-// Replay reads the transactions of a directory behind a snapshot, over all logs. It is for one goroutine.
+// Replay reads the transactions behind a snapshot, over all logs. It is for one goroutine.
 type Replay struct {
 	// Last is the zxid of the last transaction that Next has returned, at first that of the snapshot.
 	Last jute.Zxid
 	// Notices are what an operator should know: torn ends, gaps.
 	Notices []string
 
-	dir   *Dir
 	opts  ReplayOptions
-	files []File // not opened yet
-	file  vfs.File
+	next  func() (*Log, io.Closer, error)
+	file  io.Closer
 	log   *Log
 	at    int64 // of the log, told to Read
 	begun bool  // a transaction behind the snapshot was returned
 }
 
-// Replay begins to read behind from. Close ends it.
-func (d *Dir) Replay(from jute.Zxid, o ReplayOptions) *Replay {
-	return &Replay{Last: from, dir: d, opts: o, files: d.LogsFrom(from)}
-}
-
-// LogsFrom returns the logs that may hold transactions behind zxid: those that begin behind it, and the one before
-// them (FileTxnLog.getLogFiles).
-func (d *Dir) LogsFrom(zxid jute.Zxid) []File {
-	first := 0
-	for i, f := range d.Logs {
-		if f.Zxid <= zxid {
-			first = i
-		}
-	}
-	return d.Logs[first:]
+// NewReplay begins to read behind from. next opens one log after the other, and returns nil behind the last one. Close
+// ends it.
+func NewReplay(from jute.Zxid, o ReplayOptions, next func() (*Log, io.Closer, error)) *Replay {
+	return &Replay{Last: from, opts: o, next: next}
 }
 
 // Next returns the next transaction and is false behind the last one. The transaction is valid until the next call.
@@ -98,18 +85,9 @@ func (r *Replay) tell() {
 
 // open opens the next log.
 func (r *Replay) open() (bool, error) {
-	if len(r.files) == 0 {
-		return false, nil
-	}
-	f := r.files[0]
-	r.files = r.files[1:]
-	file, err := r.dir.fs.Open(f.Path)
-	if err != nil {
-		return false, fmt.Errorf("open transaction log: %w", err)
-	}
-	r.file, r.at = file, 0
-	r.log, err = ReadLog(file, f.Size, f.Path)
-	return true, err
+	log, file, err := r.next()
+	r.log, r.file, r.at = log, file, 0
+	return log != nil, err
 }
 
 // step decides whether t is to be passed over, because the snapshot has it.

@@ -261,6 +261,26 @@ func (s *Snapshot) seal(sum uint32, high int32) error {
 	return nil
 }
 
+// LooksWhole tells whether the snapshot of size bytes in r looks as if it was written to its end
+// (SnapStream.isValidSnapshot); of a compressed one only the beginning is looked at.
+func LooksWhole(r io.ReaderAt, size int64, compressed bool) (bool, error) {
+	if size < snapshotBytesMin {
+		return false, nil
+	}
+	var b [tailBytes]byte
+	at := int64(0)
+	if !compressed {
+		at = size - tailBytes
+	}
+	if _, err := r.ReadAt(b[:], at); err != nil {
+		return false, err
+	}
+	if !compressed {
+		return validTail(b[:]), nil
+	}
+	return string(b[:2]) == string(gzipMagic) || string(b[:]) == string(snappyHeader[:tailBytes]), nil
+}
+
 // validTail tells whether a plain snapshot of size bytes, of which tail are the last, was written to its end
 // (SnapStream.isValidSnapshot).
 func validTail(tail []byte) bool {

@@ -226,7 +226,7 @@ func TestPasswd(t *testing.T) {
 // goldens returns the files that real servers have written.
 func goldens(t testing.TB, prefix string) map[string][]byte {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join("..", "testdata", "zookeeper", "*", "version-2", prefix+".*"))
+	files, err := filepath.Glob(filepath.Join("zkdatatest", "testdata", "zookeeper", "*", "version-2", prefix+".*"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no files of ZooKeeper: %v", err)
 	}

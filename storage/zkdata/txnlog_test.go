@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"hash/adler32"
-	"path/filepath"
+	"io"
 	"strings"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
 
 	"zkd/jute"
@@ -230,32 +229,6 @@ func TestTxns(t *testing.T) {
 	}
 }
 
-// logsFS returns a directory with logs of these records, by the zxid in their names.
-func logsFS(t *testing.T, logs map[string][]byte) *Dir {
-	t.Helper()
-	fs := vfs.NewMem()
-	if err := fs.MkdirAll("/d/version-2", 0o750); err != nil {
-		t.Fatal(err)
-	}
-	for name, content := range logs { // order does not matter: files of their own
-		f, err := fs.Create("/d/version-2/"+name, vfs.WriteCategoryUnspecified)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.Write(content); err != nil {
-			t.Fatal(err)
-		}
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	d, err := Open(fs, "/d", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
-
 // logOf returns a log of setData transactions.
 func logOf(zxids ...jute.Zxid) []byte {
 	b := logHead()
@@ -265,42 +238,52 @@ func logOf(zxids ...jute.Zxid) []byte {
 	return append(b, make([]byte, 100)...)
 }
 
+// closing is told when a log is closed.
+type closing func()
+
+func (c closing) Close() error { c(); return nil }
+
 // TestReplay reads over several logs: from a snapshot on, over the end of an epoch, and not over a gap.
 func TestReplay(t *testing.T) {
 	epoch2 := jute.Zxid(2 << 32)
 	for _, c := range []struct {
 		name   string
-		logs   map[string][]byte
+		logs   [][]byte
 		from   jute.Zxid
 		force  bool
 		want   []jute.Zxid
 		err    error
 		notice string
 	}{
-		{"from the middle", map[string][]byte{"log.1": logOf(1, 2, 3), "log.4": logOf(4, 5)}, 2, false,
+		{"from the middle", [][]byte{logOf(1, 2, 3), logOf(4, 5)}, 2, false,
 			[]jute.Zxid{3, 4, 5}, nil, ""},
-		{"nothing behind it", map[string][]byte{"log.1": logOf(1, 2, 3)}, 3, false, nil, nil, ""},
-		{"logs that are not needed", map[string][]byte{"log.1": []byte("rubbish rubbish rubbish"), "log.4": logOf(4,
-			5)},
-			4, false, []jute.Zxid{5}, nil, ""},
-		{"a new epoch", map[string][]byte{"log.1": logOf(1, 2), "log.200000001": logOf(epoch2+1, epoch2+2)}, 0, false,
+		{"nothing behind it", [][]byte{logOf(1, 2, 3)}, 3, false, nil, nil, ""},
+		{"a new epoch", [][]byte{logOf(1, 2), logOf(epoch2+1, epoch2+2)}, 0, false,
 			[]jute.Zxid{1, 2, epoch2 + 1, epoch2 + 2}, nil, ""},
-		{"the same zxid twice", map[string][]byte{"log.1": logOf(1, 2, 2, 3)}, 0, false, []jute.Zxid{1, 2, 2, 3}, nil,
+		{"the same zxid twice", [][]byte{logOf(1, 2, 2, 3)}, 0, false, []jute.Zxid{1, 2, 2, 3}, nil,
 			""},
-		{"a gap", map[string][]byte{"log.1": logOf(1, 2, 4)}, 0, false, []jute.Zxid{1, 2}, ErrGap, ""},
-		{"a missing log", map[string][]byte{"log.1": logOf(1), "log.5": logOf(5)}, 0, false, []jute.Zxid{1}, ErrGap,
+		{"a gap", [][]byte{logOf(1, 2, 4)}, 0, false, []jute.Zxid{1, 2}, ErrGap, ""},
+		{"a missing log", [][]byte{logOf(1), logOf(5)}, 0, false, []jute.Zxid{1}, ErrGap,
 			""},
-		{"a gap behind the snapshot", map[string][]byte{"log.9": logOf(9)}, 5, false, nil, ErrGap, ""},
-		{"a gap at the beginning of an epoch", map[string][]byte{"log.1": logOf(1, epoch2+2)}, 0, false, []jute.Zxid{1},
+		{"a gap behind the snapshot", [][]byte{logOf(9)}, 5, false, nil, ErrGap, ""},
+		{"a gap at the beginning of an epoch", [][]byte{logOf(1, epoch2+2)}, 0, false, []jute.Zxid{1},
 			ErrGap, ""},
-		{"a gap by force", map[string][]byte{"log.1": logOf(1, 4)}, 0, true, []jute.Zxid{1, 4}, nil, "missing"},
-		{"backwards", map[string][]byte{"log.1": logOf(1, 2, 1)}, 0, false, []jute.Zxid{1, 2}, ErrDamaged, ""},
-		{"torn before the last log", map[string][]byte{"log.1": append(logOf(1)[:len(logOf(1))-100],
-			framed(setDataTxn(2, "two"))[:30]...), "log.2": logOf(2, 3)}, 0, false, []jute.Zxid{1, 2, 3}, nil, "torn"},
+		{"a gap by force", [][]byte{logOf(1, 4)}, 0, true, []jute.Zxid{1, 4}, nil, "missing"},
+		{"backwards", [][]byte{logOf(1, 2, 1)}, 0, false, []jute.Zxid{1, 2}, ErrDamaged, ""},
+		{"torn before the last log", [][]byte{append(logOf(1)[:len(logOf(1))-100],
+			framed(setDataTxn(2, "two"))[:30]...), logOf(2, 3)}, 0, false, []jute.Zxid{1, 2, 3}, nil, "torn"},
 	} {
-		d := logsFS(t, c.logs)
-		read := int64(0)
-		r := d.Replay(c.from, ReplayOptions{AcceptGaps: c.force, Read: func(n int64) { read += n }})
+		read, opened, closed := int64(0), 0, 0
+		o := ReplayOptions{AcceptGaps: c.force, Read: func(n int64) { read += n }}
+		r := NewReplay(c.from, o, func() (*Log, io.Closer, error) {
+			if opened == len(c.logs) {
+				return nil, nil, nil
+			}
+			content := c.logs[opened]
+			opened++
+			l, err := ReadLog(bytes.NewReader(content), int64(len(content)), fmt.Sprint("log ", opened))
+			return l, closing(func() { closed++ }), err
+		})
 		var got []jute.Zxid
 		var err error
 		for {
@@ -324,60 +307,11 @@ func TestReplay(t *testing.T) {
 		if err := r.Close(); err != nil {
 			t.Error(err)
 		}
+		if closed != opened {
+			t.Errorf("%s: %d logs were opened, %d closed", c.name, opened, closed)
+		}
 		if read == 0 {
 			t.Errorf("%s: nothing was said to be read", c.name)
-		}
-	}
-}
-
-// TestOpen lists a directory and refuses what is none.
-func TestOpen(t *testing.T) {
-	fs := vfs.NewMem()
-	for name, content := range map[string]string{ // order does not matter: files of their own
-		"/a/version-2/snapshot.5": "0123456789\x00\x00\x00\x01/", "/a/version-2/snapshot.1f.gz": "\x1f\x8b0123456789",
-		"/a/version-2/snapshot.ff": "torn torn torn", "/a/version-2/snapshot.x": "", "/a/version-2/log.6": "",
-		"/a/version-2/currentEpoch": "7\n", "/a/version-2/log.10.tmp": "",
-		"/b/version-2/log.1": "", "/c/version-2/snapshot.1": "", "/e/version-2/currentEpoch": "x",
-		"/e/version-2/snapshot.1": "", "/f": "",
-	} {
-		if err := fs.MkdirAll(filepath.Dir(name), 0o750); err != nil {
-			t.Fatal(err)
-		}
-		f, err := fs.Create(name, vfs.WriteCategoryUnspecified)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.Write([]byte(content)); err != nil {
-			t.Fatal(err)
-		}
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, dir := range []string{"/a", "/a/version-2"} {
-		d, err := Open(fs, dir, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(d.Snapshots) != 3 || len(d.Logs) != 2 || d.CurrentEpoch != 7 || d.AcceptedEpoch != -1 {
-			t.Errorf("%+v", d)
-		}
-		newest, ok, err := d.Newest()
-		if err != nil || !ok || newest.Zxid != 0x1f || len(d.Notices) != 1 {
-			t.Errorf("newest %+v, %v, %v, notices %q", newest, ok, err, d.Notices)
-		}
-	}
-	if !Holds(fs, "/a") || Holds(fs, "/a/version-2") || Holds(fs, "/f") {
-		t.Error("what holds data of ZooKeeper is not seen")
-	}
-	for _, c := range []struct{ dir, log, want string }{
-		{"/nowhere", "", "there is no directory"}, {"/f", "", "is a file"},
-		{"/a", "/c", "holds transaction logs, but they are looked for"},
-		{"/b", "/a", "holds transaction logs"}, {"/c", "/b", ""}, {"/e", "", `"x" is no epoch`},
-	} {
-		_, err := Open(fs, c.dir, c.log)
-		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%s, %s: %v, want %q", c.dir, c.log, err, c.want)
 		}
 	}
 }

@@ -25,16 +25,16 @@ const (
 	prepareTimeouts = 4
 )
 
-// spots are the addresses of this server in a line of the configuration.
-func (p *Peers) spots(s *ensemble.Server) []spot {
-	found := make([]spot, 0, len(s.Addresses))
+// listenAddresses are the addresses of this server in a line of the configuration.
+func (p *Peers) listenAddresses(s *ensemble.Server) []listenAddress {
+	found := make([]listenAddress, 0, len(s.Addresses))
 	for _, a := range s.Addresses {
 		host := a.Host
 		if p.config.Ensemble.ListenOnAllIPs || isUnspecified(host) {
 			host = ""
 		}
 		port := strconv.Itoa(int(a.Port))
-		found = append(found, spot{bind: net.JoinHostPort(host, port), where: net.JoinHostPort(a.Host, port)})
+		found = append(found, listenAddress{bind: net.JoinHostPort(host, port), where: net.JoinHostPort(a.Host, port)})
 	}
 	return found
 }
@@ -46,11 +46,11 @@ func (p *Peers) openPorts(ctx context.Context) error {
 		leave: p.streams.Leave,
 	}
 	me := uint64(p.config.Ensemble.MyID)
-	file, _ := p.founding.Server(me)
-	own, former := p.spots(&file), []spot(nil)
+	file, _ := p.configured.Server(me)
+	own, former := p.listenAddresses(&file), []listenAddress(nil)
 	if agreed, err := p.agreed(); err == nil && agreed != nil && p.config.Tree.Reconfig {
 		if s, ok := agreed.Server(me); ok {
-			own, former = p.spots(&s), own
+			own, former = p.listenAddresses(&s), own
 		}
 	}
 	return p.ports.begin(ctx, own, former)
@@ -91,7 +91,7 @@ func (p *Peers) offer(next ensemble.Config) (listens bool, why string) {
 	if !ok || !p.config.Tree.Reconfig { // then addresses come by zoo.cfg
 		return true, ""
 	}
-	listens, err := p.ports.offer(p.ending, p.spots(&own))
+	listens, err := p.ports.offer(p.ending, p.listenAddresses(&own))
 	if err != nil {
 		why = err.Error()
 	}
@@ -104,13 +104,13 @@ type preparation struct {
 	end     context.CancelFunc
 
 	mu    sync.Mutex
-	known quorum.Prepared       // guarded by mu
-	told  bool                  // guarded by mu; whether it listens is known
-	tell  func(quorum.Prepared) // guarded by mu; who asked last
+	known quorum.PreparedAddresses       // guarded by mu
+	told  bool                           // guarded by mu; whether it listens is known
+	tell  func(quorum.PreparedAddresses) // guarded by mu; who asked last
 }
 
 // note adds to what is known and tells it.
-func (p *preparation) note(add func(*quorum.Prepared)) {
+func (p *preparation) note(add func(*quorum.PreparedAddresses)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	add(&p.known)
@@ -120,16 +120,16 @@ func (p *preparation) note(add func(*quorum.Prepared)) {
 	p.tell(answer)
 }
 
-// prepare listens where a configuration that is about to be proposed has this server, and looks whom of the others it
-// reaches where that has them. It is called by one goroutine.
-func (p *Peers) prepare(members string, moved []uint64, tell func(quorum.Prepared)) {
+// prepareAddresses listens where a configuration that is about to be proposed has this server, and looks whom of the
+// others it reaches where that has them. It is called by one goroutine.
+func (p *Peers) prepareAddresses(members string, moved []uint64, tell func(quorum.PreparedAddresses)) {
 	if now := p.preparing; now != nil && now.members == members {
 		now.mu.Lock()
 		goesOn, told := !now.known.Done, now.told
 		now.tell = tell
 		now.mu.Unlock()
 		if goesOn && told {
-			now.note(func(*quorum.Prepared) {})
+			now.note(func(*quorum.PreparedAddresses) {})
 		}
 		if goesOn {
 			return
@@ -145,13 +145,13 @@ func (p *Peers) prepare(members string, moved []uint64, tell func(quorum.Prepare
 		defer end()
 		next, err := ensemble.Parse(members)
 		if err != nil {
-			now.note(func(k *quorum.Prepared) { k.Why, k.Done = err.Error(), true })
+			now.note(func(k *quorum.PreparedAddresses) { k.Why, k.Done = err.Error(), true })
 			return
 		}
 		listens, why := p.offer(next)
-		now.note(func(k *quorum.Prepared) { k.Listens, k.Why = listens, why })
+		now.note(func(k *quorum.PreparedAddresses) { k.Listens, k.Why = listens, why })
 		p.reachAll(ctx, &next, moved, now)
-		now.note(func(k *quorum.Prepared) { k.Done = true })
+		now.note(func(k *quorum.PreparedAddresses) { k.Done = true })
 	})
 }
 
@@ -166,12 +166,12 @@ func (p *Peers) reachAll(ctx context.Context, next *ensemble.Config, moved []uin
 		}
 		all.Go(func() {
 			if err := p.reach(ctx, id, s.PeerAddresses()); err != nil {
-				p.logger.Warn("a server cannot be reached where a reconfig wants it", slog.Uint64("peer", id),
+				p.logger.Warn("reconfig: new address unreachable", slog.Uint64("peer", id),
 					slog.Any("err", err))
-				now.note(func(k *quorum.Prepared) { k.Why = err.Error() })
+				now.note(func(k *quorum.PreparedAddresses) { k.Why = err.Error() })
 				return
 			}
-			now.note(func(k *quorum.Prepared) { k.Reached = append(k.Reached, id) })
+			now.note(func(k *quorum.PreparedAddresses) { k.Reached = append(k.Reached, id) })
 		})
 	}
 	all.Wait()
@@ -209,9 +209,9 @@ func (p *Peers) settle(c *ensemble.Config) {
 				taken = append(taken, c.Servers[i].PeerAddresses()...)
 			}
 		}
-		p.ports.settle(p.ending, p.spots(&own), taken)
+		p.ports.settle(p.ending, p.listenAddresses(&own), taken)
 	}
-	p.ports.tend(p.ending, func(at []string) bool {
+	p.ports.retryListen(p.ending, func(at []string) bool {
 		home := map[uint64]bool{me: true}
 		for _, s := range p.streams.Status() {
 			home[s.ID] = s.In && slices.Contains(at, s.At)

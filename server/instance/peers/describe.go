@@ -14,7 +14,7 @@ func (p *Peers) Describe() *admin.Members {
 	m := &admin.Members{ID: uint64(p.config.Ensemble.MyID), ClientAddr: shownAddr(p.config.Client.Addr)}
 	agreed, err := p.agreed()
 	if err != nil || agreed == nil {
-		agreed = &p.founding
+		agreed = &p.configured
 	}
 	m.Servers = agreed.Servers
 	status := p.node.Status()

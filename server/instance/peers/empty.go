@@ -54,8 +54,7 @@ func IsEmpty(log interface {
 func Begun(c *conf.Config, files Files, logger *slog.Logger) error {
 	err := files.Remove(initializePath(c))
 	if err == nil {
-		logger.Info("began with an empty tree, as the operator's file allowed",
-			slog.String("path", initializePath(c)))
+		logger.Info("started with an empty tree: initialize file found", slog.String("path", initializePath(c)))
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the file that lets a server begin empty, once: %w", err)

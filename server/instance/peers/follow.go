@@ -60,8 +60,8 @@ func (p *Peers) called(id uint64) { p.asking.note(id, p.opts.Clock.Now()) }
 // asks tells whether a server that is no member has called of late.
 func (p *Peers) asks(id uint64) bool { return p.asking.lately(id, p.opts.Clock.Now()) }
 
-// placed is a server that streams go to.
-type placed struct {
+// dialedPeer is a server that streams go to.
+type dialedPeer struct {
 	addresses []string
 	former    []string  // where it was before
 	until     time.Time // how long it is looked for there
@@ -98,11 +98,11 @@ func (p *Peers) MembersChanged() {
 func (p *Peers) reconnect() {
 	present, err := p.agreed()
 	if err != nil {
-		p.logger.Error("the members in the state cannot be read: run a newer zkd", slog.Any("err", err))
+		p.logger.Error("cannot parse the membership: upgrade zkd", slog.Any("err", err))
 		return
 	}
 	if present == nil {
-		present = &p.founding
+		present = &p.configured
 	} else if !p.config.Tree.Reconfig { // then new addresses come by zoo.cfg
 		present = p.withConfigured(present)
 	}
@@ -117,7 +117,7 @@ func (p *Peers) reconnect() {
 
 // elsewhere returns where a server may be that is not where the configuration has it: where it was, and where a
 // reconfig in the log has it.
-func (p *Peers) elsewhere(id uint64, s *placed) []string {
+func (p *Peers) elsewhere(id uint64, s *dialedPeer) []string {
 	var found []string
 	if p.opts.Clock.Now().Before(s.until) {
 		found = s.former
@@ -132,7 +132,7 @@ func (p *Peers) elsewhere(id uint64, s *placed) []string {
 
 // withConfigured returns the members with the addresses of zoo.cfg, where they are in it.
 func (p *Peers) withConfigured(agreed *ensemble.Config) *ensemble.Config {
-	c := ensemble.Config{Servers: slices.Clone(p.founding.Servers)}
+	c := ensemble.Config{Servers: slices.Clone(p.configured.Servers)}
 	for i := range agreed.Servers {
 		if _, ok := c.Server(agreed.Servers[i].ID); !ok {
 			c.Servers = append(c.Servers, agreed.Servers[i])
@@ -144,7 +144,7 @@ func (p *Peers) withConfigured(agreed *ensemble.Config) *ensemble.Config {
 // place brings p.known in step with c.
 func (p *Peers) place(c *ensemble.Config) {
 	if p.known == nil {
-		p.known = map[uint64]*placed{}
+		p.known = map[uint64]*dialedPeer{}
 	}
 	now := p.opts.Clock.Now()
 	var group []uint64
@@ -152,7 +152,7 @@ func (p *Peers) place(c *ensemble.Config) {
 		s := p.node.Status()
 		group = slices.Concat(s.Voters, s.Learners)
 	}
-	maps.DeleteFunc(p.known, func(id uint64, s *placed) bool {
+	maps.DeleteFunc(p.known, func(id uint64, s *dialedPeer) bool {
 		if _, stays := c.Server(id); stays || slices.Contains(group, id) {
 			s.gone = time.Time{}
 			return false
@@ -163,7 +163,7 @@ func (p *Peers) place(c *ensemble.Config) {
 		return now.Sub(s.gone) > lingerFor
 	})
 	for i := range c.Servers {
-		s := &placed{addresses: c.Servers[i].PeerAddresses()}
+		s := &dialedPeer{addresses: c.Servers[i].PeerAddresses()}
 		if before := p.known[c.Servers[i].ID]; before != nil {
 			s.former, s.until = before.former, before.until
 			if !slices.Equal(before.addresses, s.addresses) {
@@ -181,10 +181,10 @@ func (p *Peers) moveClients(addr string) {
 	}
 	p.client = addr
 	select {
-	case <-p.opts.Moves: // not seen yet, and past
+	case <-p.opts.ClientAddresses: // not seen yet, and past
 	default:
 	}
-	p.opts.Moves <- addr // nobody else writes
+	p.opts.ClientAddresses <- addr // nobody else writes
 }
 
 // writeFiles has the dynamic configuration file follow the members, as ZooKeeper does with reconfigEnabled. A server
@@ -202,7 +202,7 @@ func (p *Peers) writeFiles() {
 	p.moveClients(own.ClientAddr)
 	static, why := p.config.MembershipFile()
 	if static == "" {
-		p.logger.Info("no configuration file follows the members of the ensemble", slog.String("because", why),
+		p.logger.Info("membership not written to a file", slog.String("because", why),
 			slog.String("version", strconv.FormatInt(agreed.Version, 16)))
 		return
 	}
@@ -211,9 +211,8 @@ func (p *Peers) writeFiles() {
 		Lines: strings.Split(strings.TrimSuffix(agreed.Members(), "\n"), "\n"),
 	})
 	if err != nil {
-		p.logger.Error("the configuration files do not follow the members of the ensemble, which are as agreed: "+
-			"correct what is wrong with the files and start this server again", slog.Any("err", err))
+		p.logger.Error("failed to update the configuration file", slog.Any("err", err))
 		return
 	}
-	p.logger.Info("the configuration follows the members of the ensemble", slog.String("path", name))
+	p.logger.Info("configuration file updated", slog.String("path", name))
 }

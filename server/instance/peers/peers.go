@@ -22,34 +22,35 @@ import (
 	"zkd/quorum/snapshot"
 	"zkd/quorum/transport"
 	"zkd/server/instance/tlsstores"
-	"zkd/storage"
+
 	"zkd/storage/datadir"
 	"zkd/storage/ensemble"
 	"zkd/storage/entry"
+	"zkd/storage/state"
 )
 
 // Peers is what a member of an ensemble has that a server alone has not: streams to the others, checkpoints for them
 // and from them, and the members as the ensemble has agreed on them.
 type Peers struct {
-	opts     Options
-	config   *conf.Config // of opts, as what follows
-	logger   *slog.Logger
-	machine  *storage.Machine
-	founding ensemble.Config // the server lines of the configuration
-	// beginning and data, the cluster that this server founds with the data that it has, are set by Join before
+	opts       Options
+	config     *conf.Config // of opts, as what follows
+	logger     *slog.Logger
+	machine    *state.Machine
+	configured ensemble.Config // the server lines of the configuration
+	// bootstrap and data, the cluster that this server bootstraps with the data that it has, are set by Join before
 	// anybody is answered.
-	beginning *quorum.Beginning
+	bootstrap *quorum.BootstrapChoice
 	data      [16]byte
 	streams   *transport.Transport
 	ports     *peerPorts
-	shipper   *snapshot.Sender
+	sender    *snapshot.Sender
 	receiver  *snapshot.Receiver
 	stores    *tlsstores.Reloader // nil: read at the start alone
 
 	node      *quorum.Node // set before the streams begin
-	joins     atomic.Bool  // this server founds nothing
+	joins     atomic.Bool  // this server bootstraps nothing
 	asking    asking
-	known     map[uint64]*placed              // who is dialed; of the goroutine that follows
+	known     map[uint64]*dialedPeer          // who is dialed; of the goroutine that follows
 	client    string                          // where this server's clients are, as the configuration has it; likewise
 	changed   chan struct{}                   // one token: the state has other members
 	coming    atomic.Pointer[ensemble.Config] // a reconfig in the log, maybe not committed
@@ -81,18 +82,18 @@ type Network interface {
 
 // Options says what peers consist of. All of it is needed.
 type Options struct {
-	Config  *conf.Config
-	Logger  *slog.Logger
-	Program string // its name and version, for the others
-	Clock   clock.Clock
-	FS      vfs.FS // of the state
-	Files   Files
-	Network Network
-	Random  io.Reader  // of the ids of clusters
-	Rand    *rand.Rand // of the streams alone
-	Dir     *datadir.Dir
-	Machine *storage.Machine
-	Moves   chan string // of size 1: where the clients of this server are to be
+	Config          *conf.Config
+	Logger          *slog.Logger
+	Program         string // its name and version, for the others
+	Clock           clock.Clock
+	FS              vfs.FS // of the state
+	Files           Files
+	Network         Network
+	Random          io.Reader  // of the ids of clusters
+	Rand            *rand.Rand // of the streams alone
+	Dir             *datadir.Dir
+	Machine         *state.Machine
+	ClientAddresses chan string // of size 1: where the clients of this server are to be
 }
 
 // Open listens on the peer port. Nothing is accepted or dialed before Start. What was opened before a failure is
@@ -107,10 +108,10 @@ func Open(ctx context.Context, o Options) (_ *Peers, err error) {
 		}
 	}()
 	c := o.Config
-	if p.founding, err = ensemble.Parse(strings.Join(c.Ensemble.Lines(), "\n")); err != nil {
+	if p.configured, err = ensemble.Parse(strings.Join(c.Ensemble.Lines(), "\n")); err != nil {
 		return nil, err
 	}
-	own, _ := p.founding.Server(uint64(c.Ensemble.MyID))
+	own, _ := p.configured.Server(uint64(c.Ensemble.MyID))
 	p.client = own.ClientAddr
 	p.receiver, err = snapshot.NewReceiver(snapshot.ReceiverOptions{
 		FS: o.FS, Dir: o.Dir.StagingDir(), Clock: o.Clock, Logger: o.Logger, Silence: c.Ensemble.InitTimeout,
@@ -122,10 +123,10 @@ func Open(ctx context.Context, o Options) (_ *Peers, err error) {
 	}
 	streams := transport.Options{
 		ID: uint64(c.Ensemble.MyID), Name: o.Program, ClusterID: p.cluster,
-		Standing: p.standing, Apart: p.apart,
+		Standing: p.standing, BootstrapConflict: p.bootstrapConflict,
 		Dial: p.dial, Clock: o.Clock, Rand: o.Rand, Logger: o.Logger, Streams: p.receiver.Receive,
 		IdleTimeout: c.Ensemble.SyncTimeout, DialTimeout: c.Ensemble.ConnectTimeout,
-		TryTimeout: c.Ensemble.ReachabilityTimeout, Stranger: p.called,
+		TryTimeout: c.Ensemble.ReachabilityTimeout, UnknownPeer: p.called,
 		Knows: func(id uint64) bool { return p.node.Knows(id) }, Founders: p.founders, Differ: p.differ,
 		Level: uint16(entry.LevelNewest), LevelAgreed: uint16(LevelMax(c)),
 		EnsembleLevel: func() uint16 { return uint16(o.Machine.Level()) },
@@ -140,7 +141,7 @@ func Open(ctx context.Context, o Options) (_ *Peers, err error) {
 	if err := p.openPorts(ctx); err != nil {
 		return nil, err
 	}
-	p.shipper, err = snapshot.NewSender(snapshot.SenderOptions{FS: o.FS, Open: p.streams.OpenStream,
+	p.sender, err = snapshot.NewSender(snapshot.SenderOptions{FS: o.FS, Open: p.streams.OpenStream,
 		Clock: o.Clock, Logger: o.Logger, BytesPerSecond: snapshotRate(c.Ensemble.SnapshotRate),
 		Silence: c.Ensemble.InitTimeout})
 	return p, err
@@ -195,13 +196,13 @@ const checkpointSuffix = ".checkpoints"
 // raftTick is raft's unit of time: a leader sends heartbeats once in it.
 const raftTick = 100 * time.Millisecond
 
-// Join adds to the node's options what makes it a member of the group; founds says whether it may found one.
-func (p *Peers) Join(ctx context.Context, o *quorum.Options, founds bool) error {
-	for i := range p.founding.Servers {
-		s := &p.founding.Servers[i]
+// Join adds to the node's options what makes it a member of the group; bootstraps says whether it may found one.
+func (p *Peers) Join(ctx context.Context, o *quorum.Options, bootstraps bool) error {
+	for i := range p.configured.Servers {
+		s := &p.configured.Servers[i]
 		o.Members = append(o.Members, quorum.Member{ID: s.ID, Learner: s.Observer})
 	}
-	if err := p.openBeginning(o); err != nil {
+	if err := p.openBootstrap(o); err != nil {
 		return err
 	}
 	if IsEmpty(o.Log) || p.standing() == transport.WithData {
@@ -213,27 +214,28 @@ func (p *Peers) Join(ctx context.Context, o *quorum.Options, founds bool) error 
 			return err
 		}
 	}
-	o.Joining = p.config.Ensemble.Join || !founds || IsEmpty(o.Log) && p.runsAlready(ctx)
-	if !founds {
-		p.logger.Warn("there is no data, and db.autocreate is false: waits for an ensemble to join",
+	o.Joining = p.config.Ensemble.Join || !bootstraps || IsEmpty(o.Log) && p.runsAlready(ctx)
+	if !bootstraps {
+		p.logger.Warn("no data and db.autocreate=false: waiting to join",
 			slog.String("allow", initializePath(p.config)))
 	}
 	p.joins.Store(o.Joining)
-	o.Asking, o.MayReconfigure, o.Prepare, o.OnProposed = p.asks, p.mayReconfigure, p.prepare, p.proposed
+	o.Asking, o.MayReconfigure, o.OnProposed = p.asks, p.mayReconfigure, p.proposed
+	o.PrepareAddresses = p.prepareAddresses
 	o.PeerLevel = func(id uint64) entry.Level { return entry.Level(p.streams.AgreedLevel(id)) }
-	o.Transport, o.Shipper = p.streams, p.shipper
+	o.Transport, o.SnapshotSender = p.streams, p.sender
 	o.CheckpointDir = p.opts.Dir.StateDir() + checkpointSuffix
 	o.ElectionTicks = int(p.config.Ensemble.ElectionTimeout / raftTick)
 	o.TickInterval = raftTick
 	o.RetainBytes = p.config.Ensemble.LogRetainBytes
-	founding := entry.FoundTxn{Config: []byte(p.founding.Text()), ClusterID: p.data}
+	bootstrap := entry.FoundTxn{Config: []byte(p.configured.Text()), ClusterID: p.data}
 	if p.data == [16]byte{} {
 		var err error
-		if founding.ClusterID, err = quorum.DrawCluster(p.opts.Random); err != nil {
+		if bootstrap.ClusterID, err = quorum.DrawCluster(p.opts.Random); err != nil {
 			return err
 		}
 	}
-	o.Founding = founding.Append(nil)
+	o.Bootstrap = bootstrap.Append(nil)
 	return nil
 }
 
@@ -261,29 +263,28 @@ func (p *Peers) agreed() (*ensemble.Config, error) {
 }
 
 // compare tells the operator when zoo.cfg names other members than there are: what it says counted once, at the
-// founding.
+// bootstrap.
 func (p *Peers) compare(agreed *ensemble.Config) {
 	if p.config.Tree.Reconfig {
 		return // the dynamic file follows
 	}
-	same := len(agreed.Servers) == len(p.founding.Servers)
+	same := len(agreed.Servers) == len(p.configured.Servers)
 	for i := range agreed.Servers {
-		s, ok := p.founding.Server(agreed.Servers[i].ID)
+		s, ok := p.configured.Server(agreed.Servers[i].ID)
 		same = same && ok && s.Observer == agreed.Servers[i].Observer
 	}
 	if !same {
-		p.logger.Warn("the server lines of zoo.cfg are not the members of the ensemble, and do not change them: "+
-			"use reconfig, or correct the lines",
-			slog.String("configured", p.founding.Text()), slog.String("members", agreed.Text()))
+		p.logger.Warn("server lines in zoo.cfg differ from the membership: ignored",
+			slog.String("configured", p.configured.Text()), slog.String("members", agreed.Text()))
 	}
 }
 
-// founders is the list of the servers that this one would found an ensemble with; empty if it founds none.
+// founders is the list of the servers that this one would found an ensemble with; empty if it bootstraps none.
 func (p *Peers) founders() string {
 	if p.joins.Load() || p.machine.ClusterID() != [16]byte{} {
 		return ""
 	}
-	return p.founding.Members()
+	return p.configured.Members()
 }
 
 // differ says how the server lines of another server differ from those here, as far as that makes another ensemble:
@@ -302,14 +303,29 @@ func (p *Peers) differ(server uint64, founders string) string {
 		}
 		return lines
 	}
-	lines := append(extra(&p.founding, &theirs, uint64(p.config.Ensemble.MyID)), extra(&theirs, &p.founding, server)...)
+	lines := extra(&p.configured, &theirs, uint64(p.config.Ensemble.MyID))
+	lines = append(lines, extra(&theirs, &p.configured, server)...)
 	return strings.Join(lines, "; ")
+}
+
+// Stop is Close for a server that stops as it was asked to: the other servers are told before; ctx bounds that.
+func (p *Peers) Stop(ctx context.Context) {
+	p.finish()
+	if p.streams != nil {
+		p.streams.Stop(ctx)
+	}
+	p.Close()
+}
+
+// finish ends what runs beside the streams.
+func (p *Peers) finish() {
+	p.closing.Do(func() { close(p.halt); p.end() })
+	p.running.Wait()
 }
 
 // Close ends the streams. The node is told nothing any more.
 func (p *Peers) Close() {
-	p.closing.Do(func() { close(p.halt); p.end() })
-	p.running.Wait()
+	p.finish()
 	if p.streams != nil {
 		p.streams.Close()
 	}

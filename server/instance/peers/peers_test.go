@@ -10,11 +10,11 @@ import (
 // TestServerLinesThatDiffer: ids and roles make another ensemble, addresses do not.
 func TestServerLinesThatDiffer(t *testing.T) {
 	const own = "server.1=a:1:2:participant\nserver.2=b:1:2:participant\nserver.3=c:1:2:observer\n"
-	founding, err := ensemble.Parse(own)
+	bootstrap, err := ensemble.Parse(own)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Peers{config: &conf.Config{}, founding: founding}
+	p := &Peers{config: &conf.Config{}, configured: bootstrap}
 	p.config.Ensemble.MyID = 1
 	for name, tc := range map[string]struct{ theirs, want string }{ // order: each for itself
 		"the same": {own, ""},

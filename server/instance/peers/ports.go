@@ -29,15 +29,15 @@ const (
 	portRetryMost  = 10 * time.Second
 )
 
-// spot is an address of this server for the others.
-type spot struct {
+// listenAddress is an address of this server for the others.
+type listenAddress struct {
 	bind  string // what is listened on; the host is empty for all addresses of the machine
 	where string // what the others dial
 }
 
 // peerPort is a port for servers that is open.
 type peerPort struct {
-	spot
+	listenAddress
 	listener net.Listener
 	until    time.Time // it is not where the configuration has this server, and open no longer than that; zero: it is
 	former   bool      // it was there
@@ -45,7 +45,7 @@ type peerPort struct {
 
 // unopened is an address of the configuration that cannot be listened on.
 type unopened struct {
-	spot
+	listenAddress
 	err   error
 	wait  time.Duration
 	again time.Time // when it is tried again
@@ -74,14 +74,14 @@ type peerPorts struct {
 	leave   func(net.Listener) // closes it
 
 	mu     sync.Mutex
-	own    []spot      // guarded by mu; where the configuration has this server
-	open   []*peerPort // guarded by mu
-	closed []*unopened // guarded by mu; those of own that are not open
+	own    []listenAddress // guarded by mu; where the configuration has this server
+	open   []*peerPort     // guarded by mu
+	closed []*unopened     // guarded by mu; those of own that are not open
 }
 
 // begin opens the ports of a server that starts: where the configuration has it, and where it was. One at least is
 // needed.
-func (p *peerPorts) begin(ctx context.Context, own, former []spot) error {
+func (p *peerPorts) begin(ctx context.Context, own, former []listenAddress) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.own = own
@@ -100,18 +100,18 @@ func (p *peerPorts) begin(ctx context.Context, own, former []spot) error {
 
 // settle says where the configuration has this server; taken are the addresses of the others, which it leaves at once.
 // What it was before is kept for a while.
-func (p *peerPorts) settle(ctx context.Context, own []spot, taken []string) {
+func (p *peerPorts) settle(ctx context.Context, own []listenAddress, taken []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if slices.Equal(p.own, own) {
 		return
 	}
-	p.logger.Info("the addresses of this server for the others change", slog.Any("from", wheres(p.own)),
+	p.logger.Info("peer addresses changing", slog.Any("from", wheres(p.own)),
 		slog.Any("to", wheres(own)))
 	p.own, p.closed = own, nil
 	until := p.clock.Now().Add(formerFor)
 	for _, port := range p.open {
-		if port.until.IsZero() && !slices.ContainsFunc(own, func(s spot) bool { return p.serves(port, s) }) {
+		if port.until.IsZero() && !slices.ContainsFunc(own, func(s listenAddress) bool { return p.serves(port, s) }) {
 			port.until, port.former = until, true
 		}
 	}
@@ -123,7 +123,7 @@ func (p *peerPorts) settle(ctx context.Context, own []spot, taken []string) {
 
 // offer opens ports where a reconfig that is on its way has this server. The error says which cannot be opened; listens
 // whether one of them is there.
-func (p *peerPorts) offer(ctx context.Context, spots []spot) (listens bool, err error) {
+func (p *peerPorts) offer(ctx context.Context, spots []listenAddress) (listens bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range spots {
@@ -135,7 +135,7 @@ func (p *peerPorts) offer(ctx context.Context, spots []spot) (listens bool, err 
 		}
 		listens = listens || port != nil
 		if failed != nil {
-			p.logger.Warn("cannot listen where a reconfig wants this server: free the address, or name another one",
+			p.logger.Warn("reconfig: cannot listen on the new address",
 				slog.String("address", s.where), slog.Any("err", failed))
 			err = errors.Join(err, failed)
 		}
@@ -143,9 +143,9 @@ func (p *peerPorts) offer(ctx context.Context, spots []spot) (listens bool, err 
 	return listens, err
 }
 
-// tend opens what could not be opened, and closes what is not needed any more. home says whether all the others have
-// come to where the configuration has this server.
-func (p *peerPorts) tend(ctx context.Context, home func(at []string) bool) {
+// retryListen opens what could not be opened, and closes what is not needed any more. home says whether all the others
+// have come to where the configuration has this server.
+func (p *peerPorts) retryListen(ctx context.Context, home func(at []string) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.clock.Now()
@@ -186,32 +186,33 @@ func (p *peerPorts) openOwnLocked(ctx context.Context) error {
 			continue
 		}
 		errs = append(errs, err)
-		c := &unopened{spot: s, wait: portRetryLeast}
-		if n := slices.IndexFunc(before, func(b *unopened) bool { return b.spot == s }); n >= 0 {
+		c := &unopened{listenAddress: s, wait: portRetryLeast}
+		if n := slices.IndexFunc(before, func(b *unopened) bool { return b.listenAddress == s }); n >= 0 {
 			c.wait = min(2*before[n].wait, portRetryMost)
 		}
 		c.err, c.again = err, p.clock.Now().Add(c.wait)
 		p.closed = append(p.closed, c)
-		p.logger.Error("cannot listen where the configuration has this server: free the address, or reconfig this "+
-			"server to another one", slog.String("address", s.where), slog.Any("err", err),
-			slog.Any("listens", p.whereLocked()), slog.Duration("again", c.wait))
+		p.logger.Error("cannot listen on the configured peer address", slog.String("address", s.where),
+			slog.Any("err", err), slog.Any("listens", p.whereLocked()), slog.Duration("again", c.wait))
 	}
 	return errors.Join(errs...)
 }
 
 // openLocked opens a port: for good if within is 0.
-func (p *peerPorts) openLocked(ctx context.Context, s spot, within time.Duration, former bool) (*peerPort, error) {
+func (p *peerPorts) openLocked(ctx context.Context, s listenAddress, within time.Duration, former bool) (
+	*peerPort, error,
+) {
 	l, err := p.network.Listen(ctx, s.bind, 0)
 	if err != nil {
 		return nil, err
 	}
-	port := &peerPort{spot: s, listener: l, former: former}
+	port := &peerPort{listenAddress: s, listener: l, former: former}
 	if within > 0 {
 		port.until = p.clock.Now().Add(within)
 	}
 	p.open = append(p.open, port)
 	p.accept(l)
-	p.logger.Info("listens for the other servers", slog.String("address", l.Addr().String()),
+	p.logger.Info("peer port listening", slog.String("address", l.Addr().String()),
 		slog.Bool("former", former), slog.Bool("proposed", within > 0 && !former))
 	return port, nil
 }
@@ -222,7 +223,7 @@ func (p *peerPorts) closeLocked(why string, which func(*peerPort) bool) {
 		if !which(port) {
 			return false
 		}
-		p.logger.Info("listens for the other servers no more", slog.String("address", port.listener.Addr().String()),
+		p.logger.Info("peer port closed", slog.String("address", port.listener.Addr().String()),
 			slog.String("because", why))
 		p.leave(port.listener)
 		return true
@@ -230,7 +231,7 @@ func (p *peerPorts) closeLocked(why string, which func(*peerPort) bool) {
 }
 
 // atLocked returns the open port that serves an address, nil if none does.
-func (p *peerPorts) atLocked(s spot) *peerPort {
+func (p *peerPorts) atLocked(s listenAddress) *peerPort {
 	for _, port := range p.open {
 		if p.serves(port, s) {
 			return port
@@ -240,7 +241,7 @@ func (p *peerPorts) atLocked(s spot) *peerPort {
 }
 
 // serves tells whether who dials s comes to a port.
-func (p *peerPorts) serves(port *peerPort, s spot) bool {
+func (p *peerPorts) serves(port *peerPort, s listenAddress) bool {
 	return port.bind == s.bind || ListensAt(p.network, port.listener.Addr(), s.bind)
 }
 
@@ -260,9 +261,9 @@ func (p *peerPorts) whereLocked() []string {
 	for _, port := range p.open {
 		switch {
 		case port.until.IsZero():
-			own = append(own, port.spot.where)
+			own = append(own, port.listenAddress.where)
 		case port.former:
-			others = append(others, port.spot.where)
+			others = append(others, port.listenAddress.where)
 		}
 	}
 	return append(own, others...)
@@ -277,9 +278,9 @@ func (p *peerPorts) status() (s portsStatus) {
 	defer p.mu.Unlock()
 	for _, port := range p.open {
 		if port.until.IsZero() {
-			s.own = append(s.own, port.spot.where)
+			s.own = append(s.own, port.listenAddress.where)
 		} else {
-			s.former = append(s.former, port.spot.where)
+			s.former = append(s.former, port.listenAddress.where)
 		}
 	}
 	for _, c := range p.closed {
@@ -289,7 +290,7 @@ func (p *peerPorts) status() (s portsStatus) {
 }
 
 // wheres are what the others dial.
-func wheres(spots []spot) []string {
+func wheres(spots []listenAddress) []string {
 	found := make([]string, 0, len(spots))
 	for _, s := range spots {
 		found = append(found, s.where)

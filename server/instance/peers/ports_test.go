@@ -66,9 +66,9 @@ func (b *portsBench) LookupNetIP(_ context.Context, host string) ([]netip.Addr, 
 }
 
 // at is the spot of an address that is bound as it is dialed.
-func at(addresses ...string) (spots []spot) {
+func at(addresses ...string) (spots []listenAddress) {
 	for _, a := range addresses {
-		spots = append(spots, spot{bind: a, where: a})
+		spots = append(spots, listenAddress{bind: a, where: a})
 	}
 	return spots
 }
@@ -101,7 +101,7 @@ func TestPeerPortsMove(t *testing.T) {
 		t.Errorf("it says that it is at %v before the change", got)
 	}
 	b.settle(ctx, at(second), nil)
-	b.tend(ctx, nobody)
+	b.retryListen(ctx, nobody)
 	b.listens(t, "when it is settled", first, second)
 	if got := b.where(); !slices.Equal(got, []string{second, first}) {
 		t.Errorf("it says that it is at %v after the change", got)
@@ -109,7 +109,7 @@ func TestPeerPortsMove(t *testing.T) {
 	if s := b.status(); !slices.Equal(s.own, []string{second}) || !slices.Equal(s.former, []string{first}) {
 		t.Errorf("status %+v", s)
 	}
-	b.tend(ctx, func(at []string) bool { return slices.Equal(at, []string{second}) })
+	b.retryListen(ctx, func(at []string) bool { return slices.Equal(at, []string{second}) })
 	b.listens(t, "when all have moved", second)
 }
 
@@ -124,16 +124,16 @@ func TestPeerPortsAreBounded(t *testing.T) {
 	if _, err := b.offer(ctx, at(third)); err != nil {
 		t.Fatal(err)
 	}
-	b.tend(ctx, nobody)
+	b.retryListen(ctx, nobody)
 	b.listens(t, "at the start", first, second, third)
 	b.clock.Advance(offeredFor + time.Second)
-	b.tend(ctx, nobody)
+	b.retryListen(ctx, nobody)
 	b.listens(t, "when the offer is old", first, second)
 	b.clock.Advance(formerFor)
-	b.tend(ctx, nobody)
+	b.retryListen(ctx, nobody)
 	b.listens(t, "when the former is old", first)
 	b.clock.Advance(10 * formerFor)
-	b.tend(ctx, everybody)
+	b.retryListen(ctx, everybody)
 	b.listens(t, "for good", first)
 }
 
@@ -156,25 +156,25 @@ func TestPeerPortThatIsTaken(t *testing.T) {
 	b.settle(ctx, at(second), nil)
 	for range 2 * int(formerFor/portRetryMost) {
 		b.clock.Advance(portRetryMost)
-		b.tend(ctx, everybody)
+		b.retryListen(ctx, everybody)
 	}
 	b.listens(t, "while it is taken", first)
 	if s := b.status(); !slices.Equal(s.closed, []string{second}) {
 		t.Errorf("status %+v", s)
 	}
-	if tries := strings.Count(b.log.String(), "cannot listen where the configuration has this server"); tries < 10 {
+	if tries := strings.Count(b.log.String(), "cannot listen on the configured peer address"); tries < 10 {
 		t.Errorf("%d tries", tries)
 	}
 	b.taken[second] = false
 	b.clock.Advance(portRetryMost)
-	b.tend(ctx, nobody)
+	b.retryListen(ctx, nobody)
 	b.listens(t, "when it is free, and the former is old", second)
 }
 
 // TestPeerPortsOfAllAddressesAreNotTold: who dialed 0.0.0.0 would find himself.
 func TestPeerPortsOfAllAddressesAreNotTold(t *testing.T) {
 	b := newPortsBench(t)
-	own := []spot{{bind: ":1001", where: "0.0.0.0:1001"}, {bind: "127.0.0.1:1002", where: "host:1002"}}
+	own := []listenAddress{{bind: ":1001", where: "0.0.0.0:1001"}, {bind: "127.0.0.1:1002", where: "host:1002"}}
 	if err := b.begin(t.Context(), own, nil); err != nil {
 		t.Fatal(err)
 	}

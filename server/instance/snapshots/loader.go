@@ -11,15 +11,16 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"zkd/jute"
-	"zkd/quorum"
+	"zkd/quorum/batcher"
 	"zkd/quorum/clock"
-	"zkd/storage"
+
+	"zkd/storage/apply"
 	"zkd/storage/entry"
 )
 
 // Proposer takes proposals; *quorum.Node is one.
 type Proposer interface {
-	Propose(p *entry.Proposal, w quorum.Waiter) error
+	Propose(p *entry.Proposal, w batcher.Waiter) error
 }
 
 // Loader puts snapshots that operators send into the place of the state: of the whole ensemble, through its log.
@@ -126,8 +127,8 @@ type restoreOutcome struct {
 	err  error
 }
 
-// Applied implements quorum.Waiter.
-func (w restoreWaiter) Applied(r *storage.Result) {
+// Applied implements batcher.Waiter.
+func (w restoreWaiter) Applied(r *apply.Result) {
 	o := restoreOutcome{zxid: r.Zxid}
 	if r.Code != jute.OK {
 		o.err = fmt.Errorf("%w: %s", errRefused, cmp.Or(strings.Clone(r.Refusal), r.Code.String()))
@@ -135,7 +136,7 @@ func (w restoreWaiter) Applied(r *storage.Result) {
 	w <- o
 }
 
-// Dropped implements quorum.Waiter.
+// Dropped implements batcher.Waiter.
 func (w restoreWaiter) Dropped(err error) { w <- restoreOutcome{err: &droppedError{err}} }
 
 // errRefused means that the servers have refused a restore, and nothing has changed.

@@ -10,9 +10,10 @@ import (
 	"testing/iotest"
 
 	"zkd/jute"
-	"zkd/quorum"
+	"zkd/quorum/batcher"
 	"zkd/quorum/clock"
-	"zkd/storage"
+
+	"zkd/storage/apply"
 	"zkd/storage/entry"
 )
 
@@ -29,7 +30,7 @@ type scriptedNode struct {
 var errNoLeader = errors.New("no leader")
 
 // Propose implements Proposer.
-func (n *scriptedNode) Propose(p *entry.Proposal, w quorum.Waiter) error {
+func (n *scriptedNode) Propose(p *entry.Proposal, w batcher.Waiter) error {
 	var txn entry.RestoreTxn
 	if err := txn.Decode(p.Body); err != nil {
 		n.t.Error(err)
@@ -50,11 +51,11 @@ func (n *scriptedNode) Propose(p *entry.Proposal, w quorum.Waiter) error {
 	case n.turnaway:
 		return errNoLeader
 	case n.refuse:
-		w.Applied(&storage.Result{Op: p.Op, Code: jute.DataInconsistency, Refusal: "it smells"})
+		w.Applied(&apply.Result{Op: p.Op, Code: jute.DataInconsistency, Refusal: "it smells"})
 	case n.drop:
 		w.Dropped(errNoLeader)
 	default:
-		w.Applied(&storage.Result{Op: p.Op, Zxid: 9})
+		w.Applied(&apply.Result{Op: p.Op, Zxid: 9})
 	}
 	return nil
 }

@@ -13,7 +13,9 @@ import (
 	"zkd/conf"
 	"zkd/jute"
 	"zkd/server/admin"
-	"zkd/storage"
+
+	"zkd/storage/migrate"
+	"zkd/storage/state"
 	"zkd/storage/zkdata"
 )
 
@@ -30,7 +32,7 @@ func WriteOptions(c *conf.Storage) zkdata.WriteOptions {
 // Snapshots takes snapshots of the running server in ZooKeeper's format. Many requests use it at once.
 type Snapshots struct {
 	fs      vfs.FS // of the state
-	machine *storage.Machine
+	machine *state.Machine
 	scratch string // a directory of its own, on the state's file system
 	keep    string
 	options zkdata.WriteOptions
@@ -38,7 +40,7 @@ type Snapshots struct {
 }
 
 // New returns what takes snapshots, and removes what earlier processes have left in scratch.
-func New(c *conf.Storage, fs vfs.FS, machine *storage.Machine, scratch string) (*Snapshots, error) {
+func New(c *conf.Storage, fs vfs.FS, machine *state.Machine, scratch string) (*Snapshots, error) {
 	if err := fs.RemoveAll(scratch); err != nil {
 		return nil, fmt.Errorf("remove what is left of earlier snapshots in %s: %w", scratch, err)
 	}
@@ -72,7 +74,7 @@ func (s *Snapshots) take(ctx context.Context, keep bool) (snap admin.Snapshot, e
 		return snap, err
 	}
 	if keep {
-		name := filepath.Join(s.keep, zkdata.SnapshotName(snap.Zxid, s.options.Compression))
+		name := filepath.Join(s.keep, migrate.SnapshotName(snap.Zxid, s.options.Compression))
 		if err := s.settle(written, name); err != nil {
 			return snap, err
 		}
@@ -93,22 +95,19 @@ func (s *Snapshots) take(ctx context.Context, keep bool) (snap admin.Snapshot, e
 // write writes the snapshot of a checkpoint to a file, and removes the checkpoint.
 func (s *Snapshots) write(ctx context.Context, name string) (zxid jute.Zxid, err error) {
 	checkpoint := filepath.Join(s.scratch, "checkpoint")
-	if _, _, err := s.machine.Checkpoint(ctx, checkpoint); err != nil {
-		return 0, err
-	}
-	source, err := storage.OpenStateSource(s.fs, checkpoint)
+	state, err := s.machine.ReadCheckpoint(ctx, checkpoint)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, source.Close(), s.fs.RemoveAll(checkpoint)) }()
+	defer func() { err = errors.Join(err, state.Close()) }()
 	file, err := s.fs.Create(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return 0, err
 	}
 	if err = private(file); err == nil {
-		err = zkdata.WriteSnapshot(&interruptedWriter{ctx: ctx, w: file}, source, s.options)
+		err = zkdata.WriteSnapshot(&interruptedWriter{ctx: ctx, w: file}, migrate.SourceOf(state), s.options)
 	}
-	return source.Zxid(), errors.Join(err, file.Close())
+	return state.Position().Zxid, errors.Join(err, file.Close())
 }
 
 // private lets nobody else read a file, where the file system knows whose a file is.

@@ -45,15 +45,15 @@ func (s Source) Open(end conf.TLSEnd, prefix string, clients bool) (*keystore.Se
 }
 
 // OpenFor reads the key and trust stores of one kind of TLS connections; whose says of which, for messages.
-func (s Source) OpenFor(end conf.TLSEnd, prefix, whose string, clients bool, logger *slog.Logger) (*keystore.Set,
+func (s Source) OpenFor(end conf.TLSEnd, prefix, with string, clients bool, logger *slog.Logger) (*keystore.Set,
 	error,
 ) {
 	set, err := s.Open(end, prefix, clients)
 	if err != nil {
-		return nil, fmt.Errorf("TLS with the %s: %w", whose, err)
+		return nil, fmt.Errorf("TLS with the %s: %w", with, err)
 	}
 	for _, w := range set.Warnings() {
-		logger.Warn("TLS is not all that the configuration says", slog.String("with", whose), slog.String("warning", w))
+		logger.Warn("TLS configuration partly ignored", slog.String("with", with), slog.String("warning", w))
 	}
 	return set, nil
 }
@@ -72,15 +72,15 @@ const reloadInterval = 5 * time.Second
 // Reloader reads changed key and trust stores.
 type Reloader struct {
 	set    *keystore.Set
-	whose  string // for messages
+	with   string // for messages
 	clock  clock.Clock
 	logger *slog.Logger
 	failed string // the last error, which is logged once
 }
 
 // NewReloader returns what reads a set again; whose says of which connections, for messages.
-func NewReloader(set *keystore.Set, whose string, c clock.Clock, logger *slog.Logger) *Reloader {
-	return &Reloader{set: set, whose: whose, clock: c, logger: logger}
+func NewReloader(set *keystore.Set, with string, c clock.Clock, logger *slog.Logger) *Reloader {
+	return &Reloader{set: set, with: with, clock: c, logger: logger}
 }
 
 // Look reads the stores again if they have changed.
@@ -89,13 +89,13 @@ func (r *Reloader) Look() {
 	switch {
 	case err != nil:
 		if r.failed != err.Error() {
-			r.logger.Error("changed key or trust stores cannot be read: those before stay in use",
-				slog.String("with", r.whose), slog.Any("err", err))
+			r.logger.Error("failed to reload key or trust stores: keeping the previous",
+				slog.String("with", r.with), slog.Any("err", err))
 		}
 		r.failed = err.Error()
 		return
 	case changed:
-		r.logger.Info("read changed key and trust stores", slog.String("with", r.whose),
+		r.logger.Info("reloaded key and trust stores", slog.String("with", r.with),
 			slog.Time("until", r.set.NotAfter()))
 	}
 	r.failed = ""

@@ -1,0 +1,41 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// errProbed means a connection that was made for its answer alone.
+var errProbed = errors.New("the peer wanted to know the cluster only")
+
+// Probed is what a peer has answered to ProbeCluster.
+type Probed struct {
+	Cluster  [16]byte // that it belongs to, zero if it knows none
+	Known    bool     // it has met a member with this server's id (Options.Knows)
+	Standing Standing
+}
+
+// ProbeCluster asks a peer for its cluster. Neither has this server to be a peer of it, nor Start to be called before.
+// It tries all addresses and ends with ctx.
+func (t *Transport) ProbeCluster(ctx context.Context, id uint64) (Probed, error) {
+	p := (*t.peers.Load())[id]
+	if p == nil {
+		return Probed{}, fmt.Errorf("probe server %d for its cluster: %w", id, errUnknown)
+	}
+	_, err := p.connect(ctx, forCluster)
+	refused := (*RefusalError)(nil)
+	if errors.As(err, &refused) && (refused.answers() || refused.Code == OtherCluster) {
+		asked := Probed{Cluster: refused.cluster, Known: refused.Code == Known, Standing: refused.standing}
+		if refused.Code == BootstrapConflict {
+			asked.Standing = Bootstrapping // though it may have founded since
+		}
+		return asked, nil
+	}
+	return Probed{}, fmt.Errorf("probe server %d for its cluster: %w", id, err)
+}
+
+// answers tells whether a refusal is the answer to a question.
+func (e *RefusalError) answers() bool {
+	return e.Code == NoStreams || e.Code == Known || e.Code == BootstrapConflict
+}

@@ -1,0 +1,121 @@
+package limits
+
+import (
+	"runtime"
+	"sync/atomic"
+
+	"zkd/storage/state"
+)
+
+// Bounds of large reads, by measurement (2026-11, docs/performance.md).
+const (
+	// scanTurnKeys is how many keys one may read before it needs a turn: what the others do not notice.
+	scanTurnKeys = 1024
+	// scanTurnsPart is the part of the processors that large reads may have, one at least: while all processors are
+	// taken, who waits for the network waits for milliseconds.
+	scanTurnsPart = 4
+	// scanYieldKeys is after how many keys one gives its processor to other threads that wait for it: some 0.2 ms.
+	scanYieldKeys = 1024
+)
+
+// ReadTurns bounds how many large reads are made at once. Those of connections, commands and the clean-up are alike.
+type ReadTurns struct {
+	turns   chan struct{}   // holds one for each that is being made
+	stop    <-chan struct{} // closed when the server is; immutable after Init
+	yield   func()          // gives the processor to other threads; immutable after Init
+	total   atomic.Int64    // turns that were taken
+	waiting atomic.Int64
+}
+
+// Init sets the number of turns. stop is closed when nobody who reads for the server itself is to wait any more.
+func (s *ReadTurns) Init(stop <-chan struct{}) {
+	s.turns, s.stop = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/scanTurnsPart)), stop
+	s.yield = yieldProcessor
+}
+
+// Scan returns a read for a client, or for the server itself if that is nil.
+func (s *ReadTurns) Scan(reads Client) Scan { return Scan{turns: s, reads: reads} }
+
+// Begin waits for a turn; false if gone is closed before.
+func (s *ReadTurns) Begin(gone <-chan struct{}) bool {
+	select {
+	case s.turns <- struct{}{}:
+	default:
+		s.waiting.Add(1)
+		defer s.waiting.Add(-1)
+		select {
+		case s.turns <- struct{}{}:
+		case <-gone:
+			return false
+		}
+	}
+	s.total.Add(1)
+	return true
+}
+
+// Taken returns how many turns were taken so far.
+func (s *ReadTurns) Taken() int64 { return s.total.Load() }
+
+// InLine returns how many reads wait for a turn.
+func (s *ReadTurns) InLine() int64 { return s.waiting.Load() }
+
+// End gives the turn back.
+func (s *ReadTurns) End() { <-s.turns }
+
+// Scan is one read that may turn out to be large. The zero Scan has read nothing.
+type Scan struct {
+	turns   *ReadTurns
+	reads   Client // nil if it is not made for a client
+	keys    int
+	turn    bool
+	stopped bool // ended before its end
+}
+
+// Ready reports whether the scan is more than the zero one.
+func (s *Scan) Ready() bool { return s.turns != nil }
+
+// Expect says that about so many keys will be read; false if the connection has ended before the turn has come that
+// they need.
+func (s *Scan) Expect(keys int) bool { return keys <= scanTurnKeys || s.begin() }
+
+// begin waits for the scan's turn; false if the connection has ended. It has its View by then: who has a turn takes no
+// Present any more, for which it might wait behind a restore, and that for the Views of all who wait for their turn.
+func (s *Scan) begin() bool {
+	if !s.turn {
+		gone := s.turns.stop
+		if s.reads != nil {
+			gone = s.reads.Ending()
+		}
+		s.turn = s.turns.Begin(gone)
+		s.stopped = !s.turn
+	}
+	return s.turn
+}
+
+// Stopped reports whether the read was ended before its end, because the connection has.
+func (s *Scan) Stopped() bool { return s.stopped }
+
+// Pace lets others run, now and then, and asks for a turn when the read has become large. False ends the read.
+//
+// Goroutines of this process are not all that waits: where there are few processors, the thread that is to answer a
+// small request is woken and then waits until the kernel takes the processor from the one that reads, 4 ms by its tick.
+func (s *Scan) Pace() bool {
+	s.keys += state.ScanPace
+	if s.keys >= scanTurnKeys && !s.begin() {
+		return false
+	}
+	runtime.Gosched()
+	if s.turn && s.keys%scanYieldKeys == 0 {
+		s.turns.yield()
+	}
+	s.stopped = s.reads != nil && s.reads.Ended()
+	return !s.stopped
+}
+
+// End gives the turn back, if there is one.
+func (s *Scan) End() {
+	if s.turn {
+		s.turns.End()
+	}
+	*s = Scan{}
+}

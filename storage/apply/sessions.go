@@ -1,0 +1,87 @@
+package apply
+
+import (
+	"encoding/binary"
+
+	"zkd/jute"
+	"zkd/storage/entry"
+	"zkd/storage/schema"
+)
+
+// checkSession checks that the caller's session is there and that the request came through its owner
+// (org.apache.zookeeper.server.SessionTracker.checkSession). A session of the server's own is there because the server
+// says so, unless it has become one that the state knows (LeaderSessionTracker.checkSession).
+func (t *Txn) checkSession() jute.Code {
+	info := t.sessions.get(t.p.Session)
+	if info == nil && t.p.Flags&entry.FlagLocalSession != 0 {
+		return jute.OK
+	}
+	if info == nil {
+		return jute.SessionExpired
+	}
+	if t.p.Server != 0 && info.Owner != t.p.Server {
+		return jute.SessionMoved
+	}
+	return jute.OK
+}
+
+// createSession makes a session. An id that is taken, or that would read as another kind of owner in a znode, is
+// refused with BadArguments: the proposer chooses another.
+func (t *Txn) createSession(r *Result) {
+	var body entry.SessionTxn
+	if body.Decode(t.p.Body) != nil {
+		r.Code = jute.MarshallingError
+		return
+	}
+	if schema.OwnerKind(t.p.Session) != schema.OwnerSession || t.sessions.get(t.p.Session) != nil {
+		r.Code = jute.BadArguments
+		return
+	}
+	info := &schema.SessionInfo{ID: t.p.Session, TimeoutMillis: body.TimeoutMillis, Passwd: body.Passwd,
+		Owner: body.Owner}
+	t.sessions.set(info.ID, info)
+	r.NewSession = info
+}
+
+// reattachSession lets a client come back with the right password: the session gets the new timeout and belongs to
+// the server through which the client came. It fails with SessionExpired.
+func (t *Txn) reattachSession(r *Result) {
+	var body entry.SessionTxn
+	if body.Decode(t.p.Body) != nil {
+		r.Code = jute.MarshallingError
+		return
+	}
+	old := t.sessions.get(t.p.Session)
+	if old == nil || !old.Passwd.Equal(body.Passwd) {
+		r.Code = jute.SessionExpired
+		return
+	}
+	info := &schema.SessionInfo{ID: old.ID, TimeoutMillis: body.TimeoutMillis, Passwd: old.Passwd, Owner: body.Owner}
+	t.sessions.set(info.ID, info)
+	r.NewSession = info
+}
+
+// closeSession ends a session and deletes its ephemerals in the order of their paths (ZooKeeper: of a hash set), each
+// as a delete of its own with the zxid of the close (DataTree.killSession). It fails with SessionExpired if there is
+// no such session, and with SessionMoved if the body names another term of raft than the entry's: a leader that expires
+// a session has not heard of it, but the next one, who may commit this, gives every session its full timeout.
+func (t *Txn) closeSession(r *Result) {
+	if len(t.p.Body) == 8 && binary.BigEndian.Uint64(t.p.Body) != t.Position.Term {
+		r.Code = jute.SessionMoved
+		return
+	}
+	info := t.sessions.get(t.p.Session)
+	if info == nil {
+		r.Code = jute.SessionExpired
+		return
+	}
+	for _, path := range t.tree.ephemeralsOf(info.ID) {
+		c := t.tree.look(path)
+		parent := t.tree.look(schema.ParentOf(path))
+		if c.cur != nil && parent.cur != nil {
+			t.remove(parent, c)
+		}
+	}
+	t.sessions.set(info.ID, nil)
+	r.ClosedSession = info
+}

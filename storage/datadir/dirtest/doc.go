@@ -1,0 +1,2 @@
+// Package dirtest opens data directories for the tests of what stands above them.
+package dirtest

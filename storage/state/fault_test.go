@@ -1,0 +1,172 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"zkd/storage/disk"
+	"zkd/storage/entry"
+	"zkd/storage/entry/entrytest"
+)
+
+// overlappingTables holds compactions back and leaves the machine with tables, of so many znodes each, that one would
+// compact.
+func (h *harness) overlappingTables(znodes int) {
+	h.t.Helper()
+	h.m.store.compactions.Pause()
+	for i := range 3 {
+		proposals := []*entry.Proposal{entrytest.Session(1)}
+		for j := range znodes {
+			proposals = append(proposals, entrytest.Create(fmt.Sprintf("/%d-%d", i, j), make([]byte, 100), 0))
+		}
+		h.apply(proposals...)
+		if err := h.m.Flush(context.Background()); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+}
+
+// TestStoreOutlivesItsFailure lets each write of a compaction, of a flush and of a copy fail, one after the other: it
+// is told, what is not on disk is not called durable, and the next start finds what was.
+func TestStoreOutlivesItsFailure(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	for at := int64(1); ; at++ {
+		failed := outlive(ctx, t, at)
+		if t.Failed() {
+			t.Fatalf("write %d failed: %v", at, failed)
+		}
+		if !failed {
+			if at < 10 {
+				t.Errorf("%d writes: this tests nothing", at-1)
+			}
+			return
+		}
+	}
+}
+
+// outlive is TestStoreOutlivesItsFailure for one write. It tells whether there was one to fail.
+func outlive(ctx context.Context, t *testing.T, at int64) bool {
+	var armed atomic.Bool
+	var n atomic.Int64
+	told := make(chan error, 1) // OnFatal is called once
+	h := &harness{t: t, fs: vfs.NewMem()}
+	failing := errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if armed.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite && n.Add(1) == at {
+			return syscall.EIO
+		}
+		return nil
+	})
+	m, err := OpenMachine(MachineOptions{
+		Dir: "state", FS: errorfs.Wrap(h.fs, failing), OnFatal: func(err error) { told <- err },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.m = m
+	h.overlappingTables(100)
+	h.apply(entrytest.Create("/last", nil, 0)) // not flushed
+	armed.Store(true)
+	m.store.compactions.Release()
+	m.store.compactions.Pause()
+	flushErr := m.Flush(ctx)
+	_, _, copyErr := m.Checkpoint(ctx, "copy")
+	closeErr := m.Close()
+	if flushErr != nil || closeErr != nil { // who asked for the copy is told of its failure
+		select { // whoever meets the failure tells of it a moment after others see it
+		case err := <-told:
+			if !errors.Is(err, disk.ErrDiskFailed) {
+				t.Errorf("told %v", err)
+			}
+		case <-ctx.Done():
+			t.Errorf("nobody was told of %v, %v", flushErr, closeErr)
+		}
+	}
+	again, err := OpenMachine(MachineOptions{Dir: "state", FS: h.fs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := again.AppliedIndex(); got < m.DurableIndex() || flushErr == nil && got < m.AppliedIndex() {
+		t.Errorf("applied %d, durable %d (flush says %v), found %d", m.AppliedIndex(), m.DurableIndex(), flushErr, got)
+	}
+	if copyErr == nil {
+		r, err := OpenReader(h.fs, "copy", again.opts.Logger)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pos := r.Position(); pos.Index != m.AppliedIndex() || r.Close() != nil {
+			t.Errorf("the copy ends at %d, want %d", pos.Index, m.AppliedIndex())
+		}
+	}
+	view := again.View()
+	for _, path := range []string{"/0-99", "/1-99", "/2-99"} {
+		if _, ok := view.Get(path); !ok || view.Err() != nil {
+			t.Errorf("%s is not there: %v", path, view.Err())
+		}
+	}
+	view.Close()
+	if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+	return n.Load() >= at
+}
+
+// TestCompactionThatCannotBeNoted lets the MANIFEST fail when a compaction has ended during which another table was
+// flushed: Pebble has by then arranged its tables for a version that does not come about.
+func TestCompactionThatCannotBeNoted(t *testing.T) {
+	var armed, failing atomic.Bool
+	begun, flushed := make(chan struct{}), make(chan struct{})
+	told := make(chan error, 1) // OnFatal is called once
+	h := &harness{t: t, fs: vfs.NewMem()}
+	m, err := OpenMachine(MachineOptions{
+		Dir: "state", OnFatal: func(err error) { told <- err },
+		FS: errorfs.Wrap(h.fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			switch {
+			case op.Kind != errorfs.OpFileWrite:
+			case isTable(op.Path) && armed.CompareAndSwap(true, false): // the first write, of the compaction
+				close(begun)
+				<-flushed
+			case disk.IsManifest(op.Path) && failing.Load():
+				return syscall.EIO
+			}
+			return nil
+		})),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.m = m
+	h.overlappingTables(2000)
+	armed.Store(true)
+	m.store.compactions.Release()
+	<-begun
+	h.apply(entrytest.Create("/0-0/last", nil, 0), entrytest.Create("/zz", nil, 0))
+	if err := m.Flush(context.Background()); err != nil {
+		t.Error(err)
+	}
+	failing.Store(true)
+	close(flushed)
+	if err := <-told; !errors.Is(err, disk.ErrDiskFailed) {
+		t.Errorf("told %v", err)
+	}
+	m.store.compactions.Pause()
+	_ = m.Close() // fails as the disk does
+	again, err := OpenMachine(MachineOptions{Dir: "state", FS: h.fs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.AppliedIndex() != m.AppliedIndex() {
+		t.Errorf("applied %d, found %d", m.AppliedIndex(), again.AppliedIndex())
+	}
+	if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+}
