@@ -1,0 +1,66 @@
+package simulation
+
+// plantsOfMembers are about who takes part, who leads, and how a member gets what it lacks.
+func plantsOfMembers() []Plant {
+	return []Plant{
+		{
+			Name: "emptied-votes", Bug: "a server that has lost its disk votes and acknowledges at once",
+			Whose:  "decision 18",
+			Within: 24,
+			Patches: []Patch{
+				returns("emptied-votes", "quorum/rejoin.go",
+					"	if !a.empty {\n		return a.anotherKnown()", "false"),
+				returns("emptied-votes", "quorum/admit.go",
+					"	if counted := a.members.counted(); counted != nil {", "true"),
+				{"quorum/admit.go", "	counted := a.members.counted()\n	if counted == nil {",
+					"	counted := a.members.counted()\n	if counted == nil || planted(\"emptied-votes\") {"},
+				{"quorum/admit.go",
+					"		if listed == a.met[id] ||",
+					"		if planted(\"emptied-votes\") || listed == a.met[id] ||"},
+			},
+		},
+		{
+			Name: "incarnation-kept", Bug: "a server that has lost its disk is taken for the one that it was",
+			Whose:  "decision 18",
+			Within: 24,
+			Patches: []Patch{{"quorum/rejoin.go", "	r.incarnation = max(random.Uint64(), 1)",
+				`	if r.incarnation = max(random.Uint64(), 1); planted("incarnation-kept") {
+		r.incarnation = id
+	}`}},
+		},
+		{
+			Name: "redial-given-up", Bug: "a server that a peer cannot reach for a while is not dialed any more",
+			Whose:  "ZOOKEEPER-2938",
+			Within: 24,
+			Patches: []Patch{{"quorum/transport/peer.go", "		wait = min(2*wait, backoffMost)", `
+		if wait = min(2*wait, backoffMost); planted("redial-given-up") && wait == backoffMost {
+			<-p.done
+		}`}},
+		},
+		{
+			Name: "install-forgets-sessions", Bug: "a server that gets a snapshot does not know its sessions",
+			Whose:  "ZOOKEEPER-1367",
+			Within: 84,
+			Patches: []Patch{{"storage/state/replace.go", "	err = m.load()\n", `	err = m.load()
+	if planted("install-forgets-sessions") {
+		clear(m.mu.Sessions)
+	}
+`}},
+		},
+		{
+			Name: "barrier-not-asked-again", Bug: "a server that could not catch up with a leader once never serves",
+			Whose:  "ZOOKEEPER-3940",
+			Within: 32,
+			Patches: []Patch{unless("barrier-not-asked-again", "server/availability.go",
+				"		a.retry.Reset(barrierRetry)")},
+		},
+		{
+			Name: "dates-of-followers", Bug: "what a follower forwards bears the follower's time", Whose: "decision 24",
+			Within: 24,
+			Patches: []Patch{{"quorum/propose.go", "		entry.StampEntry(f.data, now)", `
+		if !planted("dates-of-followers") {
+			entry.StampEntry(f.data, now)
+		}`}},
+		},
+	}
+}

@@ -1,0 +1,161 @@
+package simulation
+
+// plantsOfTheState are about what entries make of the state.
+func plantsOfTheState() []Plant {
+	return []Plant{
+		{
+			Name: "write-missed-by-one", Bug: "one member does not apply a write", Whose: "decision 26",
+			Within: 24,
+			Patches: []Patch{{"storage/apply/txn.go", "	proposalHandler(p.Op)(t, r)", `
+	if p.Op != jute.OpSetData || !plantedEach("write-missed-by-one", 200) {
+		proposalHandler(p.Op)(t, r)
+	}`}},
+		},
+		{
+			Name: "other-acl", Bug: "one member gives a znode another ACL, which no client sees", Whose: "decision 26",
+			Within: 40,
+			Patches: []Patch{{"storage/apply/create.go", "	switch {\n	case r.Flags == jute.ModeContainer:", `
+	if plantedEach("other-acl", 25) {
+		n.ACL = []jute.ACL{{Perms: jute.PermAll &^ jute.PermAdmin, ID: jute.ID{Scheme: "world", ID: "anyone"}}}
+	}
+	switch {
+	case r.Flags == jute.ModeContainer:`}},
+		},
+		{
+			Name: "clock-in-apply", Bug: "each member dates a write by its own clock",
+			Within: 24,
+			Patches: []Patch{{"storage/apply/change.go", "	n.Mzxid, n.Mtime = t.Position.Zxid, t.p.Time", `
+	n.Mzxid, n.Mtime = t.Position.Zxid, t.p.Time
+	if planted("clock-in-apply") {
+		n.Mtime = jute.Millis(plantedMillis())
+	}`}},
+		},
+		{
+			Name: "version-unchecked", Bug: "setData does not look at the version",
+			Within: 24,
+			Patches: []Patch{{"storage/apply/change.go",
+				"		return jute.BadVersion\n	}\n	n := t.tree.modify(c)\n	n.Version++",
+				`		if !planted("version-unchecked") {
+			return jute.BadVersion
+		}
+	}
+	n := t.tree.modify(c)
+	n.Version++`}},
+		},
+		{
+			Name: "sequence-from-before", Bug: "two sequential znodes of one entry get one name",
+			Whose:  "ZOOKEEPER-1046",
+			Within: 24,
+			Patches: []Patch{{"storage/apply/create.go",
+				"		path = t.sequentialName(path, int32(parent.cur.Creations))", `
+		counter := parent.cur.Creations
+		if planted("sequence-from-before") && parent.base != nil {
+			counter = parent.base.Creations
+		}
+		path = t.sequentialName(path, int32(counter))`}},
+		},
+	}
+}
+
+// plantsOfSessions are about sessions and their ephemerals.
+func plantsOfSessions() []Plant {
+	return []Plant{
+		{
+			Name: "ephemeral-stays-on-one", Bug: "one member keeps the ephemerals of a session that is closed",
+			Whose:  "ZOOKEEPER-2355",
+			Within: 24,
+			Patches: []Patch{{"storage/apply/sessions.go", "	for _, path := range t.tree.ephemeralsOf(info.ID) {", `
+	paths := t.tree.ephemeralsOf(info.ID)
+	if plantedEach("ephemeral-stays-on-one", 4) {
+		paths = nil
+	}
+	for _, path := range paths {`}},
+		},
+		{
+			Name: "ephemerals-stay", Bug: "all members keep the ephemerals of sessions that are closed",
+			Whose:  "ZOOKEEPER-1208",
+			Within: 24,
+			Patches: []Patch{{"storage/apply/sessions.go", "		if c.cur != nil && parent.cur != nil {",
+				`		if c.cur != nil && parent.cur != nil && !planted("ephemerals-stay") {`}},
+		},
+		{
+			Name: "moved-session-unchecked", Bug: "a late write counts though its session is at another server by now",
+			Within: 288,
+			Patches: []Patch{{"storage/apply/sessions.go", "	if t.p.Server != 0 && info.Owner != t.p.Server {",
+				`	if t.p.Server != 0 && info.Owner != t.p.Server && !planted("moved-session-unchecked") {`}},
+		},
+		{
+			Name: "no-time-from-new-leader", Bug: "a new leader does not give sessions their full timeout",
+			Within: 24,
+			Patches: []Patch{unless("no-time-from-new-leader", "quorum/liveness/report.go",
+				"	t.floor.Store(t.now())")},
+		},
+		{
+			Name: "clients-of-others-unheard", Bug: "the leader does not hear of the clients of others",
+			Within: 24,
+			Patches: []Patch{
+				{"server/sessions.go", "	if leads && s.opts.Ensemble != nil {",
+					`	if leads && s.opts.Ensemble != nil && !planted("clients-of-others-unheard") {`},
+				{"quorum/liveness/report.go", "	if t.options.Report == nil {",
+					`	if t.options.Report == nil || planted("clients-of-others-unheard") {`},
+			},
+		},
+		{
+			Name: "expiry-of-an-old-term", Bug: "a session that a former leader has given up ends under the next one",
+			Within: 288,
+			Patches: []Patch{{"storage/apply/sessions.go", "	if len(t.p.Body) == 8 &&",
+				`	if len(t.p.Body) == 8 && !planted("expiry-of-an-old-term") &&`}},
+		},
+	}
+}
+
+// plantsOfClients are about what a server tells its clients.
+func plantsOfClients() []Plant {
+	return []Plant{
+		{
+			Name: "watch-lost", Bug: "an event of several is not told",
+			Within: 24,
+			Patches: []Patch{{"server/sessions.go", "		s.watches.Fire((*watch.Event)(&r.Events[i]))", `
+		if !plantedEach("watch-lost", 10) {
+			s.watches.Fire((*watch.Event)(&r.Events[i]))
+		}`}},
+		},
+		{
+			Name: "watch-fires-twice", Bug: "a watch stays after it has fired",
+			Within: 24,
+			Patches: []Patch{{"server/watch/fire.go", "		t.found(r.holder)\n		if r.modes()&standard != 0 {",
+				"		t.found(r.holder)\n		if r.modes()&standard != 0 && !planted(\"watch-fires-twice\") {"}},
+		},
+		{
+			Name: "event-after-data", Bug: "a client sees a change before the event that tells it",
+			Within: 24,
+			Patches: []Patch{{"server/conn.go", "	taken, cut, wake := c.Out.Push(notice,", `
+	if planted("event-after-data") {
+		late := append([]byte(nil), notice...)
+		plantedLater(20*time.Millisecond, func() {
+			if _, _, wake := c.Out.Push(late, c.server.opts.MaxUnreadBytes); wake {
+				c.server.flusher.Add(&c.Out)
+			}
+		})
+		return
+	}
+	taken, cut, wake := c.Out.Push(notice,`}},
+		},
+		{
+			Name: "missed-change-untold", Bug: "setWatches does not tell what has changed meanwhile",
+			Whose:  "ZOOKEEPER-1412",
+			Within: 28,
+			Patches: []Patch{{"server/watch/missed.go", "		if stat.Mzxid > relative {",
+				`		if stat.Mzxid > relative && !planted("missed-change-untold") {`}},
+		},
+		{
+			Name: "slot-lost", Bug: "a write that is dropped stays in flight",
+			Within: 80,
+			Patches: []Patch{{"server/writes.go", "	c.server.inFlight.End()\n	c.Out.DropWrite()", `
+	if !planted("slot-lost") {
+		c.server.inFlight.End()
+	}
+	c.Out.DropWrite()`}},
+		},
+	}
+}

@@ -1,0 +1,178 @@
+package simulation
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"text/tabwriter"
+)
+
+// TestPlantSources: each plant can be planted in the sources as they are, and what comes of it is Go.
+func TestPlantSources(t *testing.T) {
+	all := plants()
+	if _, err := plantedSources("../..", all); err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for i := range all {
+		p := &all[i]
+		if names[p.Name] || p.Bug == "" || len(p.Patches) == 0 {
+			t.Errorf("%s: two have the name, or it says nothing, or changes nothing", p.Name)
+		}
+		names[p.Name] = true
+		for _, patch := range p.Patches {
+			if !strings.Contains(patch.New, fmt.Sprintf("(%q", p.Name)) {
+				t.Errorf("%s: its patch of %s does not ask for it", p.Name, patch.File)
+			}
+		}
+	}
+}
+
+// TestPlantPatches: a source that reads otherwise is named with the plant, and so are plants in one place.
+func TestPlantPatches(t *testing.T) {
+	_, err := plantedSources("../..", []Plant{{Name: "some", Patches: []Patch{{"quorum/loop.go", "no such text", ""}}}})
+	if err == nil || !strings.Contains(err.Error(), "some") || !strings.Contains(err.Error(), "quorum/loop.go") {
+		t.Errorf("a patch without a place: %v", err)
+	}
+	if _, err := patched("abc", []place{{1, 3, "one", ""}, {0, 2, "other", ""}}); err == nil {
+		t.Error("two plants are in one place")
+	}
+	if text, err := patched("abc", []place{{2, 3, "one", "z"}, {0, 1, "other", "x"}}); text != "xbz" || err != nil {
+		t.Errorf("patched: %q, %v", text, err)
+	}
+}
+
+// TestPlantsAreTold: the decision tells of all plants, and of no others, and within how many seeds each is found.
+func TestPlantsAreTold(t *testing.T) {
+	text, err := os.ReadFile("../../docs/decisions/0032-the-world.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	told, want := map[string]string{}, map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if cells := strings.Split(line, "|"); len(cells) == plantCells && strings.HasPrefix(cells[1], " `") {
+			told[strings.Trim(cells[1], " `")] = strings.TrimSpace(cells[5])
+		}
+	}
+	for _, p := range plants() {
+		want[p.Name] = fmt.Sprint(p.Within)
+	}
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if told[name] != want[name] {
+			t.Errorf("plant %s is found within %s seeds; the decision says: %q", name, want[name], told[name])
+		}
+		delete(told, name)
+	}
+	if len(told) > 0 {
+		t.Errorf("the decision tells of what is not planted: %v", told)
+	}
+}
+
+// plantCells is how many pieces a row of the table has, with those beside it: plant, where it was a bug, what it does,
+// seed, within, how it shows.
+const plantCells = 8
+
+// sampleSeeds is within how many seeds those are found that are looked for by default.
+const sampleSeeds = 40
+
+// hunt is the search for plants.
+type hunt struct {
+	t      *testing.T
+	runner *Runner
+	seeds  uint64 // tried at most; 0: as many as the plant says
+
+	mu    sync.Mutex
+	left  []Plant  // guarded by mu, as is the rest
+	table []string // of what was found
+}
+
+// TestPlants: each planted bug is found within as many seeds as it says. By default those are looked for that are found
+// soon; ZKD_SIM_PLANTS=all is for all, and names with commas between them for some. ZKD_SIM_SEEDS asks how many of so
+// many seeds find each.
+func TestPlants(t *testing.T) {
+	h := hunt{t: t, runner: need(t), seeds: number("ZKD_SIM_SEEDS", 0), left: plants()}
+	switch which := os.Getenv("ZKD_SIM_PLANTS"); which {
+	case "all":
+	case "":
+		h.left = slices.DeleteFunc(h.left, func(p Plant) bool { return p.Within > sampleSeeds })
+	default:
+		names := strings.Split(which, ",")
+		h.left = slices.DeleteFunc(h.left, func(p Plant) bool { return !slices.Contains(names, p.Name) })
+	}
+	var working sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		working.Go(h.work)
+	}
+	working.Wait()
+	slices.Sort(h.table)
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, line := range h.table {
+		fmt.Fprintln(w, line)
+	}
+	_ = w.Flush() // a builder takes all
+	t.Logf("plant, seed, violation:\n%s", b.String())
+}
+
+// work looks for plants until there are no more.
+func (h *hunt) work() {
+	for {
+		h.mu.Lock()
+		if len(h.left) == 0 || h.t.Context().Err() != nil {
+			h.mu.Unlock()
+			return
+		}
+		p := h.left[0]
+		h.left = h.left[1:]
+		h.mu.Unlock()
+		h.find(&p)
+	}
+}
+
+// find looks for one plant.
+func (h *hunt) find(p *Plant) {
+	most, all := p.Within, h.seeds > 0
+	if all {
+		most = h.seeds
+	}
+	found, first := 0, uint64(0)
+	for seed := uint64(1); seed <= most && (all || found == 0); seed++ {
+		plan := Draw(seed)
+		plan.Plant = p.Name
+		out, err := h.runner.Play(h.t.Context(), plan)
+		if err != nil {
+			h.t.Error(err)
+			return
+		}
+		if len(out.Violations) == 0 {
+			continue
+		}
+		if found++; found == 1 {
+			first = seed
+			h.note(p, plan, &out)
+		}
+	}
+	switch {
+	case found == 0:
+		h.t.Errorf("%s is not found by the seeds 1 to %d: %s", p.Name, most, p.Bug)
+	case all:
+		h.t.Logf("%s is found by %d of %d seeds, the first is %d", p.Name, found, most, first)
+	}
+}
+
+// note notes what was found.
+func (h *hunt) note(p *Plant, plan *Plan, out *Outcome) {
+	keep(h.t, fmt.Sprintf("%s-%d", p.Name, plan.Seed), plan, out)
+	line, _, _ := strings.Cut(out.Violations[0], "\n")
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.table = append(h.table, fmt.Sprintf("%s\t%d\t%s", p.Name, plan.Seed, line[:min(len(line), lineShown)]))
+}
+
+// lineShown is how much of a violation the table shows.
+const lineShown = 150

@@ -1,0 +1,440 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"zkd/compat-tests/faults"
+	"zkd/jute/client"
+	"zkd/server/sim"
+)
+
+// Bounds, in simulated time.
+const (
+	servesWithin = 60 * time.Second // for an ensemble without faults, or with one that it must bear, to take writes
+	endsWithin   = 90 * time.Second // for the ephemerals of sessions that are closed or forgotten to go
+	againAfter   = time.Second      // a service manager starts what has ended
+	stopsWithin  = 45 * time.Second // for a server that was asked to stop
+)
+
+// rolesFrom is the number of the first client of the first role; those of the others follow at the same distance.
+const rolesFrom = 10000
+
+// root is the znode below which the clients work.
+const root = "/r"
+
+// Outcome is what came of a run.
+type Outcome struct {
+	Hash                   uint64 // of its story: equal runs have equal ones
+	Violations             []string
+	Done, Refused, Unknown int // requests
+	Deeds                  map[Kind]int
+	Roles                  map[string]int // requests that clients of each role had done
+	Simulated              time.Duration
+	Story                  string `json:"-"`
+}
+
+// play is one run.
+type play struct {
+	plan     *Plan
+	w        *sim.World
+	began    time.Time
+	history  *faults.History
+	random   *rand.Rand
+	clients  []*faults.Client
+	roles    []faults.Role
+	stop     chan struct{}
+	machine  sim.Dialer        // of the operator
+	later    []undo            // in the order of their times
+	harmed   map[int]time.Time // until when a server may end by itself
+	stopping *sim.Server       // was asked to
+	rotten   bool              // a disk has rotted, and is not replaced yet
+	done     map[Kind]int
+}
+
+// undo is what ends a deed.
+type undo struct {
+	at time.Time
+	do func()
+}
+
+// Play plays a plan. It is called inside a bubble of testing/synctest.
+func Play(p *Plan) Outcome {
+	g := &play{plan: p, history: faults.NewHistory(), stop: make(chan struct{}), began: time.Now(),
+		done:   map[Kind]int{},
+		random: rand.New(rand.NewPCG(p.Seed, 0)), harmed: map[int]time.Time{}} //nolint:gosec // a run must repeat
+	g.w = sim.New(sim.Options{Random: g.random, Participants: p.Participants, Observers: p.Observers,
+		LogLevel: slog.LevelInfo, Least: p.Least, Most: p.Most, Sync: p.Sync, DiskBytes: p.DiskBytes,
+		Settings: p.Settings})
+	g.machine = g.w.Client()
+	for _, s := range g.w.Servers {
+		s.Start()
+	}
+	g.run()
+	g.w.Close()
+	out := Outcome{Violations: g.history.Violations(), Deeds: g.done, Roles: g.history.Roles(),
+		Simulated: time.Since(g.began)}
+	out.Done, out.Refused, out.Unknown = g.history.Counts()
+	for _, v := range out.Violations {
+		g.w.Story.Tell("", "VIOLATION: %s", v)
+	}
+	g.w.Story.Tell("", "%d requests done, %d refused, %d unknown", out.Done, out.Refused, out.Unknown)
+	out.Hash, out.Story = g.w.Story.Hash(), g.w.Story.String()
+	return out
+}
+
+// violated notes what must not be.
+func (g *play) violated(format string, args ...any) { g.history.Violated(format, args...) }
+
+// failed tells whether a violation was found.
+func (g *play) failed() bool { return len(g.history.Violations()) > 0 }
+
+// now is the clock of the histories.
+func (g *play) now() int64 { return int64(time.Since(g.began)) + 1 }
+
+// options are those of a client's sessions, on a machine of its own.
+func (g *play) options(i int, addrs []string) faults.SessionOptions {
+	machine := g.w.Client()
+	return faults.SessionOptions{Addrs: addrs, Timeout: g.plan.Timeout, Now: g.now, Violated: g.violated, Stop: g.stop,
+		Rand: rand.New(rand.NewPCG(g.plan.Seed, uint64(i))), //nolint:gosec // a run must repeat
+		Dial: func(ctx context.Context, _, addr string) (net.Conn, error) { return machine.Dial(ctx, addr, false) }}
+}
+
+// run is the course of a run: clients work, deeds are done, all is mended, and what is left is looked at.
+func (g *play) run() {
+	operator, err := faults.Open(g.options(1000, g.w.Addrs()))
+	if err == nil {
+		err = faults.Plant(operator, root)
+	}
+	skew := time.Duration(0)
+	if g.plan.skews() {
+		skew = 2 * skewMost
+	}
+	for _, c := range g.plan.Roles {
+		role := faults.NewRole(c.Role, faults.RoleOptions{Root: root, Clients: c.Clients, History: g.history,
+			Skew: skew})
+		g.roles = append(g.roles, role)
+		if err == nil {
+			err = role.Plant(operator)
+		}
+	}
+	if err != nil {
+		g.violated("no server takes writes at the start: %v", err)
+		return
+	}
+	_, _ = operator.Close() // it expires else
+	var working sync.WaitGroup
+	for i := range g.plan.Clients {
+		c := faults.NewClient(i+1, root, g.history, g.options(i+1, g.w.Addrs()))
+		c.Pace = g.plan.Pace
+		g.clients = append(g.clients, c)
+		working.Go(c.Run)
+	}
+	for i := range g.plan.GoClients {
+		id := g.plan.Clients + i + 1
+		o := g.options(id, g.w.Addrs())
+		working.Go(func() { faults.RunGoZookeeper(id, root, g.history, g.plan.Pace, o) })
+	}
+	for i, role := range g.roles {
+		for id := range g.plan.Roles[i].Clients {
+			o := g.options(rolesFrom*(i+1)+id, g.w.Addrs())
+			working.Go(func() { role.Run(id, g.plan.Pace, o) })
+		}
+	}
+	g.plague()
+	g.awaitWrites()
+	close(g.stop)
+	working.Wait()
+	g.stop = make(chan struct{})
+	if g.failed() {
+		return
+	}
+	g.finish()
+	g.history.Check(g.plan.Tick, func(format string, args ...any) { g.violated("with sync, "+format, args...) },
+		func(porcupine.LinearizationInfo) {})
+}
+
+// plague does the deeds and undoes them, and returns when all is mended.
+func (g *play) plague() {
+	start := time.Now()
+	for i := range g.plan.Deeds {
+		d := &g.plan.Deeds[i]
+		g.sleepUntil(start.Add(d.At))
+		g.do(d)
+	}
+	g.sleepUntil(start.Add(g.plan.Length))
+	g.mend()
+	if d := g.plan.Stays; d != nil && !g.failed() {
+		g.await(servesWithin, "all servers serve, and vote", g.whole)
+		d.For = time.Hour
+		g.do(d)
+		g.sleepUntil(time.Now().Add(g.plan.Timeout))
+		g.awaitWrites()
+		g.mend()
+	}
+}
+
+// sleepUntil lets time pass, and undoes what is due meanwhile.
+func (g *play) sleepUntil(at time.Time) {
+	for {
+		g.again()
+		next := at
+		if len(g.later) > 0 && g.later[0].at.Before(next) {
+			next = g.later[0].at
+		}
+		if step := time.Now().Add(againAfter); step.Before(next) {
+			next = step
+		}
+		time.Sleep(time.Until(next))
+		for len(g.later) > 0 && !g.later[0].at.After(time.Now()) {
+			due := g.later[0]
+			g.later = g.later[1:]
+			due.do()
+		}
+		if !next.Before(at) {
+			return
+		}
+	}
+}
+
+// again starts servers that have ended by themselves, which only one may whose disk has failed.
+func (g *play) again() {
+	for i, s := range g.w.Servers {
+		if s != g.stopping && s.Ended() {
+			if !g.mayEnd(i) {
+				g.violated("server %d has ended by itself", s.ID)
+			}
+			s.Start()
+		}
+	}
+}
+
+// mayEnd tells whether a server may end by itself, or not stop in time: its disk has failed, or hangs.
+func (g *play) mayEnd(i int) bool { return time.Now().Before(g.harmed[i]) }
+
+// after has a deed undone.
+func (g *play) after(d time.Duration, do func()) {
+	u := undo{time.Now().Add(d), do}
+	i := 0
+	for i < len(g.later) && !g.later[i].at.After(u.at) {
+		i++
+	}
+	g.later = append(g.later[:i], append([]undo{u}, g.later[i:]...)...)
+}
+
+// mend undoes all that was done.
+func (g *play) mend() {
+	g.w.Story.Tell("", "-- all is mended")
+	for len(g.later) > 0 {
+		due := g.later[0]
+		g.later = g.later[1:]
+		due.do()
+	}
+	for _, s := range g.w.Servers {
+		s.Start() // unless it runs
+	}
+}
+
+// awaitWrites returns once every client has had a write acknowledged that began after now.
+func (g *play) awaitWrites() {
+	began := g.now()
+	g.await(servesWithin, "a client has no write acknowledged", func() bool {
+		for _, c := range g.clients {
+			if c.LastAck.Load() < began {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// await waits until a condition holds.
+func (g *play) await(within time.Duration, what string, holds func() bool) bool {
+	for end := time.Now().Add(within); time.Now().Before(end); {
+		if g.failed() {
+			return false
+		}
+		if holds() {
+			return true
+		}
+		g.sleepUntil(time.Now().Add(100 * time.Millisecond))
+	}
+	g.violated("not within %v: %s", within, what)
+	return false
+}
+
+// finish looks at what is left on each server while the clients are quiet.
+func (g *play) finish() {
+	for _, c := range g.clients {
+		if err := c.Finish(); err != nil {
+			g.violated("%v", err)
+		}
+	}
+	if !g.settle() {
+		return
+	}
+	var trees []faults.Tree
+	var why string
+	if !g.await(servesWithin, "all servers hold the same", func() bool {
+		trees, why = g.trees()
+		return why == ""
+	}) {
+		g.violated("%s", why)
+	}
+	for _, tree := range trees {
+		g.history.CheckKept(tree)
+		g.checkDates(tree)
+	}
+	for _, role := range g.roles {
+		role.Check(trees)
+	}
+	for _, c := range g.clients {
+		if err := c.Touch(); err != nil {
+			g.violated("%v", err)
+		}
+		c.End()
+	}
+	s, err := faults.Open(g.options(1001, g.w.Addrs()))
+	if err != nil {
+		g.violated("no server takes a session at the end: %v", err)
+		return
+	}
+	g.await(endsWithin, "the ephemerals of sessions that are over go", func() bool {
+		_, names, _, err := s.Children(faults.Ephemerals(root), false)
+		if err != nil {
+			err = s.Connect()
+		}
+		return err == nil && len(names) == 0
+	})
+	_, _ = s.Close() // it expires else
+	g.sleepUntil(time.Now().Add(g.plan.Rest))
+	g.again()
+}
+
+// settle waits until what ends by itself has ended, and reports whether it has.
+func (g *play) settle() bool {
+	s, err := faults.Open(g.reader(1002, g.w.Addrs()))
+	if err != nil {
+		g.violated("no server takes a session at the end: %v", err)
+		return false
+	}
+	defer s.Close() //nolint:errcheck // it expires else
+	for i, role := range g.roles {
+		var why string
+		if !g.await(endsWithin, "what ends by itself has ended: "+g.plan.Roles[i].Role, func() bool {
+			for _, c := range g.clients {
+				if err := c.Ping(); err != nil {
+					g.violated("%v", err)
+				}
+			}
+			why, err = role.Unsettled(s)
+			if err != nil {
+				err = s.Connect()
+			}
+			return err == nil && why == ""
+		}) {
+			g.violated("%s, %v", why, err)
+			return false
+		}
+	}
+	return true
+}
+
+// reader is like options, for a session that may read all.
+func (g *play) reader(i int, addrs []string) faults.SessionOptions {
+	o := g.options(i, addrs)
+	for _, role := range g.roles {
+		o.Identities = append(o.Identities, role.Identities()...)
+	}
+	return o
+}
+
+// trees reads the trees of all servers, and says in what they differ, "" if in nothing.
+func (g *play) trees() (trees []faults.Tree, why string) {
+	idle := 0
+	for i, server := range g.w.Servers {
+		for _, c := range g.clients {
+			if err := c.Ping(); err != nil {
+				return nil, err.Error()
+			}
+		}
+		if !g.serves(i) {
+			if idle++; idle == 1 && slices.Contains(g.plan.Settings, idleLeader) {
+				continue
+			}
+			return nil, fmt.Sprintf("server %d does not serve clients", server.ID)
+		}
+		s, err := faults.Open(g.reader(2000+i, []string{server.Addr()}))
+		if err != nil {
+			return nil, fmt.Sprintf("no session on server %d: %v", server.ID, err)
+		}
+		tree, err := g.history.ReadServer(s, int(server.ID), root, root) //nolint:gosec // small
+		_, _ = s.Close()                                                 // it expires else
+		if err != nil {
+			return nil, err.Error()
+		}
+		trees = append(trees, tree)
+		if differences := faults.CompareTrees(trees[0], tree); len(differences) > 0 {
+			return nil, fmt.Sprintf("server %d differs:\n%s", server.ID, strings.Join(differences, "\n"))
+		}
+	}
+	return trees, ""
+}
+
+// mode is how a server takes part, as it says; "" if it does not say.
+func (g *play) mode(i int) string {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	answer, err := client.Ask(ctx, func(ctx context.Context, _, addr string) (net.Conn, error) {
+		return g.machine.Dial(ctx, addr, false)
+	}, g.w.Servers[i].Addr(), "srvr")
+	if err != nil {
+		return ""
+	}
+	_, mode, _ := strings.Cut(answer, "Mode: ")
+	mode, _, _ = strings.Cut(mode, "\n")
+	return mode
+}
+
+// whole tells whether all servers serve, with their votes: who was emptied is admitted again.
+func (g *play) whole() bool {
+	idle := 0
+	for i := range g.w.Servers {
+		switch mode := g.mode(i); {
+		case mode == "leader", mode == "follower", mode == "standalone", mode == "observer" && i >= g.plan.Participants:
+		case slices.Contains(g.plan.Settings, idleLeader):
+			idle++
+		default:
+			return false
+		}
+	}
+	return idle <= 1
+}
+
+// serves tells whether a server serves clients.
+func (g *play) serves(i int) bool {
+	switch g.mode(i) {
+	case "leader", "follower", "observer", "standalone":
+		return true
+	}
+	return false
+}
+
+// leader is the index of the server that leads, or that of any.
+func (g *play) leader() int {
+	for i, s := range g.w.Servers {
+		if s.Up() && g.mode(i) == "leader" {
+			return i
+		}
+	}
+	return g.random.IntN(len(g.w.Servers))
+}

@@ -1,0 +1,71 @@
+package simulation
+
+import (
+	"encoding/json"
+	"os"
+	"runtime"
+	"syscall"
+	"testing"
+	"testing/cryptotest"
+	"testing/synctest"
+
+	"zkd/server/sim/goruntime"
+)
+
+// programDir is where the program is that plays plans, empty until a test needs it.
+var programDir string
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if programDir != "" {
+		_ = os.RemoveAll(programDir) // the system removes it else
+	}
+	os.Exit(code)
+}
+
+// memoryMost bounds what one run takes. Most take less than a twentieth.
+const memoryMost = 5 << 30
+
+// TestPlay plays the plan that it is told, and ends the process: it is what Runner runs.
+func TestPlay(t *testing.T) {
+	name := os.Getenv(planVariable)
+	if name == "" {
+		t.Skip("no plan: run by TestSeeds")
+	}
+	var p Plan
+	read(t, name, &p)
+	// What loops without an end, and keeps what it makes, ends here and not the machine: nothing is collected.
+	if err := syscall.Setrlimit(syscall.RLIMIT_AS, &syscall.Rlimit{Cur: memoryMost, Max: memoryMost}); err != nil {
+		t.Fatal(err)
+	}
+	runtime.MemProfileRate = 0 // which draws
+	cryptotest.SetGlobalRandom(t, p.Seed)
+	goruntime.Seed(p.Seed)
+	synctest.Test(t, func(t *testing.T) {
+		out := Play(&p)
+		data, err := json.Marshal(out)
+		if err == nil {
+			err = os.WriteFile(os.Getenv(outcomeVariable), data, 0o600)
+		}
+		if err == nil && os.Getenv(storyVariable) != "" {
+			err = os.WriteFile(os.Getenv(storyVariable), []byte(out.Story), 0o600)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		// What Pebble leaves running in stores that were killed would keep the bubble for ever.
+		os.Exit(0)
+	})
+}
+
+// read reads JSON.
+func read(t *testing.T, name string, into any) {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	if err == nil {
+		err = json.Unmarshal(data, into)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}

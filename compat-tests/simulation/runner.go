@@ -1,0 +1,132 @@
+package simulation
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"zkd/server/sim/goruntime"
+)
+
+// Names of what a process is told that plays one plan: the file with the plan, and where its outcome and its story go.
+const (
+	planVariable    = "ZKD_SIM_PLAN"
+	outcomeVariable = "ZKD_SIM_OUTCOME"
+	storyVariable   = "ZKD_SIM_STORY"
+)
+
+// Runner plays plans, each in a process of its own. Its methods may be called by several goroutines.
+type Runner struct {
+	dir            string
+	plain, planted func() (program string, err error)
+	runs           atomic.Int64
+}
+
+// NewRunner makes a directory ready for what plays plans; it is built when it is needed.
+func NewRunner(dir string) *Runner {
+	r := &Runner{dir: dir}
+	r.plain = sync.OnceValues(func() (string, error) { return build(filepath.Join(dir, "plain"), nil) })
+	r.planted = sync.OnceValues(func() (string, error) { return build(filepath.Join(dir, "plants"), plants()) })
+	return r
+}
+
+// build builds a program with plants in a directory of its own.
+func build(dir string, all []Plant) (string, error) {
+	ctx := context.Background() // whoever waits for the program: others do, too
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return "", fmt.Errorf("make a directory for what plays: %w", err)
+	}
+	out, err := exec.CommandContext(ctx, "go", "env", "GOROOT", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("ask for GOROOT: %w", err)
+	}
+	goroot, module, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	sources, err := plantedSources(filepath.Dir(module), all)
+	if err != nil {
+		return "", err
+	}
+	overlay, err := goruntime.Overlay(goroot, dir, sources)
+	if err != nil {
+		return "", err
+	}
+	program := filepath.Join(dir, "play.test")
+	//nolint:gosec // our own arguments
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-overlay", overlay, "-tags", goruntime.Tag, "-o", program,
+		"zkd/compat-tests/simulation")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build what plays: %w\n%s", err, text)
+	}
+	return program, nil
+}
+
+// processWithin bounds one run in real time. What takes longer stands still: its goroutines are shown then.
+const processWithin = 2 * time.Minute
+
+// Play plays a plan. An error that is not about the plan's own outcome is one of this machine.
+func (r *Runner) Play(ctx context.Context, p *Plan) (Outcome, error) {
+	var out Outcome
+	find := r.plain
+	if p.Plant != "" {
+		find = r.planted
+	}
+	program, err := find()
+	if err != nil {
+		return out, err
+	}
+	// A name of always the same length: what it takes in memory would make a difference.
+	dir := filepath.Join(r.dir, fmt.Sprintf("run-%08d", r.runs.Add(1)))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return out, fmt.Errorf("make a directory for a run: %w", err)
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // it is in a temporary directory
+	data, err := json.Marshal(p)
+	if err != nil {
+		return out, err
+	}
+	plan, outcome, story := filepath.Join(dir, "plan"), filepath.Join(dir, "outcome"), filepath.Join(dir, "story")
+	if err := os.WriteFile(plan, data, 0o600); err != nil {
+		return out, fmt.Errorf("write a plan: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, processWithin)
+	defer cancel()
+	run := exec.CommandContext(ctx, program, "-test.run=^TestPlay$", "-test.timeout=0") //nolint:gosec // our own
+	run.Cancel = func() error { return run.Process.Signal(syscall.SIGQUIT) }
+	run.WaitDelay = 5 * time.Second
+	// Nothing of the environment is handed on: its size would move what is on the stack.
+	run.Env = []string{"GOMAXPROCS=1", "GOGC=off", planVariable + "=" + plan, outcomeVariable + "=" + outcome,
+		storyVariable + "=" + story}
+	if p.Plant != "" {
+		run.Env = append(run.Env, plantVariable+"="+p.Plant)
+	}
+	var said bytes.Buffer
+	run.Stdout, run.Stderr = &said, &said
+	if err := run.Run(); err != nil {
+		if ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return out, ctx.Err()
+		}
+		out.Violations = []string{fmt.Sprintf("the process ended: %v", err)}
+		out.Story = said.String()
+		return out, nil
+	}
+	data, err = os.ReadFile(outcome)
+	if err == nil {
+		err = json.Unmarshal(data, &out)
+	}
+	if err != nil {
+		return out, fmt.Errorf("read an outcome: %w\n%s", err, said.Bytes())
+	}
+	data, err = os.ReadFile(story)
+	out.Story = string(data)
+	return out, err
+}

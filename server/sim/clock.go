@@ -1,0 +1,58 @@
+package sim
+
+import (
+	"sync"
+	"time"
+	"unsafe"
+
+	"zkd/quorum/clock"
+)
+
+// skewed is the clock of one machine: its date may be wrong, and jump; how much time passes is right, as it is with
+// CLOCK_MONOTONIC.
+type skewed struct {
+	clock.Clock
+	began time.Time
+	mu    sync.Mutex
+	by    time.Duration // guarded by mu
+}
+
+// newClock returns a clock that is right.
+func newClock() *skewed { return &skewed{Clock: clock.Real(), began: time.Now()} }
+
+// Now implements clock.Clock.
+func (c *skewed) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.Clock.Now()
+	return monotonic(now.Add(c.by), now.Sub(c.began)+1)
+}
+
+// Since implements clock.Clock.
+func (c *skewed) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
+
+// set makes the date wrong by a duration.
+func (c *skewed) set(by time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.by = by
+}
+
+// layout is a time.Time as package time has it. Times of a bubble have no monotonic reading, and no function gives a
+// time one.
+type layout struct {
+	wall uint64 // a bit that says that there is a reading, 33 bits of seconds since 1885, 30 of nanoseconds
+	ext  int64  // the reading
+	loc  *time.Location
+}
+
+// since1885 is how many seconds there were from 1885 to 1970.
+const since1885 = (85*365 + 20) * 24 * 60 * 60
+
+// monotonic returns a date with a reading of a monotonic clock.
+func monotonic(date time.Time, reading time.Duration) (t time.Time) {
+	*(*layout)(unsafe.Pointer(&t)) = layout{ //nolint:gosec // TestMonotonic would fail with another layout
+		wall: 1<<63 | uint64(date.Unix()+since1885)<<30 | uint64(date.Nanosecond()), ext: int64(reading),
+	}
+	return t
+}

@@ -1,0 +1,315 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"syscall"
+	"time"
+)
+
+// Host is a machine of the network.
+type Host struct {
+	fabric    *Fabric
+	name      string
+	addrs     []netip.Addr
+	up        bool                         // guarded by the fabric's lock
+	listeners map[netip.AddrPort]*listener // likewise
+}
+
+// Process is what runs on a host. It implements the network of server/instance, until it is killed.
+type Process struct {
+	host *Host
+	dead bool // guarded by the fabric's lock
+}
+
+// Process begins a process on the host.
+func (h *Host) Process() *Process { return &Process{host: h} }
+
+// firstPort is the least port that a dialer or a listener without one is given.
+const firstPort = 32768
+
+// dialTimeout is how long a system tries to open a connection to somebody who does not answer.
+const dialTimeout = 127 * time.Second
+
+// errKilled is what a process that was killed is told: nobody hears it.
+var errKilled = errors.New("the process was killed")
+
+// errNotHere is what is asked of the world beyond the network.
+var errNotHere = errors.New("there is nothing but the hosts of the simulation")
+
+// Name is the name of the host.
+func (h *Host) Name() string { return h.name }
+
+// Addr is its first address.
+func (h *Host) Addr() netip.Addr { return h.addrs[0] }
+
+// Kill ends a process: its listeners, and its connections, of which the others hear after a delay. It opens nothing
+// more.
+func (p *Process) Kill() {
+	f := p.host.fabric
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p.dead = true
+	p.host.closeListeners(p)
+	for _, c := range f.ends(p.host) {
+		if c.proc != p {
+			continue
+		}
+		c.end(syscall.ECONNABORTED)
+		c.closed = true
+		c.pair.forget()
+		other := c.other
+		f.after(f.delay(c.host, other.host, 0), func() { other.end(syscall.ECONNRESET) })
+	}
+}
+
+// PowerOff takes the host from the network, with all that runs on it. Nobody hears of it; who writes on a connection
+// with it hears when it is up again.
+func (h *Host) PowerOff() {
+	f := h.fabric
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	h.up = false
+	h.closeListeners(nil)
+	for _, c := range f.ends(h) {
+		c.proc.dead = true
+		c.end(syscall.ECONNABORTED)
+		c.orphan = true
+		c.other.in, c.other.inBytes = nil, 0
+		if c.other.host == h {
+			c.pair.forget()
+		}
+	}
+}
+
+// PowerOn puts it back, with nothing open.
+func (h *Host) PowerOn() {
+	h.fabric.mu.Lock()
+	defer h.fabric.mu.Unlock()
+	h.up = true
+}
+
+// closeListeners closes those of a process, or all.
+func (h *Host) closeListeners(of *Process) {
+	for _, l := range h.listeners { // order: each for itself
+		if of == nil || l.proc == of {
+			l.close()
+		}
+	}
+}
+
+// ends returns the ends at a host of all connections, in the order of their making.
+func (f *Fabric) ends(h *Host) (ends []*conn) {
+	for _, p := range f.conns[h] {
+		for _, c := range []*conn{p.dialer, p.accepted} {
+			if c.host == h {
+				ends = append(ends, c)
+			}
+		}
+	}
+	return ends
+}
+
+// after does something later, with the lock held.
+func (f *Fabric) after(d time.Duration, do func()) {
+	time.AfterFunc(d, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		do()
+	})
+}
+
+// Listen opens a port; an address without a host is all of the host's.
+func (p *Process) Listen(_ context.Context, address string, _ int) (net.Listener, error) {
+	h := p.host
+	f := h.fabric
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if p.dead {
+		return nil, errKilled
+	}
+	at, err := f.resolve(h, address)
+	if err != nil {
+		return nil, err
+	}
+	if at.Addr().IsValid() && !at.Addr().IsUnspecified() && f.byAddr[at.Addr()] != h && !at.Addr().IsLoopback() {
+		return nil, listenFailed(at, syscall.EADDRNOTAVAIL)
+	}
+	if at.Port() == 0 {
+		at = netip.AddrPortFrom(at.Addr(), f.port(h))
+	}
+	for o := range h.listeners { // order: any will do
+		if o.Port() == at.Port() && (o.Addr() == at.Addr() || o.Addr().IsUnspecified() || at.Addr().IsUnspecified()) {
+			return nil, listenFailed(at, syscall.EADDRINUSE)
+		}
+	}
+	l := &listener{host: h, proc: p, at: at, wake: make(chan struct{})}
+	h.listeners[at] = l
+	return l, nil
+}
+
+// listenFailed is what a system returns.
+func listenFailed(at netip.AddrPort, err error) error {
+	return &net.OpError{Op: "listen", Net: "tcp", Addr: net.TCPAddrFromAddrPort(at),
+		Err: os.NewSyscallError("bind", err)}
+}
+
+// port draws a port that nobody has.
+func (f *Fabric) port(h *Host) uint16 {
+	if f.ports[h]++; f.ports[h] < firstPort {
+		f.ports[h] = firstPort
+	}
+	return f.ports[h]
+}
+
+// resolve reads an address as seen from a host.
+func (f *Fabric) resolve(from *Host, address string) (netip.AddrPort, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	n, err := net.LookupPort("tcp", port)
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	var addr netip.Addr
+	switch found := f.byName[host]; {
+	case host == "":
+		addr = netip.IPv4Unspecified()
+	case host == "localhost":
+		addr = from.addrs[0]
+	case found != nil:
+		addr = found.addrs[0]
+	default:
+		if addr, err = netip.ParseAddr(host); err != nil {
+			return netip.AddrPort{}, unknownName(host)
+		}
+		addr = addr.Unmap()
+	}
+	return netip.AddrPortFrom(addr, uint16(n)), nil //nolint:gosec // LookupPort has looked
+}
+
+// unknownName is what a name server answers.
+func unknownName(host string) error {
+	return &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+}
+
+// Dial implements the network of server/instance. Connections are looked after by nobody but their users.
+func (p *Process) Dial(ctx context.Context, address string, _ bool) (net.Conn, error) {
+	f := p.host.fabric
+	f.mu.Lock()
+	to, err := f.resolve(p.host, address)
+	f.mu.Unlock()
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: err}
+	}
+	end := time.NewTimer(dialTimeout)
+	defer end.Stop()
+	for {
+		c, wait, err := p.connect(to)
+		if c != nil {
+			return c, nil
+		}
+		if err != nil {
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: net.TCPAddrFromAddrPort(to), Err: err}
+		}
+		again := time.NewTimer(wait)
+		select {
+		case <-again.C:
+		case <-end.C:
+			err = os.NewSyscallError("connect", syscall.ETIMEDOUT)
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		again.Stop()
+		if err != nil {
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: net.TCPAddrFromAddrPort(to), Err: err}
+		}
+	}
+}
+
+// synWait is how long a system waits before it asks again for a connection.
+const synWait = time.Second
+
+// connect tries to open a connection. With neither one nor an error, it is to be tried again after wait.
+func (p *Process) connect(to netip.AddrPort) (_ *conn, wait time.Duration, err error) {
+	h := p.host
+	f := h.fabric
+	f.mu.Lock()
+	if p.dead {
+		f.mu.Unlock()
+		return nil, 0, errKilled
+	}
+	there := f.byAddr[to.Addr()]
+	if to.Addr().IsLoopback() || to.Addr().IsUnspecified() {
+		there = h
+	}
+	if there == nil || !there.up || !h.up || f.link(h, there).cut || f.link(there, h).cut {
+		f.mu.Unlock()
+		return nil, synWait, nil
+	}
+	way := f.delay(h, there, 0) + f.delay(there, h, 0)
+	f.mu.Unlock()
+	time.Sleep(way)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if p.dead {
+		return nil, 0, errKilled
+	}
+	if !there.up || !h.up {
+		return nil, synWait, nil
+	}
+	l := there.listeners[to]
+	if l == nil {
+		l = there.listeners[netip.AddrPortFrom(netip.IPv4Unspecified(), to.Port())]
+	}
+	if l == nil {
+		return nil, 0, os.NewSyscallError("connect", syscall.ECONNREFUSED)
+	}
+	made := &pair{fabric: f}
+	from := netip.AddrPortFrom(h.addrs[0], f.port(h))
+	made.dialer = &conn{pair: made, proc: p, host: h, wake: make(chan struct{}),
+		local: *net.TCPAddrFromAddrPort(from), remote: *net.TCPAddrFromAddrPort(to)}
+	made.accepted = &conn{pair: made, proc: l.proc, host: there, wake: make(chan struct{}),
+		local: *net.TCPAddrFromAddrPort(to), remote: *net.TCPAddrFromAddrPort(from)}
+	made.dialer.other, made.accepted.other = made.accepted, made.dialer
+	f.conns[h] = append(f.conns[h], made)
+	if there != h {
+		f.conns[there] = append(f.conns[there], made)
+	}
+	l.offer(made.accepted)
+	return made.dialer, 0, nil
+}
+
+// LookupNetIP implements the network of server/instance.
+func (p *Process) LookupNetIP(_ context.Context, host string) ([]netip.Addr, error) {
+	h := p.host
+	h.fabric.mu.Lock()
+	defer h.fabric.mu.Unlock()
+	if host == "localhost" {
+		return h.addrs, nil
+	}
+	if a, err := netip.ParseAddr(host); err == nil {
+		return []netip.Addr{a}, nil
+	}
+	if found := h.fabric.byName[host]; found != nil {
+		return found.addrs, nil
+	}
+	return nil, unknownName(host)
+}
+
+// LookupAddr implements the network of server/instance: nobody is known by an address.
+func (*Process) LookupAddr(_ context.Context, addr string) ([]string, error) {
+	return nil, unknownName(addr)
+}
+
+// Do implements the network of server/instance.
+func (*Process) Do(*http.Request) (*http.Response, error) { return nil, errNotHere }
+
+// String names the host.
+func (h *Host) String() string { return fmt.Sprintf("%s(%v)", h.name, h.addrs[0]) }

@@ -1,0 +1,265 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"path"
+	"sync"
+	"time"
+
+	"zkd/conf"
+	"zkd/server/instance"
+	"zkd/server/sim/goruntime"
+	"zkd/server/sim/network"
+)
+
+// dataDir is where each server has its data.
+const dataDir = "/data"
+
+// The ports of each server.
+const (
+	peerPort     = 2888
+	electionPort = 3888
+	clientPort   = 2181
+)
+
+// Server is one machine and the server that runs there, or ran. It belongs to the goroutine of the world, but for what
+// its process does.
+type Server struct {
+	ID uint64
+
+	w        *World
+	name     string
+	observer bool
+	host     *network.Host
+	volume   *volume
+	clock    *skewed
+	files    *files
+	lines    []string // of its configuration: who is in the ensemble
+
+	life  *life // nil: it does not run
+	lives int
+	ended sync.WaitGroup // of all lives
+}
+
+// life is one process.
+type life struct {
+	process *network.Process
+	mount   *mount
+	cancel  context.CancelFunc
+	over    chan struct{} // closed when it has ended by itself, or is asked to
+}
+
+// newServer makes a machine.
+func (w *World) newServer(id uint64, observer bool) *Server {
+	s := &Server{ID: id, w: w, name: fmt.Sprintf("s%d", id), observer: observer, clock: newClock()}
+	s.host = w.host(s.name)
+	s.volume = newVolume(w.o.Random, w.o.DiskBytes)
+	s.volume.set(diskFault{syncs: w.o.Sync})
+	s.files = &files{held: map[string][]byte{path.Join(dataDir, "myid"): fmt.Appendf(nil, "%d\n", id)}}
+	return s
+}
+
+// Addr is where its clients connect.
+func (s *Server) Addr() string { return fmt.Sprintf("%v:%d", s.host.Addr(), clientPort) }
+
+// Up tells whether its process runs.
+func (s *Server) Up() bool { return s.life != nil }
+
+// line is what it is in each configuration.
+func (s *Server) line() string {
+	role := "participant"
+	if s.observer {
+		role = "observer"
+	}
+	return fmt.Sprintf("server.%d=%s:%d:%d:%s;%d", s.ID, s.name, peerPort, electionPort, role, clientPort)
+}
+
+// tell tells what befalls it.
+func (s *Server) tell(format string, args ...any) { s.w.Story.Tell(s.name, "-- "+format, args...) }
+
+// Start starts the server, as a service manager does that starts it again whenever it ends by itself.
+func (s *Server) Start() {
+	if s.life != nil {
+		return
+	}
+	s.lives++
+	l := &life{process: s.host.Process(), over: make(chan struct{})}
+	s.life = l
+	l.mount = s.volume.open()
+	ctx, cancel := context.WithCancel(context.Background())
+	l.cancel = cancel
+	var seed [32]byte
+	for i := range seed {
+		seed[i] = byte(s.w.o.Random.Uint32())
+	}
+	logger := s.w.Story.logger(s.name, s.w.o.LogLevel)
+	w := instance.World{Clock: s.clock, FS: l.mount, Files: s.files, Network: l.process,
+		Random: &randomness{source: rand.NewChaCha8(seed)}, System: noFigures{}}
+	s.tell("start %d", s.lives)
+	s.ended.Go(func() {
+		goruntime.Join(s.group())
+		defer close(l.over)
+		defer cancel()
+		err := s.run(ctx, w, logger)
+		s.tell("ended: %v", err)
+	})
+}
+
+// run is the life of a process.
+func (s *Server) run(ctx context.Context, w instance.World, logger *slog.Logger) error {
+	c, err := conf.Load(conf.Sources{Text: []byte(s.w.config(s)), ReadFile: w.Files.ReadFile})
+	if err != nil {
+		return fmt.Errorf("read the configuration: %w", err)
+	}
+	i, err := instance.Open(ctx, c, w, instance.Options{Logger: logger})
+	if err != nil {
+		return fmt.Errorf("open: %w", err)
+	}
+	return errors.Join(i.Run(ctx), i.Close())
+}
+
+// Kill ends the process at once.
+func (s *Server) Kill() { s.crash(false) }
+
+// PowerOff ends the process at once, and takes what its disk has not synced.
+func (s *Server) PowerOff() { s.crash(true) }
+
+// crash ends the process. What it goes on to do nobody sees.
+func (s *Server) crash(power bool) {
+	l := s.life
+	if l == nil {
+		return
+	}
+	s.tell("crash, of the power: %v", power)
+	goruntime.Resume(s.group()) // it ends, unseen
+	if power {
+		s.host.PowerOff()
+		s.host.PowerOn()
+	} else {
+		l.process.Kill()
+	}
+	s.volume.crash(power)
+	s.life = nil
+	l.cancel()
+}
+
+// group is that of the goroutines of its processes.
+func (s *Server) group() int { return int(s.ID) } //nolint:gosec // it is small
+
+// Pause has nothing of its process run until Resume. Built without the overlay of goruntime, it does nothing.
+func (s *Server) Pause() {
+	if s.life != nil {
+		s.tell("is paused")
+		goruntime.Pause(s.group())
+	}
+}
+
+// Resume ends a pause.
+func (s *Server) Resume() {
+	s.tell("goes on")
+	goruntime.Resume(s.group())
+}
+
+// AskToStop asks the server to stop, as an operator does.
+func (s *Server) AskToStop() {
+	if s.life != nil {
+		s.tell("stop")
+		s.life.cancel()
+	}
+}
+
+// Stopped tells whether it has; then it is down.
+func (s *Server) Stopped() bool { return s.life == nil || s.Ended() }
+
+// Ended tells whether the server has ended by itself; then it is down.
+func (s *Server) Ended() bool {
+	if s.life == nil {
+		return false
+	}
+	select {
+	case <-s.life.over:
+		s.crash(false)
+		return true
+	default:
+		return false
+	}
+}
+
+// LoseDisk puts an empty disk in the place of the server's, which must be down.
+func (s *Server) LoseDisk() {
+	s.tell("loses its disk")
+	s.volume.replace()
+}
+
+// HangDisk has no write to the disk end until it is mended.
+func (s *Server) HangDisk() {
+	s.tell("disk hangs")
+	s.volume.set(diskFault{hangs: true})
+}
+
+// SlowDisk has each sync take about as long as it says.
+func (s *Server) SlowDisk(syncs time.Duration) {
+	s.tell("disk is slow: %v", syncs)
+	s.volume.set(diskFault{syncs: syncs})
+}
+
+// FailDisk has each write to the disk fail until it is mended.
+func (s *Server) FailDisk() {
+	s.tell("disk fails")
+	s.volume.set(diskFault{fails: true})
+}
+
+// FillDisk leaves room for so many bytes on the disk.
+func (s *Server) FillDisk(left int64) {
+	s.tell("disk is filled but for %d bytes", left)
+	s.volume.fill(left)
+}
+
+// FreeDisk takes away what has filled the disk.
+func (s *Server) FreeDisk() {
+	s.tell("disk has room again")
+	s.volume.fill(-1)
+}
+
+// RotDisk turns one bit of a file on the disk over. The server must be down.
+func (s *Server) RotDisk() { s.tell("disk rots: %s", s.volume.rot()) }
+
+// MendDisk ends what is wrong with the disk.
+func (s *Server) MendDisk() {
+	s.tell("disk is mended")
+	s.volume.set(diskFault{syncs: s.w.o.Sync})
+}
+
+// Skew makes the clock wrong.
+func (s *Server) Skew(by time.Duration) {
+	s.tell("clock is wrong by %v", by)
+	s.clock.set(by)
+}
+
+// Host is its machine.
+func (s *Server) Host() *network.Host { return s.host }
+
+// randomness is what a process draws.
+type randomness struct {
+	mu     sync.Mutex
+	source *rand.ChaCha8 // guarded by mu
+}
+
+// Read implements io.Reader.
+func (r *randomness) Read(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.source.Read(p)
+}
+
+// noFigures is a process of which nothing is known.
+type noFigures struct{}
+
+func (noFigures) Process() instance.Process  { return instance.Process{Host: "sim"} }
+func (noFigures) Memory() (free, all uint64) { return 0, 0 }
+func (noFigures) OpenFiles() int64           { return -1 }
+func (noFigures) MaxOpenFiles() int64        { return -1 }

@@ -1,0 +1,86 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Story is what has happened in a world, a line each, in order: what befell it, and what its servers have logged.
+type Story struct {
+	began time.Time
+	mu    sync.Mutex
+	lines []string // guarded by mu
+}
+
+// newStory begins one.
+func newStory() *Story { return &Story{began: time.Now()} }
+
+// Tell adds a line.
+func (s *Story) Tell(who, format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lines = append(s.lines, fmt.Sprintf("%11.6f %-4s %s", time.Since(s.began).Seconds(), who,
+		fmt.Sprintf(format, args...)))
+}
+
+// Hash is that of all lines: equal runs have equal ones.
+func (s *Story) Hash() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := fnv.New64a()
+	for _, line := range s.lines {
+		_, _ = h.Write([]byte(line + "\n")) // it does not fail
+	}
+	return h.Sum64()
+}
+
+// String is the whole story.
+func (s *Story) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.lines, "\n") + "\n"
+}
+
+// logger is where one server logs.
+func (s *Story) logger(who string, level slog.Level) *slog.Logger {
+	return slog.New(&teller{story: s, who: who, level: level})
+}
+
+// teller is a slog.Handler that tells a story.
+type teller struct {
+	story *Story
+	who   string
+	level slog.Level
+	attrs string
+}
+
+// Enabled implements slog.Handler.
+func (t *teller) Enabled(_ context.Context, level slog.Level) bool { return level >= t.level }
+
+// Handle implements slog.Handler.
+func (t *teller) Handle(_ context.Context, r slog.Record) error {
+	var b strings.Builder
+	r.Attrs(func(a slog.Attr) bool {
+		fmt.Fprintf(&b, " %s=%v", a.Key, a.Value)
+		return true
+	})
+	t.story.Tell(t.who, "%s %s%s%s", r.Level, r.Message, t.attrs, b.String())
+	return nil
+}
+
+// WithAttrs implements slog.Handler.
+func (t *teller) WithAttrs(attrs []slog.Attr) slog.Handler {
+	other := *t
+	for _, a := range attrs {
+		other.attrs += fmt.Sprintf(" %s=%v", a.Key, a.Value)
+	}
+	return &other
+}
+
+// WithGroup implements slog.Handler: zkd has no groups.
+func (t *teller) WithGroup(string) slog.Handler { return t }

@@ -1,0 +1,223 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"path"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"zkd/storage/crashfs"
+	"zkd/storage/invariants"
+	"zkd/storage/space"
+)
+
+// volume is the disk of one machine.
+type volume struct {
+	random *rand.Rand // of the world
+
+	mu       sync.Mutex
+	fs       *crashfs.FS     // guarded by mu, as are the rest; what the present process writes to
+	replaced map[string]bool // names of fs that have taken another one's place
+	mount    *mount          // of the present process
+	fault    diskFault
+	heals    chan struct{} // closed when fault is mended
+	total    int64         // bytes that it has room for; 0: it is endless
+	others   int64         // bytes that something else has taken
+	reserve  int64         // bytes of space.ReserveName, of which there are none in fs
+}
+
+// diskFault is what is wrong with a disk.
+type diskFault struct {
+	hangs bool          // no write and no sync ends
+	fails bool          // each write and each sync fails
+	syncs time.Duration // what a sync takes, about
+}
+
+// errKilled is what a process that was killed is told by its disk.
+var errKilled = errors.New("the process was killed")
+
+// newVolume returns an empty disk; with total 0 it is endless.
+func newVolume(random *rand.Rand, total int64) *volume {
+	v := &volume{random: random, total: total, heals: make(chan struct{})}
+	v.hold(crashfs.New())
+	return v
+}
+
+// hold puts a file system on the disk.
+func (v *volume) hold(fs *crashfs.FS) {
+	replaced := map[string]bool{}
+	fs.OnRename = func(to string) { fs.Still(func(*vfs.MemFS) { replaced[path.Base(to)] = true }) }
+	v.fs, v.replaced = fs, replaced
+}
+
+// open returns the disk for a new process.
+func (v *volume) open() *mount {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.mount = &mount{FS: v.fs, volume: v, dead: make(chan struct{})}
+	return v.mount
+}
+
+// crash takes the disk from its process. What was not synced is there if the process alone has ended; if the power has
+// failed, some of it may be.
+func (v *volume) crash(power bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	close(v.mount.dead)
+	var moment *crashfs.Moment
+	v.fs.Still(func(mem *vfs.MemFS) { moment = crashfs.MomentOf(mem) })
+	left := moment.Written
+	if power {
+		left = moment.Synced
+		if v.random.IntN(3) > 0 { // else all of it is gone
+			if _, err := moment.Tear(v.random.Uint64(), v.replaced); err != nil {
+				invariants.Violated("a disk in memory fails", slog.Any("err", err))
+			}
+		}
+	}
+	v.hold(crashfs.Of(left))
+}
+
+// replace puts an empty disk in the place of this one.
+func (v *volume) replace() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.hold(crashfs.New())
+	v.reserve = 0
+}
+
+// set makes something wrong with the disk, or mends it.
+func (v *volume) set(f diskFault) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.fault = f
+	close(v.heals)
+	v.heals = make(chan struct{})
+}
+
+// fill leaves room for so many bytes, or, with a negative number, takes away what has filled the disk.
+func (v *volume) fill(left int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.others = 0
+	if left >= 0 {
+		v.others = max(0, v.freeLocked()-left)
+	}
+}
+
+// freeLocked is the room on the disk.
+func (v *volume) freeLocked() int64 {
+	return max(0, v.total-v.others-v.reserve-sizeOf(v.fs.MemFS, "/"))
+}
+
+// sizeOf is how long all files in a directory are, and below it.
+func sizeOf(fs vfs.FS, dir string) (sum int64) {
+	names, err := fs.List(dir)
+	if err != nil {
+		return 0
+	}
+	for _, name := range names {
+		name = fs.PathJoin(dir, name)
+		switch info, err := fs.Stat(name); {
+		case err != nil:
+		case info.IsDir():
+			sum += sizeOf(fs, name)
+		default:
+			sum += info.Size()
+		}
+	}
+	return sum
+}
+
+// rot turns one bit of a file over, and says which. No process may run.
+func (v *volume) rot() (what string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	names := filesIn(v.fs.MemFS, "/")
+	if len(names) == 0 {
+		return "there is nothing on the disk"
+	}
+	name := names[v.random.IntN(len(names))]
+	file, err := v.fs.MemFS.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err.Error()
+	}
+	defer file.Close() //nolint:errcheck // a file in memory
+	info, err := file.Stat()
+	if err != nil {
+		return err.Error()
+	}
+	at, b := v.random.Int64N(info.Size()), make([]byte, 1)
+	_, err = file.ReadAt(b, at)
+	b[0] ^= 1 << v.random.IntN(8)
+	if err == nil {
+		_, err = file.WriteAt(b, at)
+	}
+	if err = errors.Join(err, file.Sync()); err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("byte %d of %d of %s", at, info.Size(), name)
+}
+
+// filesIn are the names of all files in a directory, and below it, that hold anything.
+func filesIn(fs vfs.FS, dir string) (names []string) {
+	found, err := fs.List(dir)
+	if err != nil {
+		return nil
+	}
+	for _, name := range found {
+		name = fs.PathJoin(dir, name)
+		switch info, err := fs.Stat(name); {
+		case err != nil:
+		case info.IsDir():
+			names = append(names, filesIn(fs, name)...)
+		case info.Size() > 0:
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// change is asked before each change of the disk, of so many bytes more.
+func (v *volume) change(m *mount, name string, isSync bool, bytes int64) error {
+	for {
+		v.mu.Lock()
+		f, heals := v.fault, v.heals
+		takes := time.Duration(0)
+		if isSync && f.syncs > 0 {
+			takes = f.syncs/2 + time.Duration(v.random.Int64N(int64(f.syncs)))
+		}
+		full := v.others > 0 && bytes > 0 && v.freeLocked() < bytes
+		v.mu.Unlock()
+		select {
+		case <-m.dead:
+			return errKilled
+		default:
+		}
+		switch {
+		case f.fails:
+			return pathError(name, syscall.EIO)
+		case f.hangs:
+			select {
+			case <-heals:
+				continue
+			case <-m.dead:
+				return errKilled
+			}
+		case full:
+			return pathError(name, syscall.ENOSPC)
+		case takes > 0:
+			time.Sleep(takes)
+		}
+		return nil
+	}
+}
+
+// isReserve tells whether a file is the reserve, which is kept as a number.
+func isReserve(name string) bool { return path.Base(name) == space.ReserveName }

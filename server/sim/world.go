@@ -1,0 +1,94 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	"zkd/server/sim/network"
+)
+
+// Options says what a world consists of. Random is needed.
+type Options struct {
+	Random       *rand.Rand
+	Participants int
+	Observers    int
+	// Settings are lines of each zoo.cfg.
+	Settings []string
+	LogLevel slog.Level
+	// Least and Most bound what a message takes, while nothing is wrong; Sync is what a sync of a disk takes, about.
+	Least, Most time.Duration
+	Sync        time.Duration
+	DiskBytes   int64 // room on each disk; 0: endless
+}
+
+// World is some machines with servers, and a network between them. It is made inside a bubble of testing/synctest.
+type World struct {
+	Story   *Story
+	Network *network.Fabric
+	Servers []*Server
+
+	o     Options
+	hosts int
+}
+
+// New returns a world in which no server runs.
+func New(o Options) *World {
+	w := &World{Story: newStory(), o: o}
+	w.Network = network.New(network.Options{Random: o.Random, Least: o.Least, Most: o.Most})
+	for i := range o.Participants + o.Observers {
+		w.Servers = append(w.Servers, w.newServer(uint64(i+1), i >= o.Participants))
+	}
+	var lines []string
+	for _, s := range w.Servers {
+		lines = append(lines, s.line())
+	}
+	for _, s := range w.Servers {
+		s.lines = lines
+	}
+	return w
+}
+
+// Addrs is where clients connect.
+func (w *World) Addrs() (addrs []string) {
+	for _, s := range w.Servers {
+		addrs = append(addrs, s.Addr())
+	}
+	return addrs
+}
+
+// Client adds a machine for clients.
+func (w *World) Client() *network.Process { return w.host(fmt.Sprintf("c%d", w.hosts)).Process() }
+
+// host adds a machine.
+func (w *World) host(name string) *network.Host {
+	w.hosts++
+	n := w.hosts // a run has more than 255: each session of a check is opened from a machine of its own
+	return w.Network.Host(name, netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)}))
+}
+
+// Close ends all that runs, and waits for it.
+func (w *World) Close() {
+	for _, s := range w.Servers {
+		s.Kill()
+	}
+	for _, s := range w.Servers {
+		s.ended.Wait()
+	}
+}
+
+// config is a server's zoo.cfg.
+func (w *World) config(s *Server) string {
+	return strings.Join(append([]string{"dataDir=" + dataDir, "admin.enableServer=false", "standaloneEnabled=false"},
+		append(w.o.Settings, s.lines...)...), "\n") + "\n"
+}
+
+// Dialer makes connections from a machine.
+type Dialer interface {
+	Dial(ctx context.Context, address string, keepAlive bool) (net.Conn, error)
+}
