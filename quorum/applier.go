@@ -84,8 +84,8 @@ type applier struct {
 }
 
 var (
-	_ state.Fence   = (*applier)(nil)
-	_ state.Decider = (*applier)(nil)
+	_ state.ReplaceObserver = (*applier)(nil)
+	_ state.Decider         = (*applier)(nil)
 )
 
 // apply does all works in order. An error is final.
@@ -249,7 +249,7 @@ func (a *applier) Result(origin, _ uint64, n int, r *apply.Result) {
 	}
 }
 
-// Replacing says that a restore is about to replace the state. For whoever reads it, that is as if a snapshot were
+// Replacing says that a load is about to replace the state. For whoever reads it, that is as if a snapshot were
 // installed. The machine calls it during Apply.
 func (a *applier) Replacing() {
 	if a.replacing != nil {

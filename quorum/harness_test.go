@@ -177,13 +177,13 @@ func (m *fakeMachine) Checkpoint(_ context.Context, dir string) (index, term uin
 	return m.state.index, m.state.term, nil
 }
 
-// Restore implements Machine.
-func (m *fakeMachine) Restore(dir string) error {
+// Install implements Machine.
+func (m *fakeMachine) Install(dir string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s, ok := m.disk.get(dir)
 	if !ok || s.index < m.state.index {
-		return fmt.Errorf("restore %s of entry %d over entry %d", dir, s.index, m.state.index)
+		return fmt.Errorf("install %s of entry %d over entry %d", dir, s.index, m.state.index)
 	}
 	m.state, m.flushed = s, s
 	return nil

@@ -101,7 +101,7 @@ func (a *appender) endInstall(in *install) error {
 // replaceState puts the state of an install in its place. Entries before it were applied, or never will be.
 func (a *applier) replaceState(in *install) error {
 	a.Replacing()
-	if err := a.machine.Restore(in.dir); err != nil {
+	if err := a.machine.Install(in.dir); err != nil {
 		return fmt.Errorf("install a snapshot: %w", err)
 	}
 	if applied := a.machine.AppliedIndex(); applied != in.member.Index {

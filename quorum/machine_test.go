@@ -35,8 +35,8 @@ func (realMachine) Checkpoint(context.Context, string) (index, term uint64, err 
 	return 0, 0, errInjected
 }
 
-// Restore implements Machine.
-func (realMachine) Restore(string) error { return errInjected }
+// Install implements Machine.
+func (realMachine) Install(string) error { return errInjected }
 
 // ClusterID implements Machine.
 func (realMachine) ClusterID() [16]byte { return [16]byte{1} }

@@ -28,7 +28,7 @@ type Observer interface {
 	Committed(r *apply.Result)
 }
 
-// Machine is the state machine that the log drives; *state.Machine is one. Apply and Restore are called by one
+// Machine is the state machine that the log drives; *state.Machine is one. Apply and Install are called by one
 // goroutine, the rest by any.
 type Machine interface {
 	// Apply evaluates one entry and hands its results to sink before anything of it is visible. It only reads data, and
@@ -45,8 +45,8 @@ type Machine interface {
 	// Checkpoint makes a copy of the state in dir, which must not exist, and tells up to which entry it goes, and that
 	// entry's term. A failure leaves the machine as it was.
 	Checkpoint(ctx context.Context, dir string) (appliedIndex, term uint64, err error)
-	// Restore replaces the state by the copy in dir, which it takes away. An error is final.
-	Restore(dir string) error
+	// Install replaces the state by the copy in dir, which it takes away. An error is final.
+	Install(dir string) error
 	// EnsembleConfig is the text of the group's configuration (package ensemble); empty before it was founded.
 	EnsembleConfig() string
 	// DiskProgress tells whether operations on the files of the state are under way, and how many have ended: a disk

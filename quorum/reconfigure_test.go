@@ -104,9 +104,9 @@ func (m *configured) Checkpoint(ctx context.Context, dir string) (index, term ui
 	return index, term, err
 }
 
-// Restore implements Machine.
-func (m *configured) Restore(dir string) error {
-	if err := m.fakeMachine.Restore(dir); err != nil {
+// Install implements Machine.
+func (m *configured) Install(dir string) error {
+	if err := m.fakeMachine.Install(dir); err != nil {
 		return err
 	}
 	m.shared.mu.Lock()

@@ -70,7 +70,7 @@ func TestRestoreBetweenWrites(t *testing.T) {
 	}
 	must(&entry.Proposal{Op: jute.OpCreateSession, Session: 1, Body: (&entry.SessionTxn{Owner: 1}).Append(nil)})
 	content := emptySnapshot(t)
-	restore := func(op jute.Op, txn entry.RestoreTxn) answer {
+	restore := func(op jute.Op, txn entry.LoadTxn) answer {
 		txn.Upload = 9
 		return must(&entry.Proposal{Op: op, Body: txn.Append(nil)})
 	}
@@ -87,9 +87,9 @@ func TestRestoreBetweenWrites(t *testing.T) {
 		writers.Go(func() { write(client+1, 50) })
 	}
 	answers := []answer{
-		restore(entry.OpRestoreBegin, entry.RestoreTxn{}),
-		restore(entry.OpRestoreChunk, entry.RestoreTxn{Data: content}),
-		restore(entry.OpRestoreCommit, entry.RestoreTxn{Offset: int64(len(content)), Sum: xxhash.Sum64(content)}),
+		restore(entry.OpLoadBegin, entry.LoadTxn{}),
+		restore(entry.OpLoadChunk, entry.LoadTxn{Data: content}),
+		restore(entry.OpLoadCommit, entry.LoadTxn{Offset: int64(len(content)), Sum: xxhash.Sum64(content)}),
 	}
 	writers.Wait()
 	for _, a := range answers {
@@ -99,8 +99,8 @@ func TestRestoreBetweenWrites(t *testing.T) {
 	}
 	v := m.View()
 	zxid, digest, left := v.Zxid(), v.Digest(), v.NodeCount()
-	if _, ok := v.Exists("/0-0"); ok || v.RestoredZxid() != answers[2].zxid {
-		t.Errorf("/0-0 is there: %t; restored at %d, told %d", ok, v.RestoredZxid(), answers[2].zxid)
+	if _, ok := v.Exists("/0-0"); ok || v.LoadedZxid() != answers[2].zxid {
+		t.Errorf("/0-0 is there: %t; restored at %d, told %d", ok, v.LoadedZxid(), answers[2].zxid)
 	}
 	v.Close()
 	crashed := fs.CrashClone(vfs.CrashCloneCfg{})

@@ -108,7 +108,7 @@ func (m *stepMember) start() {
 		}
 		if m.machine.state.index < in.member.Index {
 			m.g.finished++
-			if err := m.machine.Restore(fmt.Sprintf("staged-%d-%d", m.id, in.member.Index)); err != nil {
+			if err := m.machine.Install(fmt.Sprintf("staged-%d-%d", m.id, in.member.Index)); err != nil {
 				m.g.t.Fatal(err)
 			}
 		}

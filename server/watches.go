@@ -111,7 +111,7 @@ func (c *queries) setAgain(some []watchAgain, relative jute.Zxid) state.Present 
 		paths[i] = some[i].path
 	}
 	v, nodes := c.server.opts.Machine.LookAll(paths, make([]state.Node, 0, len(some)))
-	if relative < v.RestoredZxid() { // it has seen another tree: no zxid in this one tells what is new to it
+	if relative < v.LoadedZxid() { // it has seen another tree: no zxid in this one tells what is new to it
 		relative = -1
 	}
 	missed := *socket.TakeBuffer()

@@ -146,13 +146,13 @@ func opName(op jute.Op) string {
 		return "reattachSession"
 	case entry.OpFoundEnsemble:
 		return "foundEnsemble"
-	case entry.OpRestoreBegin:
+	case entry.OpLoadBegin:
 		return "restoreBegin"
-	case entry.OpRestoreChunk:
+	case entry.OpLoadChunk:
 		return "restoreChunk"
-	case entry.OpRestoreCommit:
+	case entry.OpLoadCommit:
 		return "restoreCommit"
-	case entry.OpRestoreAbort:
+	case entry.OpLoadAbort:
 		return "restoreAbort"
 	case entry.OpRaiseLevel:
 		return "raiseLevel"

@@ -107,7 +107,7 @@ func (b *Batcher) Add(p *entry.Proposal, w Waiter) error {
 	if size >= b.options.MaxEntryBytes {
 		return b.addLargeAndUnlock(p, w, size)
 	}
-	alone := p.Op == entry.OpRestoreCommit
+	alone := p.Op == entry.OpLoadCommit
 	batch := b.mu.open
 	if batch != nil && (alone || len(batch.Data)+size > b.options.MaxEntryBytes) {
 		b.sealLocked()

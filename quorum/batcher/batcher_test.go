@@ -142,8 +142,8 @@ func TestALargeProposalIsAlone(t *testing.T) {
 func TestTheEndOfAnUploadIsAlone(t *testing.T) {
 	b, _ := newBatcher(1<<20, 1<<20)
 	for number, op := range []jute.Op{
-		jute.OpError, jute.OpError, entry.OpRestoreCommit, entry.OpRestoreCommit, jute.OpError,
-		entry.OpRestoreChunk,
+		jute.OpError, jute.OpError, entry.OpLoadCommit, entry.OpLoadCommit, jute.OpError,
+		entry.OpLoadChunk,
 	} {
 		if err := b.Add(&entry.Proposal{Op: op, Xid: jute.Xid(number)}, nil); err != nil {
 			t.Fatal(err)

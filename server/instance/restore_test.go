@@ -156,8 +156,8 @@ func TestRestoreOfAnEnsemble(t *testing.T) {
 		}
 		v := s.machine.View()
 		digests[v.Digest()]++
-		if v.RestoredZxid() != zxid || v.ClusterID() != servers[0].machine.ClusterID() {
-			t.Errorf("server %d: restored at %d, want %d; cluster %x", n+1, v.RestoredZxid(), zxid, v.ClusterID())
+		if v.LoadedZxid() != zxid || v.ClusterID() != servers[0].machine.ClusterID() {
+			t.Errorf("server %d: restored at %d, want %d; cluster %x", n+1, v.LoadedZxid(), zxid, v.ClusterID())
 		}
 		v.Close()
 	}

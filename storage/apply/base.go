@@ -24,7 +24,7 @@ type Base struct {
 	Counts   Counts                                 // of quotas, under way
 	Upload   *schema.Upload                         // nil if none is under way
 	Level    entry.Level                            // of the ensemble
-	Restored jute.Zxid                              // with which a load has replaced the state last; 0: never
+	Loaded   jute.Zxid                              // with which a load has replaced the state last; 0: never
 }
 
 // Take makes what an entry has come to the state before the next one.
@@ -40,7 +40,7 @@ func (b *Base) Take(c *Changes) {
 		b.takeQuotas(c)
 	}
 	b.Counts.take(c.counts)
-	b.Ensemble, b.Upload, b.Restored, b.Level = c.Ensemble, c.upload.is, c.Restored, c.Level
+	b.Ensemble, b.Upload, b.Loaded, b.Level = c.Ensemble, c.upload.is, c.Loaded, c.Level
 	b.Position, b.Kept = c.Position, c.Kept
 }
 
@@ -60,7 +60,7 @@ func (b *Base) takeQuotas(c *Changes) {
 // Sums returns the sums of the state.
 func (b *Base) Sums() entry.Sums {
 	rest := binary.BigEndian.AppendUint64(nil, uint64(b.Position.Zxid))
-	for _, n := range [...]int64{b.Position.Nodes, b.Position.Ephemerals, b.Position.DataBytes, int64(b.Restored)} {
+	for _, n := range [...]int64{b.Position.Nodes, b.Position.Ephemerals, b.Position.DataBytes, int64(b.Loaded)} {
 		rest = binary.BigEndian.AppendUint64(rest, uint64(n))
 	}
 	rest = binary.BigEndian.AppendUint64(rest, b.Position.Digest)
@@ -165,8 +165,8 @@ type Batch interface {
 	DeleteRange(lower, upper []byte) error
 }
 
-// Successor builds the state that the end of an upload leads to.
-type Successor interface {
+// Replacement builds the state that the end of an upload leads to.
+type Replacement interface {
 	// Build builds it beside the present one, and makes it durable; zxid is the one that it has. What is wrong with the
 	// upload is in refused, the same on every server; err is the store's.
 	Build(l *Load) (zxid jute.Zxid, refused, err error)

@@ -16,10 +16,10 @@ type Changes struct {
 	Kept            schema.Kept
 	Ensemble        *schema.EnsembleRecord
 	Level           entry.Level
-	Restored        jute.Zxid // with which a load has replaced the state last
-	// Successor says that the entry has built a state that takes the place of this one: the rest is of no importance
+	Loaded          jute.Zxid // with which a load has replaced the state last
+	// Replaced says that the entry has built a state that takes the place of this one: the rest is of no importance
 	// but for the results.
-	Successor bool
+	Replaced bool
 	// Agreed is the last mark of which a verdict in the entry has said that the state was the ensemble's then; 0: none.
 	Agreed  uint64
 	Results []Result
@@ -42,8 +42,8 @@ type span struct{ events, eventsEnd, ops, opsEnd int }
 func (c *Changes) begin(base *Base, index, term uint64) {
 	c.Position, c.Kept = base.Position, base.Kept
 	c.Position.Index, c.Position.Term = index, term
-	c.Ensemble, c.Level, c.Restored = base.Ensemble, base.Level, base.Restored
-	c.Origin, c.BatchNo, c.Successor, c.Agreed = 0, 0, false, 0
+	c.Ensemble, c.Level, c.Loaded = base.Ensemble, base.Level, base.Loaded
+	c.Origin, c.BatchNo, c.Replaced, c.Agreed = 0, 0, false, 0
 	c.sessions.before, c.upload.is = base.Sessions, base.Upload
 }
 

@@ -103,13 +103,13 @@ func (t *Txn) setConfig(cluster entry.ClusterID, text string, r *Result) {
 	r.Stat, r.Data = n.Stat(), []byte(text)
 }
 
-// refuse answers a proposal of a restore that cannot be.
+// refuse answers a proposal of a load that cannot be.
 func (r *Result) refuse(code jute.Code, format string, args ...any) {
 	r.Code, r.Refusal = code, fmt.Sprintf(format, args...)
 }
 
-// restoreBody decodes the body of a proposal of a restore, and is false if it is none.
-func (t *Txn) restoreBody(r *Result) (body entry.RestoreTxn, ok bool) {
+// loadBody decodes the body of a proposal of a load, and is false if it is none.
+func (t *Txn) loadBody(r *Result) (body entry.LoadTxn, ok bool) {
 	if err := body.Decode(t.p.Body); err != nil {
 		r.refuse(jute.MarshallingError, "%v", err)
 		return body, false
@@ -118,7 +118,7 @@ func (t *Txn) restoreBody(r *Result) (body entry.RestoreTxn, ok bool) {
 }
 
 // uploading tells whether body is about the upload that is under way; else it is refused.
-func (t *Txn) uploading(body *entry.RestoreTxn, r *Result) bool {
+func (t *Txn) uploading(body *entry.LoadTxn, r *Result) bool {
 	if t.upload.is != nil && t.upload.is.ID == body.Upload {
 		return true
 	}
@@ -126,20 +126,20 @@ func (t *Txn) uploading(body *entry.RestoreTxn, r *Result) bool {
 	return false
 }
 
-// restoreBegin begins an upload.
-func (t *Txn) restoreBegin(r *Result) {
-	if body, ok := t.restoreBody(r); ok {
+// loadBegin begins an upload.
+func (t *Txn) loadBegin(r *Result) {
+	if body, ok := t.loadBody(r); ok {
 		t.upload.begin(body.Upload)
 	}
 }
 
-// restoreChunk adds to the upload.
-func (t *Txn) restoreChunk(r *Result) {
-	body, ok := t.restoreBody(r)
+// loadChunk adds to the upload.
+func (t *Txn) loadChunk(r *Result) {
+	body, ok := t.loadBody(r)
 	switch n := len(body.Data); {
 	case !ok || !t.uploading(&body, r):
-	case n == 0 || n > entry.RestoreChunkBytesMax:
-		r.refuse(jute.BadArguments, "a piece of %d bytes, of 1 to %d are taken", n, entry.RestoreChunkBytesMax)
+	case n == 0 || n > entry.LoadChunkBytesMax:
+		r.refuse(jute.BadArguments, "a piece of %d bytes, of 1 to %d are taken", n, entry.LoadChunkBytesMax)
 	case body.Offset != t.upload.is.Bytes:
 		r.refuse(jute.BadArguments, "a piece for offset %d of an upload of %d bytes", body.Offset, t.upload.is.Bytes)
 	default:
@@ -147,17 +147,17 @@ func (t *Txn) restoreChunk(r *Result) {
 	}
 }
 
-// restoreAbort drops the upload.
-func (t *Txn) restoreAbort(r *Result) {
-	if body, ok := t.restoreBody(r); ok && t.uploading(&body, r) {
+// loadAbort drops the upload.
+func (t *Txn) loadAbort(r *Result) {
+	if body, ok := t.loadBody(r); ok && t.uploading(&body, r) {
 		t.upload.drop()
 	}
 }
 
-// restoreCommit has the state built that follows, beside the present one, which stays as it is until the other one is
+// loadCommit has the state built that follows, beside the present one, which stays as it is until the other one is
 // put into its place. Whatever is wrong with the upload is a result, and the upload is gone.
-func (t *Txn) restoreCommit(r *Result) {
-	body, ok := t.restoreBody(r)
+func (t *Txn) loadCommit(r *Result) {
+	body, ok := t.loadBody(r)
 	switch {
 	case !ok:
 	case !t.alone:
@@ -182,7 +182,7 @@ func (t *Txn) load(sum uint64, r *Result) {
 	if t.tree.err != nil {
 		return
 	}
-	zxid, refused, err := t.successors.Build(l)
+	zxid, refused, err := t.replacement.Build(l)
 	switch {
 	case err != nil:
 		t.tree.fail(err)
@@ -190,7 +190,7 @@ func (t *Txn) load(sum uint64, r *Result) {
 		t.upload.drop()
 		r.refuse(jute.DataInconsistency, "%v", refused)
 	default:
-		t.Successor = true
+		t.Replaced = true
 		t.Position.Zxid = zxid
 		r.Zxid = zxid
 	}

@@ -45,7 +45,7 @@ func (im *Importer) Load(l *Load, in io.Reader) (zxid jute.Zxid, refused, err er
 	}
 	// One more than the present one at least: two states of one zxid could not be told apart.
 	zxid = max(l.Position.Zxid+1, b.newest)
-	im.t.Position.Zxid, im.t.Restored = zxid, zxid
+	im.t.Position.Zxid, im.t.Loaded = zxid, zxid
 	b.keepConfig()
 	if _, err := im.Finish(); errors.Is(err, ErrTree) {
 		return 0, err, nil

@@ -23,7 +23,7 @@ type Result struct {
 	Ops []OpResult
 	// Events are the changes that watches may wait for, in the order in which they fire.
 	Events []Event
-	// Refusal says, with the ops of a restore, why Code is not OK: for who has asked, and the same on every server.
+	// Refusal says, with the ops of a load, why Code is not OK: for who has asked, and the same on every server.
 	Refusal string
 	// Mark is, of a mark of entry.OpCompareState, its index and the sums that this server has there.
 	Mark *entry.CompareTxn

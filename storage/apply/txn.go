@@ -11,13 +11,13 @@ import (
 // memory to reuse. It is for one goroutine.
 type Txn struct {
 	Changes
-	base       *Base
-	tree       overlay
-	quotas     quotas
-	access     access
-	writer     writer
-	successors Successor
-	marks      []mark // the last ones, oldest first
+	base        *Base
+	tree        overlay
+	quotas      quotas
+	access      access
+	writer      writer
+	replacement Replacement
+	marks       []mark // the last ones, oldest first
 
 	version entry.Level // of the entry
 	p       entry.Proposal
@@ -38,9 +38,9 @@ type Txn struct {
 
 // Options are what a Txn stands on. All servers must have the same CountZnodes.
 type Options struct {
-	Base      *Base
-	Store     Store
-	Successor Successor
+	Base        *Base
+	Store       Store
+	Replacement Replacement
 	// CountZnodes is how many znodes an entry counts at the most: of the count that was begun first, and as many again
 	// for the quotas that it makes itself. 0: 1,024.
 	CountZnodes int64
@@ -51,7 +51,7 @@ func New(o Options) *Txn {
 	if o.CountZnodes == 0 {
 		o.CountZnodes = CountZnodesMax
 	}
-	t := &Txn{base: o.Base, successors: o.Successor}
+	t := &Txn{base: o.Base, replacement: o.Replacement}
 	t.sessions.made = make(map[jute.SessionID]*schema.SessionInfo)
 	t.tree.init(o.Store, &t.Changes)
 	t.quotas = quotas{base: o.Base, changes: &t.Changes, tree: &t.tree, countMax: o.CountZnodes}
@@ -129,8 +129,8 @@ func (t *Txn) evaluate() {
 // takesZxid tells whether a proposal takes a zxid, whatever comes of it.
 func takesZxid(op jute.Op) bool {
 	switch op {
-	case entry.OpReattachSession, entry.OpFoundEnsemble, entry.OpRestoreBegin, entry.OpRestoreChunk,
-		entry.OpRestoreCommit, entry.OpRestoreAbort,
+	case entry.OpReattachSession, entry.OpFoundEnsemble, entry.OpLoadBegin, entry.OpLoadChunk,
+		entry.OpLoadCommit, entry.OpLoadAbort,
 		entry.OpRaiseLevel, entry.OpCompareState, entry.OpCountQuota:
 		return false
 	}
@@ -142,10 +142,10 @@ var handlers = [...]func(*Txn, *Result){
 	entry.OpCountQuota - lowestOp:      func(*Txn, *Result) {},
 	entry.OpCompareState - lowestOp:    (*Txn).compareState,
 	entry.OpRaiseLevel - lowestOp:      (*Txn).raiseLevel,
-	entry.OpRestoreAbort - lowestOp:    (*Txn).restoreAbort,
-	entry.OpRestoreCommit - lowestOp:   (*Txn).restoreCommit,
-	entry.OpRestoreChunk - lowestOp:    (*Txn).restoreChunk,
-	entry.OpRestoreBegin - lowestOp:    (*Txn).restoreBegin,
+	entry.OpLoadAbort - lowestOp:       (*Txn).loadAbort,
+	entry.OpLoadCommit - lowestOp:      (*Txn).loadCommit,
+	entry.OpLoadChunk - lowestOp:       (*Txn).loadChunk,
+	entry.OpLoadBegin - lowestOp:       (*Txn).loadBegin,
 	entry.OpFoundEnsemble - lowestOp:   (*Txn).foundEnsemble,
 	entry.OpReattachSession - lowestOp: (*Txn).reattachSession,
 	jute.OpCloseSession - lowestOp:     (*Txn).closeSession,

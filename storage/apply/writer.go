@@ -45,10 +45,10 @@ func (w *writer) write(batch Batch) error {
 	if err := w.upload(); err != nil {
 		return fmt.Errorf("write an upload: %w", err)
 	}
-	if c.Restored != w.base.Restored {
-		w.scratch = binary.BigEndian.AppendUint64(w.scratch[:0], uint64(c.Restored))
-		if err := batch.Set(schema.KeyRestored, w.scratch); err != nil {
-			return fmt.Errorf("write the zxid of a restore: %w", err)
+	if c.Loaded != w.base.Loaded {
+		w.scratch = binary.BigEndian.AppendUint64(w.scratch[:0], uint64(c.Loaded))
+		if err := batch.Set(schema.KeyLoaded, w.scratch); err != nil {
+			return fmt.Errorf("write the zxid of a load: %w", err)
 		}
 	}
 	if c.Level != w.base.Level {

@@ -20,16 +20,16 @@ const (
 // the state.
 var StagedMarks = [...]string{"zkd-transfer", "zkd-complete"}
 
-// StagingDir returns the directory where a state that another server sends is put together, for Machine.Restore. It
+// StagingDir returns the directory where a state that another server sends is put together, for Machine.Install. It
 // is beside the state, on its file system. Whoever receives makes it.
 func (d *Dir) StagingDir() string { return d.StateDir() + StagedSuffix }
 
-// FinishInstall completes a Machine.Restore that a crash has interrupted, or has kept from beginning: afterwards the
+// FinishInstall completes a Machine.Install that a crash has interrupted, or has kept from beginning: afterwards the
 // state that was staged is the state. It is called at a start, before OpenMachine, if the raft log says that an
 // install is under way; otherwise DiscardInstall is. It may itself be interrupted and called again.
 func (d *Dir) FinishInstall() error {
-	// A restore that the crash has interrupted, too, came before: the log is applied in order.
-	if err := discardRestore(d.Opts.FS, d.StateDir()); err != nil {
+	// A load that the crash has interrupted, too, came before: the log is applied in order.
+	if err := discardReplacement(d.Opts.FS, d.StateDir()); err != nil {
 		return Failure(d.Opts.Dir, err)
 	}
 	if err := SwapState(d.Opts.FS, d.StagingDir(), d.StateDir()); err != nil {
@@ -105,33 +105,33 @@ func removeMarks(fs vfs.FS, state string) error {
 // at the next start.
 func RemoveReplaced(fs vfs.FS, state string) error { return fs.RemoveAll(state + ReplacedSuffix) }
 
-// What stands beside the directory of the state store while a restore puts another state into its place
+// What stands beside the directory of the state store while a load puts another state into its place
 // (docs/formats/state.md).
 const (
-	RestoringSuffix = ".restoring" // a state that is being built: nothing counts on it
-	RestoredSuffix  = ".restored"  // a state that is whole, durable, and the next one whatever happens
+	BuildingSuffix    = ".restoring" // a state that is being built: nothing counts on it
+	ReplacementSuffix = ".restored"  // a state that is whole, durable, and the next one whatever happens
 )
 
-// SettleRestore finishes a restore whose state was whole when the process ended, and removes what there is of one that
+// FinishReplacement finishes a load whose state was whole when the process ended, and removes what there is of one that
 // was not: its entry is applied again.
-func SettleRestore(fs vfs.FS, dir string) error {
-	whole, err := disk.HasFiles(fs, dir+RestoredSuffix)
+func FinishReplacement(fs vfs.FS, dir string) error {
+	whole, err := disk.HasFiles(fs, dir+ReplacementSuffix)
 	if err == nil && whole {
-		err = SwapState(fs, dir+RestoredSuffix, dir)
+		err = SwapState(fs, dir+ReplacementSuffix, dir)
 	}
 	if err == nil && whole {
 		err = RemoveReplaced(fs, dir)
 	}
 	if err == nil {
-		err = fs.RemoveAll(dir + RestoringSuffix)
+		err = fs.RemoveAll(dir + BuildingSuffix)
 	}
 	if err != nil {
-		return fmt.Errorf("finish the restore of a snapshot into %s: %w", dir, err)
+		return fmt.Errorf("finish the load of a snapshot into %s: %w", dir, err)
 	}
 	return nil
 }
 
-// discardRestore removes what there is of restores: a newer state takes the place of what they led to.
-func discardRestore(fs vfs.FS, dir string) error {
-	return errors.Join(fs.RemoveAll(dir+RestoredSuffix), fs.RemoveAll(dir+RestoringSuffix))
+// discardReplacement removes what there is of loads: a newer state takes the place of what they led to.
+func discardReplacement(fs vfs.FS, dir string) error {
+	return errors.Join(fs.RemoveAll(dir+ReplacementSuffix), fs.RemoveAll(dir+BuildingSuffix))
 }

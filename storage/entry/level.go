@@ -76,7 +76,7 @@ func (r *RaiseTxn) Decode(b []byte) error {
 // known tells whether this program can evaluate proposals of op.
 func known(op jute.Op) bool {
 	switch op {
-	case OpCountQuota, OpCompareState, OpRaiseLevel, OpRestoreAbort, OpRestoreCommit, OpRestoreChunk, OpRestoreBegin,
+	case OpCountQuota, OpCompareState, OpRaiseLevel, OpLoadAbort, OpLoadCommit, OpLoadChunk, OpLoadBegin,
 		OpFoundEnsemble, OpReattachSession, jute.OpCloseSession, jute.OpCreateSession, jute.OpError, jute.OpCreate,
 		jute.OpDelete, jute.OpSetData, jute.OpSetACL, jute.OpMulti, jute.OpCreate2, jute.OpCreateContainer,
 		jute.OpDeleteContainer, jute.OpReconfig, jute.OpCreateTTL:

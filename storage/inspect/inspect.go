@@ -107,7 +107,7 @@ func (i *Dir) Format() int { return datadir.Format }
 // A crash may have interrupted a restore when the new state was whole, beside the present one: that is it then, as
 // state.OpenMachine would find.
 func (i *Dir) StateDir() string {
-	restored := i.dir.StateDir() + datadir.RestoredSuffix
+	restored := i.dir.StateDir() + datadir.ReplacementSuffix
 	if whole, err := disk.HasFiles(i.dir.Opts.FS, restored); err == nil && whole {
 		return restored
 	}

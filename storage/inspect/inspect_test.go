@@ -254,7 +254,7 @@ func TestInspectionFindsARestoredState(t *testing.T) {
 	if err := m.Apply(1, 1, entry, statetest.Discard{}); err != nil {
 		t.Fatal(err)
 	}
-	for _, to := range []string{datadir.RestoredSuffix, datadir.StagedSuffix} {
+	for _, to := range []string{datadir.ReplacementSuffix, datadir.StagedSuffix} {
 		if _, _, err := m.Checkpoint(context.Background(), dir.StateDir()+to); err != nil {
 			t.Fatal(err)
 		}
@@ -275,7 +275,7 @@ func TestInspectionFindsARestoredState(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if found.Info().Zxid != 1 || !strings.HasSuffix(i.StateDir(), datadir.RestoredSuffix) {
+	if found.Info().Zxid != 1 || !strings.HasSuffix(i.StateDir(), datadir.ReplacementSuffix) {
 		t.Errorf("%+v in %s", found.Info(), i.StateDir())
 	}
 	if err := found.Close(); err != nil {

@@ -73,8 +73,8 @@ func describeOperation(op jute.Op, body []byte, d *jute.Decoder) Operation {
 		var r entry.FoundTxn
 		o.Unreadable = r.Decode(body) != nil
 		o.Path, o.DataBytes = schema.ConfigPath, len(r.Config)
-	case entry.OpRestoreBegin, entry.OpRestoreChunk, entry.OpRestoreCommit, entry.OpRestoreAbort:
-		var r entry.RestoreTxn
+	case entry.OpLoadBegin, entry.OpLoadChunk, entry.OpLoadCommit, entry.OpLoadAbort:
+		var r entry.LoadTxn
 		o.Unreadable = r.Decode(body) != nil
 		o.DataBytes = len(r.Data)
 	case jute.OpCreateSession, entry.OpReattachSession:

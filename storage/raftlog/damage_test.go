@@ -197,7 +197,7 @@ func TestRaftLogDamageAfterPowerCut(t *testing.T) {
 		t.Run(shape.name, func(t *testing.T) {
 			want := testEntries(1, 1, shape.entries, shape.each)
 			fs := buildDamageShape(t, want, 1, false)
-			if err := disk.WriteFile(fs, "log/"+logMarkName, string(make([]byte, logMarkBytes))); err != nil {
+			if err := disk.WriteFile(fs, "log/"+syncMarkerName, string(make([]byte, syncMarkerBytes))); err != nil {
 				t.Fatal(err)
 			}
 			logs := filesOf(t, fs, "log", ".log")

@@ -97,7 +97,7 @@ type Log struct {
 		durable  uint64 // highest sequence known to be fsynced
 		large    bool   // the batch may be in an older write-ahead log than the one in use
 		broken   bool   // a write panicked inside Pebble, whose locks are not to be trusted any more
-		mark     logMark
+		mark     syncMarker
 	}
 
 	// mu guards what readers see: only entries that their write has accepted.

@@ -34,7 +34,7 @@ func (l *Log) Entries(dst []LogEntry, lo, hi, maxBytes uint64) ([]LogEntry, erro
 	if found || err != nil {
 		return dst, err
 	}
-	return l.coldEntries(dst, lo, hi, maxBytes)
+	return l.uncachedEntries(dst, lo, hi, maxBytes)
 }
 
 // RecentEntries is Entries for who must not wait for the disk: found is false, and nothing appended, if the entry at lo
@@ -102,10 +102,10 @@ func (l *Log) tailEntriesLocked(dst []LogEntry, lo, hi, maxBytes uint64) []LogEn
 	return append(dst, entries...)
 }
 
-// coldEntries appends [lo, hi) from the store, bounded by maxBytes. The range was in the log a moment ago; if it is
+// uncachedEntries appends [lo, hi) from the store, bounded by maxBytes. The range was in the log a moment ago; if it is
 // not found, a writer may have changed the store and be about to say so, which is waited for before anything is called
 // damage.
-func (l *Log) coldEntries(dst []LogEntry, lo, hi, maxBytes uint64) ([]LogEntry, error) {
+func (l *Log) uncachedEntries(dst []LogEntry, lo, hi, maxBytes uint64) ([]LogEntry, error) {
 	entries, err := l.openEntries(dst, lo, hi, maxBytes)
 	if err == nil || errors.Is(err, ErrLogClosed) {
 		return entries, err

@@ -126,8 +126,8 @@ func (l *Log) lostWrites(acknowledged uint64, torn []walTail) error {
 }
 
 // checkFiles looks at the mark and the MANIFEST before Pebble does. It returns the mark.
-func (l *Log) checkFiles() (logMark, error) {
-	mark, found, spoilt, err := loadLogMark(l.opts.FS, l.opts.Dir)
+func (l *Log) checkFiles() (syncMarker, error) {
+	mark, found, spoilt, err := loadSyncMarker(l.opts.FS, l.opts.Dir)
 	if err != nil {
 		return mark, err
 	}
@@ -147,7 +147,7 @@ func (l *Log) checkFiles() (logMark, error) {
 	}
 	if spoilt || (!found && logs) {
 		l.opts.Logger.Warn("sync marker missing or corrupt: rewriting",
-			"path", filepath.Join(l.opts.Dir, logMarkName))
+			"path", filepath.Join(l.opts.Dir, syncMarkerName))
 	}
 	if err := checkManifest(l.opts.FS, desc.ManifestFilename); err != nil {
 		return mark, l.damaged(filepath.Base(desc.ManifestFilename), err)
@@ -181,7 +181,7 @@ func walNumber(name string) (uint64, bool) {
 // written over again are not opened, and nothing in them matters.
 type walInspection struct {
 	log  *Log
-	mark logMark
+	mark syncMarker
 	torn []walTail // those that do not end properly
 	err  error     // why Pebble was not let at a file
 }

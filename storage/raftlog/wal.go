@@ -52,8 +52,8 @@ type walTail struct {
 	offset   int64
 }
 
-// walScanner reads one write-ahead log file.
-type walScanner struct {
+// walVerifier reads one write-ahead log file.
+type walVerifier struct {
 	tail   walTail
 	file   io.Reader
 	block  [walBlockBytes]byte
@@ -72,7 +72,7 @@ func scanWAL(fs vfs.FS, path string, number uint64) (walTail, error) {
 		return walTail{}, err
 	}
 	defer file.Close() //nolint:errcheck // opened for reading only
-	s := &walScanner{file: file, tail: walTail{path: path, number: number}, prefix: make([]byte, 0, walPrefixBytes)}
+	s := &walVerifier{file: file, tail: walTail{path: path, number: number}, prefix: make([]byte, 0, walPrefixBytes)}
 	for !s.tail.torn && !s.ended {
 		more, err := s.readBlock()
 		if err != nil {
@@ -87,13 +87,13 @@ func scanWAL(fs vfs.FS, path string, number uint64) (walTail, error) {
 		}
 	}
 	if s.tail.torn {
-		return s.tail, s.lookForEvidence()
+		return s.tail, s.lookForLoss()
 	}
 	return s.tail, nil
 }
 
 // readBlock reads the next block; false at the end of the file.
-func (s *walScanner) readBlock() (bool, error) {
+func (s *walVerifier) readBlock() (bool, error) {
 	s.start += int64(s.n)
 	n, err := io.ReadFull(s.file, s.block[:])
 	s.n = n
@@ -104,7 +104,7 @@ func (s *walScanner) readBlock() (bool, error) {
 }
 
 // scanBlock reads the chunks of the block until its end, the trailer, or a chunk that cannot be read.
-func (s *walScanner) scanBlock() error {
+func (s *walVerifier) scanBlock() error {
 	for at := 0; at < s.n && !s.ended; {
 		if s.n == walBlockBytes && walBlockBytes-at < walChunkHeaderBytes && !disk.AnyNonZero(s.block[at:s.n]) {
 			return nil
@@ -130,7 +130,7 @@ func (s *walScanner) scanBlock() error {
 
 // isTrailer tells whether the bytes at a place claim the end of the log, as a reader takes them: any chunk with the
 // next log number.
-func (s *walScanner) isTrailer(at int) bool {
+func (s *walVerifier) isTrailer(at int) bool {
 	if at+walPlainHeaderBytes > s.n {
 		return false
 	}
@@ -141,7 +141,7 @@ func (s *walScanner) isTrailer(at int) bool {
 
 // endAt ends the scan at a trailer, which must be the bytes that closing a log writes: they have no checksum of their
 // own.
-func (s *walScanner) endAt(at int) error {
+func (s *walVerifier) endAt(at int) error {
 	header := s.block[at:]
 	if disk.AnyNonZero(header[:6]) || header[6] != walPlainFull || s.inside {
 		return s.damage(s.start+int64(at), "a record carries the number of the next log")
@@ -151,7 +151,7 @@ func (s *walScanner) endAt(at int) error {
 }
 
 // chunkAt returns the length of the chunk at a place of the block, header included, if it is whole and of this log.
-func (s *walScanner) chunkAt(at int) (length int, ok bool) {
+func (s *walVerifier) chunkAt(at int) (length int, ok bool) {
 	if at+walPlainHeaderBytes > s.n {
 		return 0, false
 	}
@@ -168,7 +168,7 @@ func (s *walScanner) chunkAt(at int) (length int, ok bool) {
 }
 
 // takeChunk adds a whole chunk to the record under way; false if it does not belong there.
-func (s *walScanner) takeChunk(at, length int) bool {
+func (s *walVerifier) takeChunk(at, length int) bool {
 	kind := s.block[at+6]
 	begins, ends := walPosition(kind)
 	if begins == s.inside {
@@ -205,7 +205,7 @@ func walPosition(kind byte) (begins, ends bool) {
 }
 
 // finishRecord looks at the head of a record that is whole. Sequences in one file have no gap.
-func (s *walScanner) finishRecord(at int) error {
+func (s *walVerifier) finishRecord(at int) error {
 	if s.inside {
 		return nil
 	}
@@ -220,11 +220,11 @@ func (s *walScanner) finishRecord(at int) error {
 	return nil
 }
 
-// lookForEvidence searches what follows an unreadable place for a chunk that was written after the fsync of what
+// lookForLoss searches what follows an unreadable place for a chunk that was written after the fsync of what
 // stood there. A torn write has none: the next batch is begun only after the fsync before it has finished, or claims
 // nothing about it. Most of what follows is what the file held before it was written over, so it is searched for the
 // number of the log that every chunk carries.
-func (s *walScanner) lookForEvidence() error {
+func (s *walVerifier) lookForLoss() error {
 	number := binary.LittleEndian.AppendUint32(nil, uint32(s.tail.number))
 	for at := int(s.tail.offset-s.start) + 1; ; at = 0 {
 		for at+walPlainHeaderBytes <= s.n {
@@ -250,7 +250,7 @@ func (s *walScanner) lookForEvidence() error {
 }
 
 // provesLoss tells whether the chunk at a place says that the unreadable offset was durable.
-func (s *walScanner) provesLoss(at, length int) bool {
+func (s *walVerifier) provesLoss(at, length int) bool {
 	chunk := s.block[at : at+length]
 	if chunk[6] >= walSyncFull && binary.LittleEndian.Uint64(chunk[11:]) > uint64(s.tail.offset) {
 		return true
@@ -270,7 +270,7 @@ func (s *walScanner) provesLoss(at, length int) bool {
 }
 
 // damage words damage of this file.
-func (s *walScanner) damage(offset int64, cause string) error {
+func (s *walVerifier) damage(offset int64, cause string) error {
 	return fmt.Errorf("write-ahead log %s is unreadable at offset %d: %s", s.tail.path, offset, cause)
 }
 

@@ -27,7 +27,7 @@ var (
 	KeyFormat   = []byte{KindMeta, 'f'}
 	KeyLevel    = []byte{KindMeta, 'l'}
 	KeyApplied  = []byte{KindMeta, 's'}
-	KeyRestored = []byte{KindMeta, 'r'}
+	KeyLoaded   = []byte{KindMeta, 'r'}
 	KeySums     = []byte{KindMeta, 'd'}
 	KeyUpload   = []byte{KindMeta, 'u'}
 )

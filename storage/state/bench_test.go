@@ -228,9 +228,9 @@ func BenchmarkRestart(b *testing.B) {
 	b.ReportMetric(float64(lost*256), "requests-to-replay")
 }
 
-// BenchmarkRestore replaces a state of ZKD_BENCH_NODES znodes by a checkpoint of itself, while another goroutine
-// reads: an op is one Restore, and beside it are the mean of Checkpoint and the longest that a read has waited.
-func BenchmarkRestore(b *testing.B) {
+// BenchmarkInstall replaces a state of ZKD_BENCH_NODES znodes by a checkpoint of itself, while another goroutine
+// reads: an op is one Install, and beside it are the mean of Checkpoint and the longest that a read has waited.
+func BenchmarkInstall(b *testing.B) {
 	dir := b.TempDir() + "/state"
 	m := benchState(b, dir)
 	ctx, stop := context.WithCancel(context.Background())
@@ -257,7 +257,7 @@ func BenchmarkRestore(b *testing.B) {
 		}
 		checkpoints += time.Since(start)
 		b.StartTimer()
-		if err := m.Restore(dir + datadir.StagedSuffix); err != nil {
+		if err := m.Install(dir + datadir.StagedSuffix); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -108,7 +108,7 @@ func TestVerdictOnAnUnknownMark(t *testing.T) {
 	h := comparable(t, MachineOptions{FlushBytes: 1})
 	h.lines(compareScript)
 	mark := h.markOf()
-	h.restore(entrytest.Create("/b", nil, 0))
+	h.install(entrytest.Create("/b", nil, 0))
 	mark.Sums.Znodes++
 	if err := h.verdict(mark); err != nil || h.m.AgreedIndex() != 0 {
 		t.Errorf("after a restore: %v, agreed on %d", err, h.m.AgreedIndex())

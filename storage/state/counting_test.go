@@ -233,7 +233,7 @@ func TestWorkOfAnEntryIsBounded(t *testing.T) {
 	}
 	p.Body = jute.AppendMultiEnd(p.Body)
 	read := &readKeys{Store: &h.m.shown}
-	h.m.txn = apply.New(apply.Options{Base: &h.m.mu.Base, Store: read, Successor: successors{h.m}, CountZnodes: 20})
+	h.m.txn = apply.New(apply.Options{Base: &h.m.mu.Base, Store: read, Replacement: replacements{h.m}, CountZnodes: 20})
 	h.apply(p)
 	if read.n == 0 || read.n > 20+5 { // the first key of a walk may be the one too many
 		t.Errorf("%d znodes are read", read.n)

@@ -25,7 +25,7 @@
 // the present state; znodes that it, a Present, a View or an Event has shown are never changed; the counters and the
 // digest in a View are those of all znodes in it; nothing that a request asks makes Apply fail.
 //
-// A server that is too far behind gets another one's state: Checkpoint copies it there, Restore puts what was received
+// A server that is too far behind gets another one's state: Checkpoint copies it there, Install puts what was received
 // into the place of what is running, raftlog.Log.Install makes the log fit, and after a crash in between
 // datadir.Dir.FinishInstall does what is left (docs/formats/raftlog.md). A state knows the ensemble that it belongs to,
 // by an id and a configuration; it obeys a reconfig, but brings nothing into line with it: that is for who reads the

@@ -21,7 +21,7 @@ const unflushedFactor = 4
 type flusher struct {
 	m       *Machine      // immutable after OpenMachine
 	durable atomic.Uint64 // index of the last entry that is on disk
-	stopped chan struct{} // replaced by Restore under the machine's lock
+	stopped chan struct{} // replaced by Install under the machine's lock
 	running bool          // owned by the apply goroutine, and by Close
 	loop    sync.WaitGroup
 
@@ -143,7 +143,7 @@ func (f *flusher) begin() error {
 	return nil
 }
 
-// now flushes all that is applied at the call and waits for it, or until Restore has replaced it by what is durable.
+// now flushes all that is applied at the call and waits for it, or until Install has replaced it by what is durable.
 func (f *flusher) now(ctx context.Context) error {
 	f.m.mu.RLock()
 	if err := f.m.err(); err != nil {
@@ -169,7 +169,7 @@ func (f *flusher) now(ctx context.Context) error {
 	}
 	select {
 	case <-stopped: // first: of a store that has been retired since, done says nothing
-		f.m.mu.RLock() // until Restore is through
+		f.m.mu.RLock() // until Install is through
 		defer f.m.mu.RUnlock()
 		if index <= f.durable.Load() {
 			return nil

@@ -18,8 +18,8 @@ func Grows(p *entry.Proposal, level space.Level) bool {
 		return false
 	}
 	switch p.Op {
-	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, entry.OpRestoreBegin,
-		entry.OpRestoreChunk:
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, entry.OpLoadBegin,
+		entry.OpLoadChunk:
 		return true
 	case jute.OpSetData, jute.OpSetACL:
 		return level >= space.Critical

@@ -148,7 +148,7 @@ func unhurried(fs vfs.FS) vfs.FS {
 // the present state.
 func TestColdReadsUnderWrites(t *testing.T) {
 	for _, cache := range []int64{1, 40 << 10} {
-		t.Run(fmt.Sprintf("cache=%d", cache), func(t *testing.T) { readCold(t, cache) })
+		t.Run(fmt.Sprintf("cache=%d", cache), func(t *testing.T) { readUncached(t, cache) })
 	}
 }
 
@@ -156,12 +156,12 @@ const coldPaths = 40
 
 func coldPath(i int) string { return fmt.Sprintf("/c/%02d", i) }
 
-// coldData is what a znode holds after so many writes: with a key of its own, and of a length that changes.
-func coldData(path string, version jute.Version) []byte {
+// uncachedData is what a znode holds after so many writes: with a key of its own, and of a length that changes.
+func uncachedData(path string, version jute.Version) []byte {
 	return append(fmt.Appendf(nil, "%s %d ", path, version), make([]byte, 300+version%3)...)
 }
 
-func readCold(t *testing.T, cacheBytes int64) {
+func readUncached(t *testing.T, cacheBytes int64) {
 	m := benchMachine(t, MachineOptions{Dir: "state", FS: unhurried(vfs.NewMem()), CacheBytes: cacheBytes,
 		BlockCacheBytes: 1, FlushBytes: 1, MemTableBytes: 256 << 10})
 	apply := func(proposals ...*entry.Proposal) {
@@ -195,12 +195,12 @@ func readCold(t *testing.T, cacheBytes int64) {
 			p.Close()
 			switch {
 			case !ok:
-				entry = append(entry, entrytest.Create(path, coldData(path, 0), 0))
+				entry = append(entry, entrytest.Create(path, uncachedData(path, 0), 0))
 			case r.IntN(4) == 0:
 				entry = append(entry, entrytest.Delete(path))
 			default:
-				s := entrytest.SetData(path, coldData(path, n.Stat().Version+1))
-				s.Body = (&jute.SetDataRequest{Path: path, Data: coldData(path, n.Stat().Version+1),
+				s := entrytest.SetData(path, uncachedData(path, n.Stat().Version+1))
+				s.Body = (&jute.SetDataRequest{Path: path, Data: uncachedData(path, n.Stat().Version+1),
 					Version: n.Stat().Version}).Append(nil)
 				entry = append(entry, s)
 			}
@@ -220,7 +220,7 @@ func readColdOnce(t *testing.T, m *Machine, r *rand.Rand, last map[string]jute.Z
 	t.Helper()
 	check := func(path string, n Node, zxid jute.Zxid) {
 		s := n.Stat()
-		if want := coldData(path, s.Version); !bytes.Equal(n.Data(), want) || int(s.DataLength) != len(want) {
+		if want := uncachedData(path, s.Version); !bytes.Equal(n.Data(), want) || int(s.DataLength) != len(want) {
 			t.Errorf("%s: %q, the Stat says version %d and %d bytes", path, n.Data()[:20], s.Version, s.DataLength)
 		}
 		if s.Mzxid > zxid || s.Mzxid < last[path] {

@@ -83,7 +83,7 @@ func (s *stores) install(c *checkpointFiles, committed func()) error {
 		return err
 	}
 	committed()
-	if err := s.machine.Restore(s.dir.StagingDir()); err != nil {
+	if err := s.machine.Install(s.dir.StagingDir()); err != nil {
 		return err
 	}
 	return s.installLog(mark)

@@ -85,7 +85,7 @@ func (o *MachineOptions) setDefaults() {
 // while it holds the machine's lock.
 type Machine struct {
 	opts  MachineOptions // immutable after OpenMachine
-	store *stateStore    // replaced by Restore, which holds mu, copying and reading
+	store *stateStore    // replaced by Install, which holds mu, copying and reading
 	cache *cache
 	flush flusher
 	txn   *apply.Txn // owned by the apply goroutine, as are the next two
@@ -94,15 +94,15 @@ type Machine struct {
 
 	frugal    *atomic.Bool // see Frugal
 	scrubbing scrubbing
-	copying   sync.RWMutex // held shared by Checkpoint, exclusively by Restore; taken before mu
+	copying   sync.RWMutex // held shared by Checkpoint, exclusively by Install; taken before mu
 
-	// reading is held shared by whoever reads the store without mu, a View until its end, and exclusively by Restore;
+	// reading is held shared by whoever reads the store without mu, a View until its end, and exclusively by Install;
 	// taken after mu.
 	reading sync.RWMutex
-	// restores counts the states that have taken the place of another. Written under reading.
-	restores atomic.Uint64
+	// generation counts the states that have taken the place of another. Written under reading.
+	generation atomic.Uint64
 
-	mu struct { // held exclusively while an entry is published and by Restore, shared by Presents
+	mu struct { // held exclusively while an entry is published and by Install, shared by Presents
 		sync.RWMutex
 		apply.Base // written by the apply goroutine alone, which may read it without the lock
 	}
@@ -124,7 +124,7 @@ type Machine struct {
 func OpenMachine(o MachineOptions) (*Machine, error) {
 	o.setDefaults()
 	o.fitVolume()
-	if err := datadir.SettleRestore(o.FS, o.Dir); err != nil {
+	if err := datadir.FinishReplacement(o.FS, o.Dir); err != nil {
 		return nil, err
 	}
 	store, err := openStateStore(&o)
@@ -147,7 +147,7 @@ func (m *Machine) begin() {
 	m.shown.m = m
 	m.batch = &batch{m.store.db.NewBatch()}
 	m.txn = apply.New(apply.Options{
-		Base: &m.mu.Base, Store: &m.shown, Successor: successors{m}, CountZnodes: m.opts.countPiece,
+		Base: &m.mu.Base, Store: &m.shown, Replacement: replacements{m}, CountZnodes: m.opts.countPiece,
 	})
 }
 
@@ -194,7 +194,7 @@ func (m *Machine) load() (err error) {
 	if m.mu.Upload, err = r.upload(); err != nil {
 		return err
 	}
-	if m.mu.Restored, err = r.restored(); err != nil {
+	if m.mu.Loaded, err = r.loaded(); err != nil {
 		return err
 	}
 	if m.mu.Level, err = r.readLevel(); err != nil {

@@ -37,7 +37,7 @@ func (m *Machine) LookData(path string) (Present, Node, bool) {
 // LookAll takes the lock with the znodes at all paths, whose data may be missing. It adds one to dst for each path:
 // Found says whether there is one. The lock is held for the look-ups in memory, so the caller bounds their number.
 func (m *Machine) LookAll(paths []string, dst []Node) (Present, []Node) {
-	found := make([]coldRead, len(paths))
+	found := make([]uncachedRead, len(paths))
 	var cold []int
 	for {
 		cold = cold[:0]
@@ -69,7 +69,7 @@ func (m *Machine) LookAll(paths []string, dst []Node) (Present, []Node) {
 			if path == "" {
 				path = schema.RootPath
 			}
-			found[i] = m.readCold(path, false)
+			found[i] = m.readUncached(path, false)
 		}
 	}
 }
@@ -83,9 +83,9 @@ func (p Present) Err() error { return p.m.err() }
 // Zxid returns the zxid of the last write.
 func (p Present) Zxid() jute.Zxid { return p.m.mu.Position.Zxid }
 
-// RestoredZxid returns the zxid with which a restore has replaced the state last; 0 if none has. What a client has seen
+// LoadedZxid returns the zxid with which a load has replaced the state last; 0 if none has. What a client has seen
 // before is of another tree, whatever the Stats of both say.
-func (p Present) RestoredZxid() jute.Zxid { return p.m.mu.Restored }
+func (p Present) LoadedZxid() jute.Zxid { return p.m.mu.Loaded }
 
 // SessionCount returns the number of sessions.
 func (p Present) SessionCount() int { return len(p.m.mu.Sessions) }
@@ -110,18 +110,18 @@ func (m *Machine) look(path string, data bool) *schema.Znode {
 	if path[0] != '/' {
 		return nil
 	}
-	return m.lookCold(path, data)
+	return m.lookUncached(path, data)
 }
 
-// lookCold is look for a znode that is not in the cache. The lock is held when it is called.
+// lookUncached is look for a znode that is not in the cache. The lock is held when it is called.
 //
 // It reads the store without the lock, and takes what it has read if nothing has changed it meanwhile. Otherwise it
 // tries again: what was changed is in the cache now, or in the memtable, where it is read fast. So each new try means
 // that others have got on.
-func (m *Machine) lookCold(path string, data bool) *schema.Znode {
+func (m *Machine) lookUncached(path string, data bool) *schema.Znode {
 	for {
 		m.mu.RUnlock()
-		c := m.readCold(path, data)
+		c := m.readUncached(path, data)
 		m.mu.RLock()
 		if n, known := m.settleLocked(&c, path, data); known {
 			return n
@@ -129,18 +129,18 @@ func (m *Machine) lookCold(path string, data bool) *schema.Znode {
 	}
 }
 
-// coldRead is what was read of a znode without the lock, not before the entry at index was published.
-type coldRead struct {
-	n        *schema.Znode
-	err      error
-	done     bool
-	index    uint64
-	restores uint64
+// uncachedRead is what was read of a znode without the lock, not before the entry at index was published.
+type uncachedRead struct {
+	n          *schema.Znode
+	err        error
+	done       bool
+	index      uint64
+	generation uint64
 }
 
-// readCold reads the znode at path from the store as it happens to be.
-func (m *Machine) readCold(path string, data bool) coldRead {
-	c := coldRead{done: true, restores: m.restores.Load(), index: m.applied.Load()}
+// readUncached reads the znode at path from the store as it happens to be.
+func (m *Machine) readUncached(path string, data bool) uncachedRead {
+	c := uncachedRead{done: true, generation: m.generation.Load(), index: m.applied.Load()}
 	m.reading.RLock()
 	defer m.reading.RUnlock()
 	c.n, c.err = m.store.node(path)
@@ -155,12 +155,12 @@ func (m *Machine) readCold(path string, data bool) coldRead {
 }
 
 // settleLocked decides what c is worth under the lock: known says that n is the znode at path at present.
-func (m *Machine) settleLocked(c *coldRead, path string, data bool) (n *schema.Znode, known bool) {
+func (m *Machine) settleLocked(c *uncachedRead, path string, data bool) (n *schema.Znode, known bool) {
 	if !c.done {
 		return nil, false
 	}
 	index := m.mu.Position.Index
-	if c.restores == m.restores.Load() && !m.cache.changed(path, c.index) {
+	if c.generation == m.generation.Load() && !m.cache.changed(path, c.index) {
 		if c.err != nil {
 			m.fail(c.err)
 			return nil, true
@@ -197,22 +197,22 @@ func (m *Machine) View() View { return m.Present().View() }
 
 // View gives the lock back and goes on to show the same state.
 func (p Present) View() View {
-	v := View{p.m.momentLocked()}
+	v := View{p.m.readViewLocked()}
 	p.m.mu.RUnlock()
 	return v
 }
 
-// momentLocked takes the present moment. The caller holds mu, shared.
-func (m *Machine) momentLocked() *moment {
-	a := moments.Get().(*moment)
-	a.m, a.pos, a.ensemble, a.restored = m, m.mu.Position, m.mu.Ensemble, m.mu.Restored
+// readViewLocked takes the present moment. The caller holds mu, shared.
+func (m *Machine) readViewLocked() *readView {
+	a := readViews.Get().(*readView)
+	a.m, a.pos, a.ensemble, a.loaded = m, m.mu.Position, m.mu.Ensemble, m.mu.Loaded
 	a.sessions = len(m.mu.Sessions)
-	m.reading.RLock() // waits for nobody: Restore holds mu before it takes it
+	m.reading.RLock() // waits for nobody: Install holds mu before it takes it
 	if err := m.store.usable(); err != nil {
 		m.fail(err)
 		return a
 	}
-	it, err := m.store.db.NewIter(&momentOptions)
+	it, err := m.store.db.NewIter(&readViewOptions)
 	if err != nil {
 		m.fail(fmt.Errorf("read state store %s: %w", m.store.dir, err))
 		return a

@@ -16,8 +16,8 @@ func (m *Machine) conclude(sink Sink) error {
 	if err := m.shown.close(); err != nil {
 		return err
 	}
-	if m.txn.Successor {
-		return m.succeed(sink)
+	if m.txn.Replaced {
+		return m.swapIn(sink)
 	}
 	if err := m.txn.Prepare(m.batch); err != nil {
 		return err
@@ -88,29 +88,29 @@ func (m *Machine) commitLocked() error {
 	return nil
 }
 
-// succeed puts the state that the entry has built into the place of the present one, and tells the sink. From the
+// swapIn puts the state that the entry has built into the place of the present one, and tells the sink. From the
 // rename on, the new one is the state, after a crash too.
-func (m *Machine) succeed(sink Sink) error {
+func (m *Machine) swapIn(sink Sink) error {
 	m.copying.Lock()
 	defer m.copying.Unlock()
-	fence, fenced := sink.(Fence)
-	if fenced {
-		fence.Replacing()
+	observer, observed := sink.(ReplaceObserver)
+	if observed {
+		observer.Replacing()
 	}
 	fs, dir := m.opts.FS, m.opts.Dir
-	if err := disk.MoveDir(fs, dir+datadir.RestoringSuffix, dir+datadir.RestoredSuffix); err != nil {
-		return m.store.fault.Trip(fmt.Errorf("restore a snapshot: %w", err))
+	if err := disk.MoveDir(fs, dir+datadir.BuildingSuffix, dir+datadir.ReplacementSuffix); err != nil {
+		return m.store.fault.Trip(fmt.Errorf("replace the state: %w", err))
 	}
 	c := &m.txn.Changes
-	err := m.replaceStore(dir+datadir.RestoredSuffix, func() { tell(sink, c) })
+	err := m.replaceStore(dir+datadir.ReplacementSuffix, func() { tell(sink, c) })
 	if err != nil {
 		return err
 	}
-	if fenced {
-		fence.Replaced()
+	if observed {
+		observer.Replaced()
 	}
 	if err := datadir.RemoveReplaced(fs, dir); err != nil {
-		return m.store.fault.Trip(fmt.Errorf("restore a snapshot: %w", err))
+		return m.store.fault.Trip(fmt.Errorf("replace the state: %w", err))
 	}
 	return nil
 }

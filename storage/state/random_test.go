@@ -114,7 +114,7 @@ func runModel(t *testing.T, seed uint64, ops int) (counts int) {
 				ahead[i] = g.Proposal()
 				o.apply(ahead[i])
 			}
-			h.restore(ahead...)
+			h.install(ahead...)
 			compare = true
 		}
 		if compare {
@@ -192,7 +192,7 @@ func checkStore(t *testing.T, m *Machine) {
 		key []byte
 		is  bool
 	}{
-		{schema.KeyEnsemble, m.ClusterID() != entry.ClusterID{}}, {schema.KeyRestored, m.mu.Restored > 0},
+		{schema.KeyEnsemble, m.ClusterID() != entry.ClusterID{}}, {schema.KeyLoaded, m.mu.Loaded > 0},
 		{schema.KeyUpload, m.mu.Upload != nil}, {schema.KeyLevel, m.mu.Level >= entry.LevelKnown},
 	} {
 		if _, found := content[string(r.key)]; found != r.is {

@@ -13,10 +13,10 @@ import (
 	"zkd/storage/schema"
 )
 
-// moment is what a View needs of the state as it was after one entry: what is kept in memory, and the store through an
-// iterator, which goes on to show what it showed when it was made. That costs no I/O, and keeps the files and memtables
-// of then until the end.
-type moment struct {
+// readView is what a View needs of the state as it was after one entry: what is kept in memory, and the store through
+// an iterator, which goes on to show what it showed when it was made. That costs no I/O, and keeps the files and
+// memtables of then until the end.
+type readView struct {
 	m        *Machine
 	it       *pebble.Iterator // nil if the store cannot be read
 	scanning bool             // it is in use by a scan
@@ -24,15 +24,15 @@ type moment struct {
 	follows  bool             // side stands where following has left it
 	pos      schema.Position
 	ensemble *schema.EnsembleRecord
-	restored jute.Zxid
+	loaded   jute.Zxid
 	sessions int
 	key      []byte
 	pace     func() bool
 	paced    int // keys that scans have read since pace was called last
 }
 
-// moments holds those that are not in use.
-var moments = sync.Pool{New: func() any { return new(moment) }}
+// readViews holds those that are not in use.
+var readViews = sync.Pool{New: func() any { return new(readView) }}
 
 // ScanPace is how many keys a scan reads between two calls of what View.Pace was given: about a tenth of a millisecond
 // (measured 2026-11).
@@ -41,11 +41,11 @@ const ScanPace = 256
 // errStopped ends a scan that is no longer wanted.
 var errStopped = errors.New("scan was stopped")
 
-// momentOptions are those of a moment's iterators.
-var momentOptions = pebble.IterOptions{UseL6Filters: true, KeyTypes: pebble.IterKeyTypePointsOnly}
+// readViewOptions are those of a moment's iterators.
+var readViewOptions = pebble.IterOptions{UseL6Filters: true, KeyTypes: pebble.IterKeyTypePointsOnly}
 
 // close lets go of the moment.
-func (a *moment) close() {
+func (a *readView) close() {
 	m := a.m
 	for _, it := range [...]*pebble.Iterator{a.it, a.side} {
 		if it == nil {
@@ -55,13 +55,13 @@ func (a *moment) close() {
 			m.fail(a.failed(err))
 		}
 	}
-	*a = moment{key: a.key[:0]}
-	moments.Put(a)
+	*a = readView{key: a.key[:0]}
+	readViews.Put(a)
 	m.reading.RUnlock()
 }
 
 // node returns the znode at path, or nil.
-func (a *moment) node(path string) (*schema.Znode, error) {
+func (a *readView) node(path string) (*schema.Znode, error) {
 	if n := a.m.cache.at(path, a.pos.Index); n != nil {
 		return n, nil
 	}
@@ -73,7 +73,7 @@ func (a *moment) node(path string) (*schema.Znode, error) {
 }
 
 // stored returns the znode at path past the cache, or nil.
-func (a *moment) stored(path string) (*schema.Znode, error) {
+func (a *readView) stored(path string) (*schema.Znode, error) {
 	value, err := a.get(schema.KindNode, path)
 	if value == nil || err != nil {
 		return nil, err
@@ -83,12 +83,12 @@ func (a *moment) stored(path string) (*schema.Znode, error) {
 
 // following returns the znode at path past the cache, or nil, for paths that are asked for in the order of their keys,
 // more or less: siblings cost a step of the iterator instead of a search. It may be called during a scan.
-func (a *moment) following(path string) (*schema.Znode, error) {
+func (a *readView) following(path string) (*schema.Znode, error) {
 	if a.it == nil {
 		return nil, a.m.store.usable()
 	}
 	if a.side == nil {
-		side, err := a.it.Clone(pebble.CloneOptions{IterOptions: &momentOptions})
+		side, err := a.it.Clone(pebble.CloneOptions{IterOptions: &readViewOptions})
 		if err != nil {
 			return nil, a.failed(err)
 		}
@@ -112,7 +112,7 @@ func (a *moment) following(path string) (*schema.Znode, error) {
 }
 
 // withData returns n with its data, which may be a new znode.
-func (a *moment) withData(n *schema.Znode) (*schema.Znode, error) {
+func (a *readView) withData(n *schema.Znode) (*schema.Znode, error) {
 	if n.DataLoaded {
 		return n, nil
 	}
@@ -128,14 +128,14 @@ func (a *moment) withData(n *schema.Znode) (*schema.Znode, error) {
 }
 
 // get returns the value at the key of a path, nil if there is none. It is valid until the next call.
-func (a *moment) get(kind byte, path string) ([]byte, error) {
+func (a *readView) get(kind byte, path string) ([]byte, error) {
 	if a.it == nil {
 		return nil, a.m.store.usable()
 	}
 	it := a.it
 	if a.scanning {
 		if a.side == nil {
-			side, err := it.Clone(pebble.CloneOptions{IterOptions: &momentOptions})
+			side, err := it.Clone(pebble.CloneOptions{IterOptions: &readViewOptions})
 			if err != nil {
 				return nil, a.failed(err)
 			}
@@ -158,18 +158,18 @@ func (a *moment) get(kind byte, path string) ([]byte, error) {
 }
 
 // failed says what could not be read.
-func (a *moment) failed(err error) error {
+func (a *readView) failed(err error) error {
 	return fmt.Errorf("read state store %s: %w", a.m.store.dir, err)
 }
 
 // scan calls f with each key and value that begins with prefix, in order, until f returns false. Both are valid only
 // during the call.
-func (a *moment) scan(prefix []byte, f func(key, value []byte) (bool, error)) error {
+func (a *readView) scan(prefix []byte, f func(key, value []byte) (bool, error)) error {
 	return a.scanRange(prefix, schema.PrefixEnd(prefix), f)
 }
 
 // scanRange calls f with each key and value from lower to before upper, in order, until f returns false.
-func (a *moment) scanRange(lower, upper []byte, f func(key, value []byte) (bool, error)) error {
+func (a *readView) scanRange(lower, upper []byte, f func(key, value []byte) (bool, error)) error {
 	if a.it == nil {
 		return a.m.store.usable()
 	}
@@ -196,7 +196,7 @@ func (a *moment) scanRange(lower, upper []byte, f func(key, value []byte) (bool,
 }
 
 // walk calls f with all that it shows, until f returns false.
-func (a *moment) walk(it *pebble.Iterator, f func(key, value []byte) (bool, error)) error {
+func (a *readView) walk(it *pebble.Iterator, f func(key, value []byte) (bool, error)) error {
 	for valid := it.First(); valid; valid = it.Next() {
 		value, err := it.ValueAndErr()
 		if err != nil {

@@ -75,7 +75,7 @@ func (s *stateStore) valueSeparation(fs vfs.FS) func() pebble.ValueSeparationPol
 
 // Reclaim gives the room of removed znodes back to the file system: it flushes what is applied, and has the store
 // compacted where keys were removed. It writes, at a time, little more than what one table of the lowest level and
-// those above it hold. It ends with ctx; a restore waits for it.
+// those above it hold. It ends with ctx; an install waits for it.
 func (m *Machine) Reclaim(ctx context.Context) error {
 	m.copying.RLock()
 	defer m.copying.RUnlock()

@@ -86,11 +86,11 @@ func (r *Reader) upload() (*schema.Upload, error) {
 	})
 }
 
-// restored returns the zxid with which a restore has replaced the state last, 0 if none has.
-func (r *Reader) restored() (jute.Zxid, error) {
-	return optional(r, schema.KeyRestored, "last restore", func(value []byte) (jute.Zxid, error) {
+// loaded returns the zxid with which a load has replaced the state last, 0 if none has.
+func (r *Reader) loaded() (jute.Zxid, error) {
+	return optional(r, schema.KeyLoaded, "last load", func(value []byte) (jute.Zxid, error) {
 		if len(value) != 8 {
-			return 0, fmt.Errorf("%w %s: zxid of a restore %x", schema.ErrDamagedValue, r.dir, value)
+			return 0, fmt.Errorf("%w %s: zxid of a load %x", schema.ErrDamagedValue, r.dir, value)
 		}
 		return jute.Zxid(binary.BigEndian.Uint64(value)), nil
 	})

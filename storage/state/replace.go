@@ -59,28 +59,28 @@ func (m *Machine) ReadCheckpoint(ctx context.Context, dir string) (*Reader, erro
 	return r, nil
 }
 
-// Restore replaces the state by the checkpoint in dir, which must be datadir.Dir.StagingDir and is moved: complete,
+// Install replaces the state by the checkpoint in dir, which must be datadir.Dir.StagingDir and is moved: complete,
 // synced, and of an entry not before AppliedIndex. Views that are open end before; later ones wait and then show the
 // new state. It is called on the apply goroutine, by who has noted in the raft log that it is under way: after a
 // crash, datadir.Dir.FinishInstall does what is left of it. An error is final: the process must end.
 //
 // It waits for a Checkpoint that is being made. Views wait while one store is closed and the other opened, not for the
 // removal of the old files.
-func (m *Machine) Restore(dir string) error {
+func (m *Machine) Install(dir string) error {
 	if err := m.err(); err != nil {
 		return err
 	}
 	m.copying.Lock()
 	defer m.copying.Unlock()
 	if there, err := disk.HasFiles(m.opts.FS, dir); err != nil || !there {
-		return m.store.fault.Trip(fmt.Errorf("restore the state from %s: there is no state: %w", dir,
+		return m.store.fault.Trip(fmt.Errorf("install the state from %s: there is no state: %w", dir,
 			errors.Join(disk.ErrDamaged, err)))
 	}
 	if err := m.replaceStore(dir, func() {}); err != nil {
 		return err
 	}
 	if err := datadir.RemoveReplaced(m.opts.FS, m.opts.Dir); err != nil {
-		return m.store.fault.Trip(fmt.Errorf("restore the state from %s: %w", dir, err))
+		return m.store.fault.Trip(fmt.Errorf("install the state from %s: %w", dir, err))
 	}
 	return nil
 }
@@ -93,7 +93,7 @@ func (m *Machine) replaceStore(dir string, published func()) error {
 	defer m.mu.Unlock()
 	m.reading.Lock()
 	defer m.reading.Unlock()
-	m.restores.Add(1)
+	m.generation.Add(1)
 	m.flush.stop()
 	err := m.endBatch()
 	m.store.retire()
@@ -105,7 +105,7 @@ func (m *Machine) replaceStore(dir string, published func()) error {
 		err = m.reopenLocked()
 	}
 	if err != nil {
-		return m.store.fault.Trip(fmt.Errorf("restore the state from %s: %w", dir, err))
+		return m.store.fault.Trip(fmt.Errorf("install the state from %s: %w", dir, err))
 	}
 	m.begin()
 	m.flush.start()

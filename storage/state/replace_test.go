@@ -23,7 +23,7 @@ import (
 	"zkd/storage/entry/entrytest"
 )
 
-// stage puts a checkpoint of a machine that has applied the harness's log, and more of its entries, where Restore
+// stage puts a checkpoint of a machine that has applied the harness's log, and more of its entries, where Install
 // takes it from.
 func (h *harness) stage(more ...*entry.Proposal) (dir string) {
 	h.t.Helper()
@@ -56,17 +56,17 @@ func (h *harness) stage(more ...*entry.Proposal) (dir string) {
 	return dir
 }
 
-// restore installs such a checkpoint.
-func (h *harness) restore(more ...*entry.Proposal) {
+// install installs such a checkpoint.
+func (h *harness) install(more ...*entry.Proposal) {
 	h.t.Helper()
-	if err := h.m.Restore(h.stage(more...)); err != nil {
+	if err := h.m.Install(h.stage(more...)); err != nil {
 		h.t.Fatal(err)
 	}
 }
 
-// TestRestore checks that after Restore nothing shows of the state before it, and that the machine goes on from
+// TestInstall checks that after Install nothing shows of the state before it, and that the machine goes on from
 // there.
-func TestRestore(t *testing.T) {
+func TestInstall(t *testing.T) {
 	h := newHarness(t, MachineOptions{})
 	h.apply(entrytest.Session(1), entrytest.Create("/a", []byte("old"), 0), entrytest.Create("/gone", nil, 0),
 		entrytest.Create("/dir", nil, 0))
@@ -80,7 +80,7 @@ func TestRestore(t *testing.T) {
 	ephemeral := entrytest.Create("/dir/e", nil, 1)
 	ephemeral.Session = 2
 	id := [16]byte{9}
-	h.restore(entrytest.SetData("/a", []byte("new")), entrytest.Delete("/gone"), entrytest.Session(2), ephemeral,
+	h.install(entrytest.SetData("/a", []byte("new")), entrytest.Delete("/gone"), entrytest.Session(2), ephemeral,
 		entrytest.Create("/zookeeper/quota/a", nil, 0),
 		entrytest.Create("/zookeeper/quota/a/zookeeper_limits",
 			[]byte("count=-1,bytes=3;byteHardLimit=3;countHardLimit=-1"), 0),
@@ -155,7 +155,7 @@ func TestRestoreUnderReaders(t *testing.T) {
 	}
 	for i := range 20 {
 		value := []byte(fmt.Sprint(i))
-		h.restore(entrytest.SetData("/a", value), entrytest.SetData("/b", value))
+		h.install(entrytest.SetData("/a", value), entrytest.SetData("/b", value))
 		h.apply(entrytest.SetData("/b", append(value, 'x')), entrytest.SetData("/a", append(value, 'x')))
 	}
 	done.Store(true)
@@ -183,14 +183,14 @@ func TestRestoreFailureIsFinal(t *testing.T) {
 					}
 				}
 			}
-		}, "restore the state from state.staged"},
+		}, "install the state from state.staged"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			told := make(chan error, 1) // OnFatal is called once
 			h := newHarness(t, MachineOptions{OnFatal: func(err error) { told <- err }})
 			h.apply(entrytest.Session(1), entrytest.Create("/a", make([]byte, 1000), 0))
 			c.stage(t, h)
-			err := h.m.Restore("state" + datadir.StagedSuffix)
+			err := h.m.Install("state" + datadir.StagedSuffix)
 			if !errors.Is(err, disk.ErrDiskFailed) || !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("restore: %v", err)
 			}
@@ -318,16 +318,16 @@ func gatedHarness(t *testing.T, holds func(name string) bool) (*harness, *writeG
 	return h, gate
 }
 
-// restoreOver restores from dir while a write of the old store is held back, and lets that go once the store is
+// installOver installs from dir while a write of the old store is held back, and lets that go once the store is
 // retired.
-func (h *harness) restoreOver(dir string, gate *writeGate) {
+func (h *harness) installOver(dir string, gate *writeGate) {
 	h.t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)
 	<-gate.stuck
 	old := h.m.store
 	gate.old.Store(&old.fault)
 	restored := make(chan error, 1)
-	go func() { restored <- h.m.Restore(dir) }()
+	go func() { restored <- h.m.Install(dir) }()
 	for !old.fault.Retired.Load() {
 		if time.Now().After(deadline) {
 			h.t.Fatal("the old store was not retired")
@@ -348,16 +348,16 @@ func (h *harness) restoreOver(dir string, gate *writeGate) {
 	}
 }
 
-// TestFlushOutlivesRestore checks that who waits for a flush is not told that the machine is closed because the state
+// TestFlushOutlivesInstall checks that who waits for a flush is not told that the machine is closed because the state
 // was replaced by one that is durable.
-func TestFlushOutlivesRestore(t *testing.T) {
+func TestFlushOutlivesInstall(t *testing.T) {
 	h, gate := gatedHarness(t, isTable)
 	h.apply(entrytest.Session(1))
 	dir := h.stage(entrytest.Create("/new", nil, 0))
 	gate.armed.Store(true)
 	flushed := make(chan error, 1)
 	go func() { flushed <- h.m.Flush(context.Background()) }()
-	h.restoreOver(dir, gate)
+	h.installOver(dir, gate)
 	if err := errors.Join(<-flushed, h.m.Close()); err != nil {
 		t.Error(err)
 	}
@@ -375,7 +375,7 @@ func TestRestoreEndsACompaction(t *testing.T) {
 			dir := h.stage(entrytest.Create("/new", nil, 0))
 			gate.armed.Store(true)
 			h.m.store.compactions.Release()
-			h.restoreOver(dir, gate)
+			h.installOver(dir, gate)
 			if err := errors.Join(h.m.Flush(context.Background()), h.m.Close()); err != nil {
 				t.Error(err)
 			}

@@ -138,7 +138,7 @@ func TestScrubGivesWay(t *testing.T) {
 	case err := <-ended:
 		t.Fatalf("the scrub has ended before it paused: %v", err)
 	}
-	h.restore(entrytest.Create("/later", nil, 0))
+	h.install(entrytest.Create("/later", nil, 0))
 	if err := <-ended; !errors.Is(err, ErrScrubHalted) {
 		t.Errorf("the scrub has ended with %v", err)
 	}

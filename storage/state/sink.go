@@ -21,8 +21,9 @@ type Decider interface {
 	Decided(results []apply.Result) error
 }
 
-// Fence is a Sink that must know when a restore replaces the whole state, as if another server's had been installed.
-type Fence interface {
+// ReplaceObserver is a Sink that must know when a load replaces the whole state, as if another server's had been
+// installed.
+type ReplaceObserver interface {
 	Sink
 	// Replacing is called on the apply goroutine before the state is replaced, and before the result of the proposal
 	// that does it; Replaced after Views show the new one. Neither may block.

@@ -146,7 +146,7 @@ func (s *stateStore) retire() {
 	}
 }
 
-// usable returns why the store cannot be read: Restore has closed it and could not open the next one.
+// usable returns why the store cannot be read: Install has closed it and could not open the next one.
 func (s *stateStore) usable() error {
 	if s.db == nil {
 		return s.fault.Err()

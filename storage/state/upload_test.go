@@ -100,14 +100,14 @@ func TestUploadsOutOfOrderAreRefused(t *testing.T) {
 	empty := storeContent(t, h.m)
 	upload, commit := entrytest.Upload(1, content, 200)
 	only := func(op jute.Op, id uint64) *entry.Proposal {
-		return entrytest.Restore(op, entry.RestoreTxn{Upload: id})
+		return entrytest.Load(op, entry.LoadTxn{Upload: id})
 	}
 	piece := func(id uint64, offset int64, n int) *entry.Proposal {
-		return entrytest.Restore(entry.OpRestoreChunk,
-			entry.RestoreTxn{Upload: id, Offset: offset, Data: make([]byte, n)})
+		return entrytest.Load(entry.OpLoadChunk,
+			entry.LoadTxn{Upload: id, Offset: offset, Data: make([]byte, n)})
 	}
 	end := func(id uint64, offset int64, sum uint64) *entry.Proposal {
-		return entrytest.Restore(entry.OpRestoreCommit, entry.RestoreTxn{Upload: id, Offset: offset, Sum: sum})
+		return entrytest.Load(entry.OpLoadCommit, entry.LoadTxn{Upload: id, Offset: offset, Sum: sum})
 	}
 	for _, c := range []struct {
 		name string
@@ -116,22 +116,22 @@ func TestUploadsOutOfOrderAreRefused(t *testing.T) {
 	}{
 		{"a piece of none", []*entry.Proposal{piece(1, 0, 1)}, "the upload is gone"},
 		{"the end of none", []*entry.Proposal{end(1, 0, 0)}, "the upload is gone"},
-		{"no upload to give up", []*entry.Proposal{only(entry.OpRestoreAbort, 1)}, "gone"},
-		{"no record", []*entry.Proposal{{Op: entry.OpRestoreBegin, Body: []byte{1}}}, "restore transaction of 1 bytes"},
+		{"no upload to give up", []*entry.Proposal{only(entry.OpLoadAbort, 1)}, "gone"},
+		{"no record", []*entry.Proposal{{Op: entry.OpLoadBegin, Body: []byte{1}}}, "load transaction of 1 bytes"},
 		{"", upload, "ok"},
 		{"another upload's piece", []*entry.Proposal{piece(2, int64(len(content)), 1)}, "the upload is gone"},
 		{"a piece again", []*entry.Proposal{upload[1]}, "a piece for offset 0"},
 		{"an empty piece", []*entry.Proposal{piece(1, int64(len(content)), 0)}, "a piece of 0 bytes"},
-		{"a large piece", []*entry.Proposal{piece(1, int64(len(content)), entry.RestoreChunkBytesMax+1)}, "are taken"},
+		{"a large piece", []*entry.Proposal{piece(1, int64(len(content)), entry.LoadChunkBytesMax+1)}, "are taken"},
 		{"the end too early", []*entry.Proposal{end(1, 5, 0)}, "ends at 5"},
 		{"with others before it", []*entry.Proposal{entrytest.Create("/x", nil, 0), commit}, "not alone"},
 		{"with others behind it", []*entry.Proposal{commit, entrytest.Create("/y", nil, 0)}, "not alone"},
-		{"another upload", []*entry.Proposal{only(entry.OpRestoreBegin, 2)}, "ok"},
+		{"another upload", []*entry.Proposal{only(entry.OpLoadBegin, 2)}, "ok"},
 		{"the one before", []*entry.Proposal{commit}, "the upload is gone"},
-		{"given up", []*entry.Proposal{piece(2, 0, 10), only(entry.OpRestoreAbort, 2)}, "ok"},
+		{"given up", []*entry.Proposal{piece(2, 0, 10), only(entry.OpLoadAbort, 2)}, "ok"},
 		{"after that", []*entry.Proposal{piece(2, 10, 1)}, "the upload is gone"},
 		{"clear", []*entry.Proposal{entrytest.Delete("/x"), entrytest.Delete("/y")}, "ok"},
-		{"the sum", []*entry.Proposal{only(entry.OpRestoreBegin, 3), piece(3, 0, 9)}, "ok"},
+		{"the sum", []*entry.Proposal{only(entry.OpLoadBegin, 3), piece(3, 0, 9)}, "ok"},
 		{"another sum", []*entry.Proposal{end(3, 9, 5)}, "the checksum of the upload"},
 	} {
 		if out := h.apply(c.p...); !strings.Contains(out, c.want) {

@@ -11,13 +11,13 @@ import (
 )
 
 // View shows one consistent state: that after some entry. It holds no lock that Apply or other readers wait for, so it
-// may read as much as it likes, from a slow disk too; only Restore waits for its end. It keeps what it shows from being
+// may read as much as it likes, from a slow disk too; only Install waits for its end. It keeps what it shows from being
 // removed from memory and disk, so it must be closed, exactly once, and soon. A View is for one goroutine, which opens
 // no Present and no second View meanwhile.
 //
 // Paths are taken as they come: one that no znode can have is a znode that does not exist. The empty path is the
 // root.
-type View struct{ at *moment }
+type View struct{ at *readView }
 
 // Node is one znode. What it returns is immutable and may be kept.
 type Node struct{ n *schema.Znode }
@@ -222,9 +222,9 @@ func (v View) SessionCount() int { return v.at.sessions }
 // Zxid returns the zxid of the last write that the View shows.
 func (v View) Zxid() jute.Zxid { return v.at.pos.Zxid }
 
-// RestoredZxid returns the zxid with which a restore has replaced the state last; 0 if none has. What a client has seen
+// LoadedZxid returns the zxid with which a load has replaced the state last; 0 if none has. What a client has seen
 // before is of another tree, whatever the Stats of both say.
-func (v View) RestoredZxid() jute.Zxid { return v.at.restored }
+func (v View) LoadedZxid() jute.Zxid { return v.at.loaded }
 
 // ClusterID returns the id of the ensemble that the state belongs to; zero if none was founded.
 func (v View) ClusterID() entry.ClusterID { return v.at.ensemble.ClusterID() }

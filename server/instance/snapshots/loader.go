@@ -49,14 +49,14 @@ func (l *Loader) Restore(_ context.Context, snapshot io.Reader) (jute.Zxid, erro
 	}
 	defer func() { <-l.busy }()
 	id := l.draw()
-	if _, err := l.propose(entry.OpRestoreBegin, entry.RestoreTxn{Upload: id}); err != nil {
+	if _, err := l.propose(entry.OpLoadBegin, entry.LoadTxn{Upload: id}); err != nil {
 		return 0, fmt.Errorf("begin to restore: %w", err)
 	}
 	length, sum, err := l.upload(id, snapshot)
 	if err != nil {
 		return 0, errors.Join(err, l.abort(id))
 	}
-	zxid, err := l.propose(entry.OpRestoreCommit, entry.RestoreTxn{Upload: id, Offset: length, Sum: sum})
+	zxid, err := l.propose(entry.OpLoadCommit, entry.LoadTxn{Upload: id, Offset: length, Sum: sum})
 	if dropped := (*droppedError)(nil); errors.As(err, &dropped) {
 		return 0, fmt.Errorf("%w: look whether the snapshot was restored, on any server", err)
 	}
@@ -65,7 +65,7 @@ func (l *Loader) Restore(_ context.Context, snapshot io.Reader) (jute.Zxid, erro
 
 // upload sends all of the snapshot, and returns its length and checksum.
 func (l *Loader) upload(id uint64, snapshot io.Reader) (length int64, sum uint64, err error) {
-	piece, hash := make([]byte, entry.RestoreChunkBytesMax), xxhash.New()
+	piece, hash := make([]byte, entry.LoadChunkBytesMax), xxhash.New()
 	for {
 		n, ended, err := fill(snapshot, piece)
 		if err != nil {
@@ -73,8 +73,8 @@ func (l *Loader) upload(id uint64, snapshot io.Reader) (length int64, sum uint64
 		}
 		if n > 0 {
 			_, _ = hash.Write(piece[:n]) // a hash does not fail
-			txn := entry.RestoreTxn{Upload: id, Offset: length, Data: piece[:n]}
-			if _, err := l.propose(entry.OpRestoreChunk, txn); err != nil {
+			txn := entry.LoadTxn{Upload: id, Offset: length, Data: piece[:n]}
+			if _, err := l.propose(entry.OpLoadChunk, txn); err != nil {
 				return 0, 0, fmt.Errorf("send the snapshot to the servers, at byte %d: %w", length, err)
 			}
 			length += int64(n)
@@ -101,14 +101,14 @@ func fill(r io.Reader, b []byte) (n int, ended bool, err error) {
 
 // abort gives the upload up. Without a leader it stays, until the next one begins.
 func (l *Loader) abort(id uint64) error {
-	if _, err := l.propose(entry.OpRestoreAbort, entry.RestoreTxn{Upload: id}); err != nil {
+	if _, err := l.propose(entry.OpLoadAbort, entry.LoadTxn{Upload: id}); err != nil {
 		return fmt.Errorf("give up what was sent: %w", err)
 	}
 	return nil
 }
 
 // propose proposes, and waits for the result.
-func (l *Loader) propose(op jute.Op, txn entry.RestoreTxn) (jute.Zxid, error) {
+func (l *Loader) propose(op jute.Op, txn entry.LoadTxn) (jute.Zxid, error) {
 	w := make(restoreWaiter, 1)
 	p := entry.Proposal{Op: op, Time: jute.Millis(l.clock.Now().UnixMilli()), Body: txn.Append(nil)}
 	if err := l.node.Propose(&p, w); err != nil {

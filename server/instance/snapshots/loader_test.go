@@ -31,17 +31,17 @@ var errNoLeader = errors.New("no leader")
 
 // Propose implements Proposer.
 func (n *scriptedNode) Propose(p *entry.Proposal, w batcher.Waiter) error {
-	var txn entry.RestoreTxn
+	var txn entry.LoadTxn
 	if err := txn.Decode(p.Body); err != nil {
 		n.t.Error(err)
 	}
-	if p.Op == entry.OpRestoreChunk {
+	if p.Op == entry.OpLoadChunk {
 		if txn.Offset != int64(len(n.content)) || txn.Upload != 5 {
 			n.t.Errorf("a piece of upload %d at %d", txn.Upload, txn.Offset)
 		}
 		n.content = append(n.content, txn.Data...)
 	}
-	if p.Op == entry.OpRestoreCommit && txn.Offset != int64(len(n.content)) {
+	if p.Op == entry.OpLoadCommit && txn.Offset != int64(len(n.content)) {
 		n.t.Errorf("ended at %d of %d", txn.Offset, len(n.content))
 	}
 	if len(n.asked) == 0 || n.asked[len(n.asked)-1] != p.Op {
@@ -62,8 +62,8 @@ func (n *scriptedNode) Propose(p *entry.Proposal, w batcher.Waiter) error {
 
 // TestLoader: all of what is sent goes on in order, and whatever goes wrong before the end gives it up.
 func TestLoader(t *testing.T) {
-	const begin, chunk, commit, abort = entry.OpRestoreBegin, entry.OpRestoreChunk, entry.OpRestoreCommit,
-		entry.OpRestoreAbort
+	const begin, chunk, commit, abort = entry.OpLoadBegin, entry.OpLoadChunk, entry.OpLoadCommit,
+		entry.OpLoadAbort
 	content := bytes.Repeat([]byte("0123456789"), 60_000) // three pieces
 	for _, c := range []struct {
 		name  string

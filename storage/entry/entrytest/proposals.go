@@ -52,18 +52,18 @@ func Session(id jute.SessionID) *entry.Proposal {
 	return &entry.Proposal{Op: jute.OpCreateSession, Session: id, Body: (&entry.SessionTxn{Owner: 1}).Append(nil)}
 }
 
-// Restore is one of the proposals of a restore.
-func Restore(op jute.Op, txn entry.RestoreTxn) *entry.Proposal {
+// Load is one of the proposals of a restore.
+func Load(op jute.Op, txn entry.LoadTxn) *entry.Proposal {
 	return &entry.Proposal{Op: op, Body: txn.Append(nil)}
 }
 
 // Upload returns the proposals that bring content in pieces of a size, and the one that makes it the state.
 func Upload(id uint64, content []byte, piece int) (upload []*entry.Proposal, commit *entry.Proposal) {
-	upload = append(upload, Restore(entry.OpRestoreBegin, entry.RestoreTxn{Upload: id}))
+	upload = append(upload, Load(entry.OpLoadBegin, entry.LoadTxn{Upload: id}))
 	for at := 0; at < len(content); at += piece {
-		upload = append(upload, Restore(entry.OpRestoreChunk, entry.RestoreTxn{Upload: id, Offset: int64(at),
+		upload = append(upload, Load(entry.OpLoadChunk, entry.LoadTxn{Upload: id, Offset: int64(at),
 			Data: content[at:min(at+piece, len(content))]}))
 	}
-	return upload, Restore(entry.OpRestoreCommit, entry.RestoreTxn{Upload: id, Offset: int64(len(content)),
+	return upload, Load(entry.OpLoadCommit, entry.LoadTxn{Upload: id, Offset: int64(len(content)),
 		Sum: xxhash.Sum64(content)})
 }

@@ -85,7 +85,7 @@ func (c *check) ensemble() {
 		}
 	}
 	c.take(string(schema.KeyLevel))
-	c.take(string(schema.KeyRestored))
+	c.take(string(schema.KeyLoaded))
 }
 
 // records accounts for counts of quotas and an upload.

@@ -85,7 +85,7 @@ type fences struct {
 	told []string
 }
 
-var _ Fence = (*fences)(nil)
+var _ ReplaceObserver = (*fences)(nil)
 
 func (f *fences) Result(_, _ uint64, _ int, r *apply.Result) {
 	f.told = append(f.told, fmt.Sprintf("result %v", r.Code))
@@ -109,7 +109,7 @@ func (f *fences) see(what string) {
 // stateDirs returns the directories of states that there are.
 func stateDirs(fs vfs.FS) []string {
 	var found []string
-	for _, suffix := range []string{"", datadir.RestoringSuffix, datadir.RestoredSuffix, datadir.ReplacedSuffix} {
+	for _, suffix := range []string{"", datadir.BuildingSuffix, datadir.ReplacementSuffix, datadir.ReplacedSuffix} {
 		if _, err := fs.Stat("state" + suffix); err == nil {
 			found = append(found, "state"+suffix)
 		}

@@ -105,7 +105,7 @@ func TestRestoreIsFenced(t *testing.T) {
 		{content[:len(content)-1], []string{fmt.Sprintf("result %v", jute.DataInconsistency)}},
 		{content, []string{"replacing /before", fmt.Sprintf("result %v", jute.OK), "replaced /after"}},
 	} {
-		upload, commit := entrytest.Upload(1, c.content, entry.RestoreChunkBytesMax)
+		upload, commit := entrytest.Upload(1, c.content, entry.LoadChunkBytesMax)
 		h.apply(upload...)
 		entry := entry.AppendProposal(entry.AppendEntryHeader(nil, 7, uint64(len(h.log))), commit)
 		h.log = append(h.log, entry)
@@ -162,9 +162,9 @@ func (c *crasher) maybe(always bool) {
 	c.left = append(c.left, c.fs.CrashClone(cfg))
 }
 
-// TestRestoreSurvivesACrash crashes at each rename of a state and at some syncs during a restore, and again at those of
+// TestLoadSurvivesACrash crashes at each rename of a state and at some syncs during a load, and again at those of
 // the start after it: then the state is the one before or the one after, and with the log it is the one after.
-func TestRestoreSurvivesACrash(t *testing.T) {
+func TestLoadSurvivesACrash(t *testing.T) {
 	h := newHarness(t, MachineOptions{})
 	h.apply(entrytest.Session(1), entrytest.Create("/a", make([]byte, 1000), 0), entrytest.Create("/after", nil, 0))
 	content := h.snapshotOf(zkdata.WriteOptions{})
@@ -266,7 +266,7 @@ func (h *harness) copyOf(other *harness) {
 	if _, err := vfs.Clone(other.fs, h.fs, "copy", "state"+datadir.StagedSuffix); err != nil {
 		h.t.Fatal(err)
 	}
-	if err := errors.Join(other.fs.RemoveAll("copy"), h.m.Restore("state"+datadir.StagedSuffix)); err != nil {
+	if err := errors.Join(other.fs.RemoveAll("copy"), h.m.Install("state"+datadir.StagedSuffix)); err != nil {
 		h.t.Fatal(err)
 	}
 	h.log = slices.Clone(other.log)
