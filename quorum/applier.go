@@ -13,7 +13,6 @@ import (
 	"zkd/quorum/batcher"
 	"zkd/quorum/clock"
 	"zkd/quorum/member"
-
 	"zkd/storage/apply"
 	"zkd/storage/entry"
 	"zkd/storage/invariants"

@@ -17,7 +17,6 @@ import (
 
 	"zkd/jute"
 	"zkd/quorum/clock"
-
 	"zkd/storage/apply"
 	"zkd/storage/entry"
 	"zkd/storage/raftlog"

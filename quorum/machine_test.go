@@ -10,7 +10,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"zkd/jute"
-
 	"zkd/storage/apply"
 	"zkd/storage/crashfs"
 	"zkd/storage/entry"

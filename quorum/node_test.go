@@ -13,7 +13,6 @@ import (
 
 	"zkd/compat-tests/leak"
 	"zkd/jute"
-
 	"zkd/storage/apply"
 	"zkd/storage/entry"
 	"zkd/storage/raftlog"

@@ -16,7 +16,6 @@ import (
 	"zkd/quorum/batcher"
 	"zkd/quorum/clock"
 	"zkd/quorum/member"
-
 	"zkd/storage/apply"
 	"zkd/storage/raftlog"
 )

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"zkd/jute"
-
 	"zkd/storage/apply"
 	"zkd/storage/ensemble"
 	"zkd/storage/entry"

@@ -13,7 +13,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"zkd/jute"
-
 	"zkd/storage/entry"
 	"zkd/storage/migrate"
 	"zkd/storage/state"

@@ -10,7 +10,6 @@ import (
 	"go.etcd.io/raft/v3/tracker"
 
 	"zkd/jute"
-
 	"zkd/storage/entry"
 	"zkd/storage/space"
 	"zkd/storage/state"

@@ -11,7 +11,6 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"zkd/quorum/clock"
-
 	"zkd/storage/apply"
 	"zkd/storage/crashfs"
 )

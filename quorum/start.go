@@ -14,7 +14,6 @@ import (
 	"zkd/quorum/batcher"
 	"zkd/quorum/member"
 	"zkd/quorum/warning"
-
 	"zkd/storage/apply"
 	"zkd/storage/entry"
 	"zkd/storage/raftlog"

@@ -15,7 +15,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"zkd/quorum/clock"
-
 	"zkd/storage/apply"
 	"zkd/storage/crashfs"
 	"zkd/storage/raftlog"

@@ -7,7 +7,6 @@ import (
 	"zkd/quorum/batcher"
 	"zkd/server/audit"
 	"zkd/server/auth"
-
 	"zkd/storage/apply"
 	"zkd/storage/schema"
 )

@@ -15,7 +15,6 @@ import (
 	"zkd/quorum/batcher"
 	"zkd/quorum/clock"
 	"zkd/server/audit"
-
 	"zkd/storage/apply"
 	"zkd/storage/entry"
 )

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"zkd/jute"
-
 	"zkd/storage/entry"
 	"zkd/storage/state"
 )

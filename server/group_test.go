@@ -14,7 +14,6 @@ import (
 	"zkd/quorum"
 	"zkd/quorum/batcher"
 	"zkd/quorum/clock"
-
 	"zkd/storage/apply"
 	"zkd/storage/entry"
 	"zkd/storage/state"

@@ -12,7 +12,6 @@ import (
 	"zkd/server/fourletter"
 	"zkd/server/limits"
 	"zkd/server/socket"
-
 	"zkd/storage/apply"
 	"zkd/storage/entry"
 )

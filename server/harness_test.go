@@ -19,7 +19,6 @@ import (
 	"zkd/quorum/clock"
 	"zkd/server/auth"
 	"zkd/server/fourletter"
-
 	"zkd/storage/entry"
 	"zkd/storage/raftlog"
 	"zkd/storage/state"

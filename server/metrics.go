@@ -11,7 +11,6 @@ import (
 	"zkd/server/socket"
 	"zkd/server/stats"
 	"zkd/server/stats/catalog"
-
 	"zkd/storage/entry"
 	"zkd/storage/state"
 )

@@ -15,7 +15,6 @@ import (
 	"zkd/server/limits"
 	"zkd/server/stats/catalog"
 	"zkd/server/watch"
-
 	"zkd/storage/entry"
 	"zkd/storage/state"
 )

@@ -7,7 +7,6 @@ import (
 	"zkd/jute"
 	"zkd/server/limits"
 	"zkd/server/socket"
-
 	"zkd/storage/acl"
 	"zkd/storage/state"
 )

@@ -12,7 +12,6 @@ import (
 	"zkd/quorum/batcher"
 	"zkd/quorum/clock"
 	"zkd/server/limits"
-
 	"zkd/storage/apply"
 	"zkd/storage/entry"
 )

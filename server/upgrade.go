@@ -5,7 +5,6 @@ import (
 
 	"zkd/jute"
 	"zkd/server/socket"
-
 	"zkd/storage/apply"
 	"zkd/storage/entry"
 )

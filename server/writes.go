@@ -6,7 +6,6 @@ import (
 	"zkd/jute"
 	"zkd/quorum/batcher"
 	"zkd/server/socket"
-
 	"zkd/storage/apply"
 	"zkd/storage/entry"
 )

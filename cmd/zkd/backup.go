@@ -22,7 +22,6 @@ import (
 	"zkd/quorum"
 	"zkd/quorum/clock"
 	"zkd/server/backup"
-
 	statebackup "zkd/storage/backup"
 	"zkd/storage/datadir"
 	"zkd/storage/inspect"

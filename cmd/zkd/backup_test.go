@@ -27,7 +27,6 @@ import (
 	"zkd/server/auth"
 	"zkd/server/backup"
 	"zkd/server/instance"
-
 	statebackup "zkd/storage/backup"
 	"zkd/storage/schema"
 )

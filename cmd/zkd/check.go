@@ -21,7 +21,6 @@ import (
 	"zkd/quorum/clock"
 	"zkd/server/instance"
 	"zkd/server/instance/peers"
-
 	"zkd/storage/datadir"
 	"zkd/storage/inspect"
 	"zkd/storage/raftlog"

@@ -14,7 +14,6 @@ import (
 	"zkd/quorum"
 	"zkd/quorum/clock"
 	"zkd/server/instance/snapshots"
-
 	"zkd/storage/datadir"
 	"zkd/storage/migrate"
 	"zkd/storage/raftlog"

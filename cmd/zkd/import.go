@@ -18,7 +18,6 @@ import (
 	"zkd/conf"
 	"zkd/quorum/clock"
 	"zkd/server/instance"
-
 	"zkd/storage/apply"
 	"zkd/storage/datadir"
 	"zkd/storage/migrate"

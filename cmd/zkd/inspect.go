@@ -16,7 +16,6 @@ import (
 	"zkd/conf"
 	"zkd/quorum"
 	"zkd/server/instance"
-
 	"zkd/storage/datadir"
 	"zkd/storage/inspect"
 	"zkd/storage/raftlog"

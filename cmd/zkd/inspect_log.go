@@ -11,7 +11,6 @@ import (
 
 	"zkd/jute"
 	"zkd/quorum"
-
 	"zkd/storage/entry"
 	"zkd/storage/inspect"
 	"zkd/storage/raftlog"

@@ -13,7 +13,6 @@ import (
 
 	"zkd/jute"
 	"zkd/quorum/clock"
-
 	"zkd/storage/backup"
 	"zkd/storage/datadir"
 )

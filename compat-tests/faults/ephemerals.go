@@ -36,9 +36,9 @@ func CheckEphemerals(
 		}
 	}
 	for _, e := range ephemerals { // a check of each, so the order does not matter
-		if e.Expired != 0 && e.Ending == 0 && e.Acked != 0 && e.Expired-e.Acked < e.Timeout-int64(tick) {
-			violated("session %#x expired by %.6f, %.3f s after a write that was acknowledged; its time-out is %.3f s",
-				e.Session, float64(e.Expired)/1e9, float64(e.Expired-e.Acked)/1e9, float64(e.Timeout)/1e9)
+		if e.Expired != 0 && e.Ending == 0 {
+			l := Life{Session: e.Session, Timeout: e.Timeout, Acked: e.Acked, Expired: e.Expired}
+			CheckLives([]Life{l}, tick, violated)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package faults
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"zkd/jute"
@@ -105,11 +106,7 @@ func (p *part) outcome(what string, reply Reply, err error, may ...jute.Code) Ou
 	case reply.Err == jute.SystemError:
 		o = Declined
 	default:
-		isKnown := false
-		for _, code := range may {
-			isKnown = isKnown || code == reply.Err
-		}
-		if !isKnown {
+		if !slices.Contains(may, reply.Err) {
 			p.violated("%s was answered with %v", what, reply.Err)
 		}
 	}
@@ -140,7 +137,7 @@ const (
 func (w *shift) run() {
 	pace := time.NewTicker(w.pace)
 	defer pace.Stop()
-	for !w.stopped() {
+	for !w.o.stopped() {
 		s, err := Open(w.o)
 		if err != nil {
 			w.failed(err)
@@ -205,17 +202,8 @@ func (w *shift) over(s *Session, err error) {
 	w.failed(err)
 }
 
-func (w *shift) stopped() bool {
-	select {
-	case <-w.o.Stop:
-		return true
-	default:
-		return false
-	}
-}
-
 func (w *shift) failed(err error) {
-	if !w.stopped() {
+	if !w.o.stopped() {
 		w.part.violated("client %d: %v", w.id, err)
 	}
 }

@@ -93,6 +93,16 @@ type SessionOptions struct {
 	Identities []Identity
 }
 
+// stopped tells whether the run is over.
+func (o *SessionOptions) stopped() bool {
+	select {
+	case <-o.Stop:
+		return true
+	default:
+		return false
+	}
+}
+
 // dialer is what connects, within dialWithin.
 func (o *SessionOptions) dialer() client.DialFunc {
 	dial := o.Dial

@@ -79,30 +79,21 @@ func NewClient(id int, root string, history *History, options SessionOptions) *C
 func (c *Client) Run() {
 	pace := time.NewTicker(c.Pace)
 	defer pace.Stop()
-	for !c.stopped() {
+	for !c.options.stopped() {
 		session, err := Open(c.options)
 		if err != nil {
 			c.failed(err)
 			return
 		}
 		c.session = session
-		if c.live(pace.C) && !c.stopped() {
+		if c.live(pace.C) && !c.options.stopped() {
 			c.leave()
 		}
 	}
 }
 
-func (c *Client) stopped() bool {
-	select {
-	case <-c.options.Stop:
-		return true
-	default:
-		return false
-	}
-}
-
 func (c *Client) failed(err error) {
-	if !c.stopped() {
+	if !c.options.stopped() {
 		c.history.Violated("client %d: %v", c.id, err)
 	}
 }

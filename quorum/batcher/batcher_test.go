@@ -9,7 +9,6 @@ import (
 
 	"zkd/jute"
 	"zkd/quorum/clock"
-
 	"zkd/storage/apply"
 	"zkd/storage/entry"
 )

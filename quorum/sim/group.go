@@ -6,7 +6,6 @@ import (
 
 	"zkd/jute"
 	"zkd/quorum"
-
 	"zkd/storage/apply"
 	"zkd/storage/ensemble"
 )

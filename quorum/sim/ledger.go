@@ -8,7 +8,6 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"zkd/jute"
-
 	"zkd/storage/apply"
 	"zkd/storage/entry"
 	"zkd/storage/schema"

@@ -8,7 +8,6 @@ import (
 
 	"zkd/jute"
 	"zkd/quorum"
-
 	"zkd/storage/datadir"
 	"zkd/storage/raftlog"
 	"zkd/storage/state"

@@ -7,7 +7,6 @@ import (
 
 	"zkd/jute"
 	"zkd/quorum"
-
 	"zkd/storage/schema"
 	"zkd/storage/state"
 )

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"zkd/jute"
-
 	"zkd/storage/apply"
 	"zkd/storage/entry"
 	"zkd/storage/schema"

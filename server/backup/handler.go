@@ -17,7 +17,6 @@ import (
 	"zkd/jute"
 	"zkd/quorum/clock"
 	"zkd/server/auth"
-
 	"zkd/storage/backup"
 	"zkd/storage/schema"
 )

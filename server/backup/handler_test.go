@@ -14,7 +14,6 @@ import (
 
 	"zkd/quorum/clock"
 	"zkd/server/auth"
-
 	"zkd/storage/backup"
 	"zkd/storage/schema"
 	"zkd/storage/state"

@@ -20,7 +20,6 @@ import (
 	"zkd/server/auth"
 	"zkd/server/backup"
 	"zkd/server/instance/snapshots"
-
 	statebackup "zkd/storage/backup"
 	"zkd/storage/schema"
 )

@@ -8,7 +8,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"zkd/conf"
-
 	"zkd/storage/datadir"
 	"zkd/storage/migrate"
 )

@@ -19,7 +19,6 @@ import (
 	"zkd/server/fourletter"
 	"zkd/server/instance/peers"
 	"zkd/server/instance/tlsstores"
-
 	"zkd/storage/datadir"
 	"zkd/storage/raftlog"
 	"zkd/storage/space"

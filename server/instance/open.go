@@ -18,7 +18,6 @@ import (
 	"zkd/server"
 	"zkd/server/instance/peers"
 	"zkd/server/instance/tlsstores"
-
 	"zkd/storage/apply"
 	"zkd/storage/datadir"
 	"zkd/storage/entry"

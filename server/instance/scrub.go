@@ -10,7 +10,6 @@ import (
 	"zkd/quorum/clock"
 	"zkd/server/stats"
 	"zkd/server/stats/catalog"
-
 	"zkd/storage/space"
 	"zkd/storage/state"
 )

@@ -12,7 +12,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"zkd/quorum/clock"
-
 	"zkd/storage/space"
 	"zkd/storage/state"
 )

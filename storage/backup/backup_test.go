@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"zkd/jute"
-
 	"zkd/storage/datadir"
 	"zkd/storage/datadir/dirtest"
 	"zkd/storage/disk"

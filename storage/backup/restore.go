@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"zkd/jute"
-
 	"zkd/storage/apply"
 	"zkd/storage/datadir"
 	"zkd/storage/disk"

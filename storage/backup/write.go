@@ -10,7 +10,6 @@ import (
 	"io"
 
 	"zkd/jute"
-
 	"zkd/storage/disk"
 	"zkd/storage/schema"
 	"zkd/storage/state"

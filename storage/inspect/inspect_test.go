@@ -16,7 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"zkd/jute"
-
 	"zkd/storage/backup"
 	"zkd/storage/datadir"
 	"zkd/storage/datadir/dirtest"

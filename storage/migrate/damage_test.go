@@ -15,7 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"zkd/jute"
-
 	"zkd/storage/apply"
 	"zkd/storage/crashfs/powercut"
 	"zkd/storage/datadir"

@@ -2,7 +2,6 @@ package migrate
 
 import (
 	"zkd/jute"
-
 	"zkd/storage/schema"
 	"zkd/storage/state"
 	"zkd/storage/zkdata"

@@ -9,9 +9,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"zkd/jute"
-	"zkd/storage/datadir"
-
 	"zkd/storage/apply"
+	"zkd/storage/datadir"
 	"zkd/storage/raftlog"
 	"zkd/storage/schema"
 	"zkd/storage/state"

@@ -17,7 +17,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"zkd/jute"
-
 	"zkd/storage/datadir/dirtest"
 	"zkd/storage/disk"
 	"zkd/storage/entry"

@@ -4,22 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"strconv"
-
-	"math/rand/v2"
-
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
 
 	"zkd/jute"
-
 	"zkd/storage/disk"
 	"zkd/storage/schema"
 	"zkd/storage/state/statetest"
-
 	"zkd/storage/zkdata"
 	"zkd/storage/zkdata/zkdatatest"
 )

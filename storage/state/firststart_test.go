@@ -2,19 +2,16 @@ package state
 
 import (
 	"context"
-
 	"errors"
 	"fmt"
-
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"zkd/jute"
+	"zkd/storage/crashfs/powercut"
 	"zkd/storage/datadir"
 	"zkd/storage/datadir/dirtest"
-
-	"zkd/storage/crashfs/powercut"
 	"zkd/storage/entry"
 	"zkd/storage/entry/entrytest"
 	"zkd/storage/raftlog"

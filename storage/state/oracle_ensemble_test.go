@@ -2,13 +2,11 @@ package state
 
 import (
 	"fmt"
-
 	"strconv"
 	"strings"
 
 	"zkd/jute"
 	"zkd/storage/acl"
-
 	"zkd/storage/apply"
 	"zkd/storage/entry"
 	"zkd/storage/entry/entrytest"

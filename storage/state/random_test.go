@@ -2,12 +2,10 @@ package state
 
 import (
 	"context"
-	"os"
-	"strconv"
-
 	"fmt"
 	"math/rand/v2"
-
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 

@@ -2,7 +2,6 @@ package state
 
 import (
 	"context"
-
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,7 +12,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"zkd/jute"
-
 	"zkd/storage/apply"
 	"zkd/storage/entry"
 	"zkd/storage/entry/entrytest"

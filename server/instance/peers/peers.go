@@ -22,7 +22,6 @@ import (
 	"zkd/quorum/snapshot"
 	"zkd/quorum/transport"
 	"zkd/server/instance/tlsstores"
-
 	"zkd/storage/datadir"
 	"zkd/storage/ensemble"
 	"zkd/storage/entry"

@@ -13,7 +13,6 @@ import (
 	"zkd/jute"
 	"zkd/quorum/batcher"
 	"zkd/quorum/clock"
-
 	"zkd/storage/apply"
 	"zkd/storage/entry"
 )

@@ -13,7 +13,6 @@ import (
 	"zkd/conf"
 	"zkd/jute"
 	"zkd/server/admin"
-
 	"zkd/storage/migrate"
 	"zkd/storage/state"
 	"zkd/storage/zkdata"

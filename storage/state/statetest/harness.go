@@ -11,7 +11,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"zkd/jute"
-
 	"zkd/storage/apply"
 	"zkd/storage/disk"
 	"zkd/storage/entry"

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"zkd/storage/disk"
-
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"zkd/storage/disk"
 )
 
 // Versions are the servers that have written the golden directories (compat-tests/migration.TestGolden).
