@@ -35,8 +35,9 @@ type conn struct {
 	established jute.Millis
 
 	live    atomic.Pointer[liveness.Session]
-	timeout atomic.Int64 // negotiated, a time.Duration
-	closing atomic.Bool  // the client has asked to close: what follows is dropped
+	former  atomic.Pointer[conn] // of the session, until its writes are over; nil: none. bind sets it
+	timeout atomic.Int64         // negotiated, a time.Duration
+	closing atomic.Bool          // the client has asked to close: what follows is dropped
 
 	flags      connFlags // owned by the reader
 	linearized bool      // a barrier was asked for after the input buffer was filled last; owned by the reader

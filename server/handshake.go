@@ -223,9 +223,8 @@ func (c *conn) connectGlobal(req *jute.ConnectRequest, timeout time.Duration) (e
 	if errors.Is(err, errGone) {
 		c.session = 0 // nothing is bound
 	}
-	if err == nil && w.before != nil {
-		// What the client sent there comes before what it sends here, and may have been proposed behind the reattach.
-		w.before.Out.AwaitWrites()
+	if err == nil {
+		c.awaitFormer()
 	}
 	return err
 }
@@ -268,9 +267,8 @@ func (c *conn) connectLocal(req *jute.ConnectRequest, timeout time.Duration, rea
 		c.flags |= flagReadOnly
 	}
 	c.timeout.Store(int64(timeout))
-	if before := s.bind(c, s.locals.tracker); before != nil {
-		before.Out.AwaitWrites()
-	}
+	s.bind(c, s.locals.tracker)
+	c.awaitFormer()
 	c.welcomeSession(&jute.ConnectResponse{TimeoutMillis: int32(timeout.Milliseconds()), SessionID: id,
 		Passwd: passwd[:], HasReadOnly: req.HasReadOnly, ReadOnly: readOnly})
 	if create {
@@ -283,7 +281,6 @@ func (c *conn) connectLocal(req *jute.ConnectRequest, timeout time.Duration, rea
 type connecting struct {
 	pendingSession
 	hasReadOnly bool
-	before      *conn // of the session, which is closed; nil: none. Set by Applied
 }
 
 // Applied binds the session and answers the client; on the apply goroutine, so that no event can come in between. A
@@ -299,7 +296,7 @@ func (w *connecting) Applied(r *apply.Result) {
 			c.server.metrics.revalidated.Add(1)
 		}
 		c.timeout.Store(int64(info.TimeoutMillis) * int64(time.Millisecond))
-		w.before = c.server.bind(c, c.server.tracker.Load())
+		c.server.bind(c, c.server.tracker.Load())
 		c.welcomeSession(&jute.ConnectResponse{TimeoutMillis: info.TimeoutMillis, SessionID: info.ID,
 			Passwd: info.Passwd[:], HasReadOnly: w.hasReadOnly})
 		if r.Op == jute.OpCreateSession {

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -101,30 +102,35 @@ func TestReattachTakesTheSessionOver(t *testing.T) {
 // on the next, though it was proposed behind the reattach.
 func TestReattachWaitsForWritesOfTheConnectionBefore(t *testing.T) {
 	for name, cut := range map[string]bool{"that is open": false, "that has ended": true} {
-		t.Run(name, func(t *testing.T) {
-			r, node := startHolding(t, rigOptions{})
-			first, other := r.connect(t), r.connect(t)
-			first.mustCreate("/a", "old", jute.ModePersistent)
-			first.send(jute.OpSetData, setTo("/a", "new"))
-			node.holds(t, 1)
-			if cut {
-				r.connOf(first).Out.Close()
-				eventually(t, "the server forgets the connection", func() bool {
-					return r.server.connections.count() == 1
-				})
-			}
-			second := r.dial(t)
-			second.hello(&jute.ConnectRequest{TimeoutMillis: 70_000, SessionID: first.welcome.SessionID,
-				Passwd: first.welcome.Passwd})
-			second.send(jute.OpGetData, look("/a"))
-			for range 20 { // as good as certainly enough for the read to be answered too early
-				other.must(jute.OpGetData, look("/a"), jute.OK)
-			}
-			node.release(-1)
-			if got := second.receive(); got.data(t) != "new" {
-				t.Errorf("the session reads %q on its next connection, after it has sent %q", got.data(t), "new")
-			}
-		})
+		for connections := 1; connections <= 3; connections++ { // all but the last are given up while they wait
+			t.Run(fmt.Sprintf("%s, on connection %d after it", name, connections), func(t *testing.T) {
+				r, node := startHolding(t, rigOptions{})
+				first, other := r.connect(t), r.connect(t)
+				first.mustCreate("/a", "old", jute.ModePersistent)
+				first.send(jute.OpSetData, setTo("/a", "new"))
+				node.holds(t, 1)
+				if cut {
+					r.connOf(first).Out.Close()
+					eventually(t, "the server forgets the connection", func() bool {
+						return r.server.connections.count() == 1
+					})
+				}
+				var second *client
+				for range connections {
+					second = r.dial(t)
+					second.hello(&jute.ConnectRequest{TimeoutMillis: 70_000, SessionID: first.welcome.SessionID,
+						Passwd: first.welcome.Passwd})
+				}
+				second.send(jute.OpGetData, look("/a"))
+				for range 20 { // as good as certainly enough for the read to be answered too early
+					other.must(jute.OpGetData, look("/a"), jute.OK)
+				}
+				node.release(-1)
+				if got := second.receive(); got.data(t) != "new" {
+					t.Errorf("the session reads %q on its next connection, after it has sent %q", got.data(t), "new")
+				}
+			})
+		}
 	}
 }
 

@@ -25,36 +25,46 @@ func (s *sessions) init() {
 }
 
 // bind makes c the connection of its session, and closes the one before: the client has come back, with the right
-// password. It returns that one, or nil. The apply goroutine calls it, or c's reader if the session is local.
-func (s *Server) bind(c *conn, tracker *liveness.Tracker) (before *conn) {
+// password. The apply goroutine calls it, or c's reader if the session is local.
+func (s *Server) bind(c *conn, tracker *liveness.Tracker) {
 	s.sessions.mu.Lock()
-	if before = s.sessions.bound[c.session]; before == nil {
+	before := s.sessions.bound[c.session]
+	if before == nil {
 		before = s.sessions.ended[c.session]
 	}
 	delete(s.sessions.ended, c.session)
 	s.sessions.bound[c.session] = c
 	s.sessions.mu.Unlock()
 	if before != nil && before != c {
+		c.former.Store(before)
 		before.Out.Close()
 	}
 	c.live.Store(tracker.Bind(c.session, time.Duration(c.timeout.Load())))
-	return before
+}
+
+// awaitFormer waits for the writes of its session's connections before it: what the client sent there comes before what
+// it sends here, and may have been proposed behind the reattach. One of them may not have waited to the end.
+func (c *conn) awaitFormer() {
+	for f := c.former.Load(); f != nil; f = f.former.Load() {
+		f.Out.AwaitWrites()
+	}
+	c.former.Store(nil)
 }
 
 // unbind takes c's session from it, unless another connection has it. The next one here waits for the writes of c that
-// are under way.
+// are under way, or for those that c has not waited for.
 func (s *Server) unbind(c *conn) {
 	if live := c.live.Load(); live != nil {
 		live.Unbind()
 	}
-	writing := c.Out.Writing() // and begins no more
+	waits := c.Out.Writing() || c.former.Load() != nil // it begins no more
 	s.sessions.mu.Lock()
 	defer s.sessions.mu.Unlock()
 	if s.sessions.bound[c.session] != c {
 		return
 	}
 	delete(s.sessions.bound, c.session)
-	if writing {
+	if waits {
 		s.sessions.ended[c.session] = c
 	}
 }
