@@ -176,6 +176,15 @@ func (m *fakeMachine) Checkpoint(_ context.Context, dir string) (index, term uin
 	return m.state.index, m.state.term, nil
 }
 
+// Verify implements Machine.
+func (m *fakeMachine) Verify(dir string, _ func() error) (state.Verified, error) {
+	s, ok := m.disk.get(dir)
+	if !ok {
+		return state.Verified{}, errInjected
+	}
+	return state.Verified{Index: s.index, Term: s.term, ClusterID: m.ClusterID()}, nil
+}
+
 // Install implements Machine.
 func (m *fakeMachine) Install(dir string) error {
 	m.mu.Lock()

@@ -12,15 +12,17 @@ import (
 	"zkd/quorum/member"
 	"zkd/storage/invariants"
 	"zkd/storage/raftlog"
+	"zkd/storage/state"
 )
 
 // A snapshot is installed in three steps, by three goroutines, none of which waits for another: the append goroutine
 // writes durably that it is under way, the apply goroutine puts the state in its place, and the append goroutine begins
-// the log behind it, in the same write that says that nothing is under way any more. After a crash before the first
-// write there is the old state. After it, the start completes the rest.
+// the log behind it, in the same write that says that nothing is under way any more. Before the first of them the state
+// was read from one end to the other. After a crash before the first write there is the old state. After it, the start
+// completes the rest, or goes back to the old state if the new one cannot be used after all.
 
-// installingKey is the name among the log's blobs of what is installed. Its presence is what datadir.Dir's
-// FinishInstall is called on.
+// installingKey is the name among the log's blobs of what is installed. Its presence is what
+// SettleInstall finishes an install on.
 const installingKey = "installing"
 
 // install is a snapshot on its way into log and state.
@@ -174,9 +176,9 @@ func (n *Node) Staged(from uint64, header []byte, dir string) error {
 
 // stage is Staged for who does not wait: done is told, on any goroutine, unless the node stops before or stage fails.
 func (n *Node) stage(from uint64, header []byte, dir string, done func(error)) error {
-	m := &raftpb.Message{}
-	if err := proto.Unmarshal(header, m); err != nil {
-		return fmt.Errorf("decode the header of a snapshot: %w", err)
+	m, err := decodeSnapshot(header)
+	if err != nil {
+		return err
 	}
 	meta := m.GetSnapshot().GetMetadata()
 	if m.GetType() != raftpb.MsgSnap || m.GetFrom() != from || m.GetTo() != n.options.ID || m.GetTerm() == 0 ||
@@ -189,27 +191,56 @@ func (n *Node) stage(from uint64, header []byte, dir string, done func(error)) e
 	if _, err := snapshotAdmissions(m.GetSnapshot().GetData()); err != nil {
 		return fmt.Errorf("%w: %w", errSnapshot, err)
 	}
+	if err := n.verify(m, dir); err != nil {
+		return err
+	}
 	if !n.inbox.put(arrival{from: from, what: &staged{message: m, dir: dir, done: done}}) {
 		return ErrStopped
 	}
 	return nil
 }
 
-// CheckSnapshot fails if the state with that header, of a SnapshotSender, is one that this program cannot read: then
-// there is no use in receiving it.
-func CheckSnapshot(header []byte) error {
+// CheckSnapshot fails if there is no use in receiving the state with that header, of another member's SnapshotSender:
+// it is one that this program cannot read, or it does not come from the leader of this member, in its term. ErrNoLeader
+// means that this member knows of none yet: it may be asked again.
+func (n *Node) CheckSnapshot(from uint64, header []byte) error {
+	m, err := decodeSnapshot(header)
+	if err != nil {
+		return err
+	}
+	if err := checkCheckpoint(m.GetSnapshot().GetData()); err != nil {
+		return err
+	}
+	f := n.loop.progress.following.Load()
+	switch {
+	case m.GetFrom() != from || m.GetTo() != n.options.ID || m.GetTerm() < f.term ||
+		m.GetTerm() == f.term && f.leader != from && f.leader != 0:
+		return fmt.Errorf("%w: member %d sends one of member %d to member %d in term %d, and member %d leads in "+
+			"term %d", errNotLeaders, from, m.GetFrom(), m.GetTo(), m.GetTerm(), f.leader, f.term)
+	case m.GetTerm() > f.term || f.leader == 0:
+		return fmt.Errorf("a snapshot of member %d in term %d: %w", from, m.GetTerm(), ErrNoLeader)
+	}
+	return nil
+}
+
+// errNotLeaders means a snapshot that does not come from the leader.
+var errNotLeaders = errors.New("the snapshot is not the leader's")
+
+// decodeSnapshot reads the header of a snapshot.
+func decodeSnapshot(header []byte) (*raftpb.Message, error) {
 	m := &raftpb.Message{}
 	if err := proto.Unmarshal(header, m); err != nil {
-		return fmt.Errorf("decode the header of a snapshot: %w", err)
+		return nil, fmt.Errorf("decode the header of a snapshot: %w", err)
 	}
-	return checkCheckpoint(m.GetSnapshot().GetData())
+	return m, nil
 }
 
 // receiveSnapshot shows raft a snapshot, and removes it if raft does not want it: it is older than what is here, or of
 // an earlier leader.
 func (l *loop) receiveSnapshot(s *staged) {
 	l.handOut()
-	if !l.admission.screen(s.message) {
+	// No member sends one in a term that this one has not answered in.
+	if s.message.GetTerm() <= l.term && !l.admission.screen(s.message) {
 		l.staged = s
 		l.stepRaft(s.message)
 		l.handOut()
@@ -256,8 +287,76 @@ func (l *loop) install(m *raftpb.Message) {
 	l.clocks.installed(in.newest)
 }
 
-// Installing tells whether an install of a snapshot was begun in this log and has not ended: then the state that was
-// staged must take its place (datadir.Dir.FinishInstall) before the machine is opened.
+// errStaged means a staged state that is not the one of its header, or not whole.
+var errStaged = errors.New("the received state cannot be used")
+
+// verify reads what was staged before anything is given up for it, and removes it if it is of no use.
+func (n *Node) verify(m *raftpb.Message, dir string) error {
+	goOn := func() error {
+		select {
+		case <-n.halt:
+			return ErrStopped
+		default:
+			return nil
+		}
+	}
+	found, err := n.options.Machine.Verify(dir, goOn)
+	if errors.Is(err, ErrStopped) {
+		return ErrStopped
+	}
+	meta, own := m.GetSnapshot().GetMetadata(), n.options.Machine.ClusterID()
+	switch {
+	case err != nil:
+	case found.Index != meta.GetIndex() || found.Term != meta.GetTerm():
+		err = fmt.Errorf("it ends at entry %d of term %d, its header says %d of %d", found.Index, found.Term,
+			meta.GetIndex(), meta.GetTerm())
+	case own != [16]byte{} && found.ClusterID != own:
+		err = fmt.Errorf("it is of cluster %x, and this server of %x", found.ClusterID, own)
+	default:
+		return nil
+	}
+	return errors.Join(fmt.Errorf("%w: %w", errStaged, err), n.options.FS.RemoveAll(dir))
+}
+
+// InstallDir is where the state lies that an install replaces; *datadir.Dir is one.
+type InstallDir interface {
+	// FinishInstall puts the state that was staged into its place if it fits: true. Otherwise the one before is there.
+	FinishInstall(fits func(dir string) error) (finished bool, err error)
+	// DiscardInstall removes what is left of installs that are not under way.
+	DiscardInstall() error
+}
+
+// SettleInstall completes an install that was begun in this log and has not ended, or gives it up if what was staged
+// cannot be used: nothing was promised on it yet, and the log still goes with the state before. It removes what is left
+// of others. It is called at a start, before the machine is opened; verify is Machine.Verify.
+func SettleInstall(log *raftlog.Log, dir InstallDir, verify func(dir string) (state.Verified, error)) error {
+	blob, ok := log.Meta(installingKey)
+	if !ok {
+		return dir.DiscardInstall()
+	}
+	in, err := decodeInstall(blob)
+	if err != nil {
+		return err
+	}
+	finished, err := dir.FinishInstall(func(dir string) error {
+		found, err := verify(dir)
+		if err == nil && (found.Index != in.member.Index || found.Term != in.term) {
+			err = fmt.Errorf("%w: it ends at entry %d of term %d, and entry %d of term %d was being installed",
+				errStaged, found.Index, found.Term, in.member.Index, in.term)
+		}
+		return err
+	})
+	if finished || err != nil {
+		return err
+	}
+	if err := log.DeleteMeta(installingKey); err != nil {
+		return fmt.Errorf("give up the install of a snapshot: %w", err)
+	}
+	return dir.DiscardInstall()
+}
+
+// Installing tells whether an install of a snapshot was begun in this log and has not ended: then it is settled
+// (SettleInstall) before the machine is opened.
 func Installing(log *raftlog.Log) bool {
 	_, ok := log.Meta(installingKey)
 	return ok

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 	"testing"
@@ -105,8 +106,9 @@ func TestCheckpointOfANewerZkdIsRefused(t *testing.T) {
 		{"another version", append([]byte{9}, newest[1:]...), errSnapshot},
 		{"cut short", newest[:4], errSnapshot},
 	} {
-		if err := CheckSnapshot(header(tc.data)); !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil) {
-			t.Errorf("%s: %v, want %v", tc.name, err, tc.want)
+		want := cmp.Or(tc.want, ErrNoLeader) // this member is not in that term
+		if err := n.CheckSnapshot(lead, header(tc.data)); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", tc.name, err, want)
 		}
 		if tc.want == nil {
 			continue
@@ -115,7 +117,7 @@ func TestCheckpointOfANewerZkdIsRefused(t *testing.T) {
 			t.Errorf("%s: staged: %v, want %v", tc.name, err, tc.want)
 		}
 	}
-	if CheckSnapshot([]byte{0xff}) == nil {
+	if n.CheckSnapshot(lead, []byte{0xff}) == nil {
 		t.Error("what is no header fits")
 	}
 }

@@ -44,6 +44,10 @@ type Machine interface {
 	// Checkpoint makes a copy of the state in dir, which must not exist, and tells up to which entry it goes, and that
 	// entry's term. A failure leaves the machine as it was.
 	Checkpoint(ctx context.Context, dir string) (appliedIndex, term uint64, err error)
+	// Verify reads the copy of a state in dir from one end to the other, and tells what it is a copy of; it fails if
+	// Install would, or would come to a state that is not what it says. goOn is called now and then, its error ends the
+	// reading.
+	Verify(dir string, goOn func() error) (state.Verified, error)
 	// Install replaces the state by the copy in dir, which it takes away. An error is final.
 	Install(dir string) error
 	// EnsembleConfig is the text of the group's configuration (package ensemble); empty before it was founded.

@@ -121,6 +121,7 @@ func (n *Node) buildLoop(wake chan struct{}, view *logView, m member.Membership,
 	l.members.set(m)
 	l.election.newLeader(raft.None)
 	l.progress.state.Store(l.status.state())
+	l.progress.following.Store(&following{term: l.term})
 	l.progress.commit.Store(l.commit)
 	view.offer = l.checkpoints.offer
 	view.leads = func() bool { return l.raw.BasicStatus().RaftState == raft.StateLeader }

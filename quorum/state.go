@@ -27,6 +27,9 @@ type State struct {
 	Behind bool
 }
 
+// following is whom raft takes for the leader, and of which term, even while this member serves nobody.
+type following struct{ leader, term uint64 }
+
 // status is the loop's part that tells how this member stands in its group, and what is known of the others.
 type status struct {
 	*facts
@@ -71,6 +74,9 @@ func (s *status) state() *State {
 
 // publish tells of a change of leader, term or role.
 func (s *status) publish() {
+	if f := (following{leader: s.soft.Lead, term: s.term}); *s.progress.following.Load() != f {
+		s.progress.following.Store(&f)
+	}
 	now, old := s.state(), s.progress.state.Load()
 	if *old == *now && s.announced {
 		return

@@ -90,6 +90,7 @@ type progress struct {
 	commit, tick  atomic.Uint64
 	reconfigured  atomic.Uint64 // the last entry with a reconfig whose result is known
 	state         atomic.Pointer[State]
+	following     atomic.Pointer[following]
 	group         atomic.Pointer[group]
 	missingVoters atomic.Pointer[MissingVoters]
 	electionSeen

@@ -170,6 +170,7 @@ func FuzzReceive(f *testing.F) {
 	f.Add(uint8(frameHello), member.Hello{Incarnation: 1}.Append(nil))
 	n := &Node{options: Options{ID: 1}, loop: &loop{}}
 	n.loop.progress.state.Store(&State{})
+	n.loop.progress.following.Store(&following{})
 	f.Fuzz(func(_ *testing.T, kind uint8, body []byte) {
 		_, _ = n.decode(2, kind, body) // what matters is that it returns
 	})

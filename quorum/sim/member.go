@@ -168,6 +168,9 @@ func (m *member) open() (err error) {
 	if err != nil {
 		return err
 	}
+	if err := m.dir.ForgetReplaced(); err != nil {
+		return err
+	}
 	m.machine = &machine{Machine: store, m: m}
 	m.stepper, err = quorum.NewStepper(m.options())
 	return err

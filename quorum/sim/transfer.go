@@ -6,6 +6,9 @@ import (
 	"iter"
 	"slices"
 	"time"
+
+	"zkd/quorum"
+	"zkd/storage/state"
 )
 
 // errCutOff means that a checkpoint was not brought over whole.
@@ -109,8 +112,7 @@ func (s snapshotSender) SendSnapshot(ctx context.Context, to uint64, header []by
 
 // finishInstall completes or discards what a crash has left of a checkpoint's install, as a server does at its start.
 func (m *member) finishInstall() error {
-	if _, under := m.log.Meta("installing"); under {
-		return m.dir.FinishInstall()
-	}
-	return m.dir.DiscardInstall()
+	return quorum.SettleInstall(m.log, m.dir, func(dir string) (state.Verified, error) {
+		return state.Verify(m.disk, dir, discard, func() error { return nil })
+	})
 }

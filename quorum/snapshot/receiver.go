@@ -21,13 +21,17 @@ type ReceiverOptions struct {
 	// Staged takes a snapshot: dir lies complete and on disk. It is called on the stream's goroutine, and may block. An
 	// error is told to the sender, and ends its attempt for good; what is staged stays.
 	Staged func(from uint64, header []byte, dir string) error
-	// Fits tells by its header what is wrong with a snapshot, before anything of it is received; nil: nothing is.
-	Fits   func(header []byte) error
+	// Fits tells by its header what is wrong with a snapshot of a server, before anything of it is received; nil:
+	// nothing is. With ErrLater that server may try again.
+	Fits   func(from uint64, header []byte) error
 	Clock  clock.Clock
 	Logger *slog.Logger
 	// Silence is how long the sender may say nothing.
 	Silence time.Duration
 }
+
+// ErrLater means a snapshot that may be taken when it comes again.
+var ErrLater = errors.New("not now")
 
 // Receiver takes snapshots, one at a time.
 type Receiver struct {
@@ -155,7 +159,10 @@ func (r *Receiver) receive(from uint64, s *stream) error {
 		return final(err)
 	}
 	if r.opts.Fits != nil {
-		if err := r.opts.Fits(m.header); err != nil {
+		switch err := r.opts.Fits(from, m.header); {
+		case errors.Is(err, ErrLater):
+			return &refusal{codeLater, err.Error()}
+		case err != nil:
 			return final(fmt.Errorf("the snapshot does not fit: %w", err))
 		}
 	}

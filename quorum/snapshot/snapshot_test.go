@@ -497,3 +497,34 @@ func TestHostileMessages(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatDoesNotFitIsRefused before anything of it is received: for good, or until it does fit.
+func TestWhatDoesNotFitIsRefused(t *testing.T) {
+	unfit := errors.New("it does not fit")
+	var verdicts []error
+	r := newRig(t, content(), func(_ *SenderOptions, ro *ReceiverOptions) {
+		ro.Fits = func(from uint64, header []byte) error {
+			if from != 1 || string(header) != "header" {
+				t.Errorf("asked for %q of server %d", header, from)
+			}
+			verdict := verdicts[0]
+			verdicts = verdicts[1:]
+			return verdict
+		}
+	})
+	verdicts = []error{unfit}
+	err := r.sender.SendSnapshot(context.Background(), 2, []byte("header"), "checkpoint")
+	if !refusedWith(err, codeFinal) || !strings.Contains(err.Error(), unfit.Error()) {
+		t.Errorf("sent: %v", err)
+	}
+	if _, err := r.to.Stat("data/staging"); !isMissing(err) {
+		t.Errorf("something of it was staged: %v", err)
+	}
+	verdicts = []error{fmt.Errorf("%w: %w", ErrLater, unfit), nil}
+	if err := r.sender.SendSnapshot(context.Background(), 2, []byte("header"), "checkpoint"); err != nil {
+		t.Error(err)
+	}
+	if len(verdicts) > 0 || len(r.handed) != 1 {
+		t.Errorf("%d verdicts are left, %d snapshots were taken", len(verdicts), len(r.handed))
+	}
+}

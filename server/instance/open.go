@@ -176,22 +176,24 @@ func (i *Instance) openStores(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := i.settleInstall(); err != nil {
+	if err := i.settleInstall(ctx); err != nil {
 		return err
 	}
 	i.machine, err = state.OpenMachine(state.MachineOptions{
 		Dir: i.dir.StateDir(), FS: fs, Logger: i.logger, OnFatal: i.fail, SlowAfter: s.FsyncWarning,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return i.dir.ForgetReplaced()
 }
 
-// settleInstall completes the install of a received state that a crash has interrupted, or removes what is left of one
-// that was not to be.
-func (i *Instance) settleInstall() error {
-	if quorum.Installing(i.log) {
-		return i.dir.FinishInstall()
-	}
-	return i.dir.DiscardInstall()
+// settleInstall completes the install of a received state that a crash has interrupted, or goes back to the state
+// before it, or removes what is left of one that was not to be.
+func (i *Instance) settleInstall(ctx context.Context) error {
+	return quorum.SettleInstall(i.log, i.dir, func(dir string) (state.Verified, error) {
+		return state.Verify(i.dir.Opts.FS, dir, i.logger, func() error { return context.Cause(ctx) })
+	})
 }
 
 // reload has stores read again when they change; whose says of which, for messages. Without TLS there are none.

@@ -24,21 +24,85 @@ var StagedMarks = [...]string{"zkd-transfer", "zkd-complete"}
 // is beside the state, on its file system. Whoever receives makes it.
 func (d *Dir) StagingDir() string { return d.StateDir() + StagedSuffix }
 
-// FinishInstall completes a Machine.Install that a crash has interrupted, or has kept from beginning: afterwards the
-// state that was staged is the state. It is called at a start, before OpenMachine, if the raft log says that an
-// install is under way; otherwise DiscardInstall is. It may itself be interrupted and called again.
-func (d *Dir) FinishInstall() error {
+// FinishInstall settles a Machine.Install that a crash has interrupted, or has kept from beginning. fits tells what is
+// wrong with the state in a directory, nil: nothing is. If the state that was staged fits, it is the state afterwards:
+// true. Otherwise the state before it is in its place again, and its log goes on where it ended: false, and then the
+// raft log is to say that no install is under way, before DiscardInstall removes the one that was staged.
+//
+// It is called at a start, before OpenMachine, if the raft log says that an install is under way; otherwise
+// DiscardInstall is. It may itself be interrupted and called again. The state that was replaced stays until
+// ForgetReplaced.
+func (d *Dir) FinishInstall(fits func(dir string) error) (finished bool, err error) {
+	fs, state, staged := d.Opts.FS, d.StateDir(), d.StagingDir()
+	waiting, err := disk.HasFiles(fs, staged)
+	if err != nil {
+		return false, Failure(d.Opts.Dir, err)
+	}
+	newest := state
+	if waiting {
+		newest = staged
+	}
+	there, err := disk.HasFiles(fs, newest)
+	if err != nil {
+		return false, Failure(d.Opts.Dir, err)
+	}
+	if !there {
+		return false, Refusal(d.Opts.Dir, fmt.Sprintf("there is neither a state in %s nor one in %s", staged, state),
+			"restore it from a backup")
+	}
+	if wrong := fits(newest); wrong != nil {
+		return false, d.goBack(waiting, wrong)
+	}
 	// A load that the crash has interrupted, too, came before: the log is applied in order.
-	if err := discardReplacement(d.Opts.FS, d.StateDir()); err != nil {
+	if err := discardReplacement(fs, state); err != nil {
+		return false, Failure(d.Opts.Dir, err)
+	}
+	if err := SwapState(fs, staged, state); err != nil {
+		return false, Failure(d.Opts.Dir, err)
+	}
+	d.Opts.Logger.Info("finished snapshot install", "path", state)
+	return true, nil
+}
+
+// goBack puts the state before an install in its place again. waiting says that the one that does not fit is still
+// staged. It goes on from wherever a crash has ended it.
+func (d *Dir) goBack(waiting bool, wrong error) error {
+	fs, state, staged := d.Opts.FS, d.StateDir(), d.StagingDir()
+	there, err := disk.HasFiles(fs, state)
+	if err != nil {
 		return Failure(d.Opts.Dir, err)
 	}
-	if err := SwapState(d.Opts.FS, d.StagingDir(), d.StateDir()); err != nil {
-		if errors.Is(err, disk.ErrDamaged) {
-			return Refusal(d.Opts.Dir, err.Error(), "restore it from a backup")
+	before, err := disk.HasFiles(fs, state+ReplacedSuffix)
+	if err != nil {
+		return Failure(d.Opts.Dir, err)
+	}
+	keeps := waiting && there // the installation had not come to the state before
+	switch {
+	case !keeps && !before:
+		return Refusal(d.Opts.Dir, fmt.Sprintf("the received state cannot be used (%v), and the one before is gone",
+			wrong), "restore it from a backup")
+	case !waiting: // what does not fit goes back where it came from, so that the next start finds it there
+		if err := fs.RemoveAll(staged); err != nil {
+			return Failure(d.Opts.Dir, err)
 		}
-		return Failure(d.Opts.Dir, err)
+		if err := disk.MoveDir(fs, state, staged); err != nil {
+			return Failure(d.Opts.Dir, err)
+		}
 	}
-	d.Opts.Logger.Info("finished snapshot install", "path", d.StateDir())
+	if !keeps {
+		if err := fs.RemoveAll(state); err != nil { // Open has made it
+			return Failure(d.Opts.Dir, err)
+		}
+		if err := disk.MoveDir(fs, state+ReplacedSuffix, state); err != nil {
+			return Failure(d.Opts.Dir, err)
+		}
+	}
+	d.Opts.Logger.Error("snapshot install undone: keeping the previous state", "path", state, "err", wrong)
+	return nil
+}
+
+// ForgetReplaced removes the state that an install has replaced. It is called when the new one is open.
+func (d *Dir) ForgetReplaced() error {
 	if err := RemoveReplaced(d.Opts.FS, d.StateDir()); err != nil {
 		return Failure(d.Opts.Dir, err)
 	}

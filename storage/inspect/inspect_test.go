@@ -286,8 +286,8 @@ func TestInspectionFindsARestoredState(t *testing.T) {
 	if dir, err = datadir.Open(dirtest.Options(fs, "data", "")); err != nil {
 		t.Fatal(err)
 	}
-	if err := dir.FinishInstall(); err != nil {
-		t.Fatal(err)
+	if finished, err := dir.FinishInstall(func(string) error { return nil }); err != nil || !finished {
+		t.Fatal(finished, err)
 	}
 	if m, err = state.OpenMachine(state.MachineOptions{Dir: dir.StateDir(), FS: fs}); err != nil {
 		t.Fatal(err)

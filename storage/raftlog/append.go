@@ -180,7 +180,14 @@ func (l *Log) SetMeta(key string, value []byte) error {
 	if value == nil {
 		value = []byte{} // nil would delete it
 	}
-	meta := map[string][]byte{key: value}
+	return l.writeMeta(map[string][]byte{key: value})
+}
+
+// DeleteMeta removes the blob under key, if there is one. Synced.
+func (l *Log) DeleteMeta(key string) error { return l.writeMeta(map[string][]byte{key: nil}) }
+
+// writeMeta stores blobs, and removes those that are nil, durably.
+func (l *Log) writeMeta(meta map[string][]byte) error {
 	l.writer.Lock()
 	defer l.writer.Unlock()
 	if err := l.beginLocked(nil, false); err != nil {

@@ -43,17 +43,28 @@ func (s *stores) open(fs vfs.FS, logDir string) (err error) {
 		return err
 	}
 	mark, installing := s.log.Meta(installingMeta)
-	finish := s.dir.DiscardInstall
 	if installing {
-		finish = s.dir.FinishInstall
+		if installing, err = s.dir.FinishInstall(s.fits(mark)); err != nil {
+			return err
+		}
+		if !installing {
+			if err := s.log.DeleteMeta(installingMeta); err != nil {
+				return err
+			}
+		}
 	}
-	if err := finish(); err != nil {
-		return err
+	if !installing {
+		if err := s.dir.DiscardInstall(); err != nil {
+			return err
+		}
 	}
 	s.machine, err = OpenMachine(MachineOptions{
 		Dir: s.dir.StateDir(), FS: fs, CacheBytes: 64 << 10, BlockCacheBytes: 64 << 10, MemTableBytes: 64 << 10,
 	})
 	if err != nil {
+		return err
+	}
+	if err := s.dir.ForgetReplaced(); err != nil {
 		return err
 	}
 	if installing {

@@ -77,16 +77,33 @@ func (s *stores) stage(fs vfs.FS, c *checkpointFiles) error {
 
 // install replaces the state by the staged checkpoint, as a server does.
 func (s *stores) install(c *checkpointFiles, committed func()) error {
-	mark := binary.BigEndian.AppendUint64(nil, c.index)
-	mark = binary.BigEndian.AppendUint64(mark, c.term)
-	if err := s.log.SetMeta(installingMeta, mark); err != nil {
+	if err := s.mark(c); err != nil {
 		return err
 	}
+	mark, _ := s.log.Meta(installingMeta)
 	committed()
 	if err := s.machine.Install(s.dir.StagingDir()); err != nil {
 		return err
 	}
 	return s.installLog(mark)
+}
+
+// mark writes that the install of a checkpoint is under way.
+func (s *stores) mark(c *checkpointFiles) error {
+	mark := binary.BigEndian.AppendUint64(nil, c.index)
+	return s.log.SetMeta(installingMeta, binary.BigEndian.AppendUint64(mark, c.term))
+}
+
+// fits tells what is wrong with a state whose install is marked as under way.
+func (s *stores) fits(mark []byte) func(dir string) error {
+	return func(dir string) error {
+		found, err := Verify(s.dir.Opts.FS, dir, s.dir.Opts.Logger, func() error { return nil })
+		if err == nil && (found.Index != binary.BigEndian.Uint64(mark) ||
+			found.Term != binary.BigEndian.Uint64(mark[8:])) {
+			err = fmt.Errorf("the state ends at entry %d of term %d", found.Index, found.Term)
+		}
+		return err
+	}
 }
 
 // installLog makes the log fit the checkpoint that was installed.

@@ -59,6 +59,12 @@ func (m *Machine) ReadCheckpoint(ctx context.Context, dir string) (*Reader, erro
 	return r, nil
 }
 
+// Verify is the function of that name for a copy of a state on the same file system, before Install takes it. Any
+// goroutine may call it.
+func (m *Machine) Verify(dir string, goOn func() error) (Verified, error) {
+	return Verify(m.opts.FS, dir, m.opts.Logger, goOn)
+}
+
 // Install replaces the state by the checkpoint in dir, which must be datadir.Dir.StagingDir and is moved: complete,
 // synced, and of an entry not before AppliedIndex. Views that are open end before; later ones wait and then show the
 // new state. It is called on the apply goroutine, by who has noted in the raft log that it is under way: after a

@@ -2,6 +2,7 @@ package peers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -115,7 +116,7 @@ func Open(ctx context.Context, o Options) (_ *Peers, err error) {
 	p.receiver, err = snapshot.NewReceiver(snapshot.ReceiverOptions{
 		FS: o.FS, Dir: o.Dir.StagingDir(), Clock: o.Clock, Logger: o.Logger, Silence: c.Ensemble.InitTimeout,
 		Staged: func(from uint64, header []byte, dir string) error { return p.node.Staged(from, header, dir) },
-		Fits:   quorum.CheckSnapshot,
+		Fits:   p.fits,
 	})
 	if err != nil {
 		return nil, err
@@ -144,6 +145,15 @@ func Open(ctx context.Context, o Options) (_ *Peers, err error) {
 		Clock: o.Clock, Logger: o.Logger, BytesPerSecond: snapshotRate(c.Ensemble.SnapshotRate),
 		Silence: c.Ensemble.InitTimeout})
 	return p, err
+}
+
+// fits tells what is wrong with a snapshot that another server begins to send.
+func (p *Peers) fits(from uint64, header []byte) error {
+	err := p.node.CheckSnapshot(from, header)
+	if errors.Is(err, quorum.ErrNoLeader) {
+		err = fmt.Errorf("%w: %w", snapshot.ErrLater, err)
+	}
+	return err
 }
 
 // dial connects with another server.
