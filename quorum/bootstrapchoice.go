@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -178,4 +179,17 @@ func DataCluster(log *raftlog.Log, random io.Reader) (id [16]byte, err error) {
 // Unserved tells whether the log of a server with imported data has nothing in it yet: it has founded nothing.
 func Unserved(log *raftlog.Log) bool {
 	return Imported(log) && log.LastIndex() <= raftlog.ImportedIndex
+}
+
+// Disguise returns what those are told in place of a cluster's id who need to know that there is one, and whether it
+// was founded on data, but not its id.
+func Disguise(id [16]byte) (told [16]byte) {
+	sum := sha256.Sum256(append([]byte("zkd cluster, disguised: "), id[:]...))
+	copy(told[:], sum[:])
+	if OnData(id) {
+		binary.BigEndian.PutUint32(told[12:], onDataSum(&told))
+	} else if OnData(told) {
+		told[15]++
+	}
+	return told
 }

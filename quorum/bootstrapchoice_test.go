@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"bytes"
+	"encoding/binary"
 	"strings"
 	"testing"
 
@@ -160,5 +161,20 @@ func TestClusterOnData(t *testing.T) {
 	}
 	if b, err := OpenBootstrapChoice(log, false); err != nil || b.Begun() {
 		t.Errorf("who has data takes part in a founding without: %v", err)
+	}
+}
+
+// TestDisguise: it tells of a cluster only that there is one, and whether that was founded on data.
+func TestDisguise(t *testing.T) {
+	onData := [16]byte{1, 2, 3}
+	binary.BigEndian.PutUint32(onData[12:], onDataSum(&onData))
+	for _, id := range [][16]byte{{7}, {8}, onData} {
+		told := Disguise(id)
+		if told == id || told == [16]byte{} || OnData(told) != OnData(id) || told != Disguise(id) {
+			t.Errorf("%x is told as %x", id, told)
+		}
+	}
+	if Disguise([16]byte{7}) == Disguise([16]byte{8}) {
+		t.Error("two clusters are told as one")
 	}
 }

@@ -139,8 +139,7 @@ func (t *Transport) greet(raw net.Conn, at string) (*acceptedConn, error) {
 	if err := t.await(ctx, h); err != nil {
 		return nil, err
 	}
-	a := answer{cluster: t.opts.ClusterID(), id: t.opts.ID, processID: t.processID, name: t.opts.Name}
-	a.founders, a.levels = t.opts.Founders(), t.levels()
+	a := t.newAnswer(h)
 	l := &link{raw: raw, conn: conn, address: raw.RemoteAddr().String(), at: at, processID: h.processID, name: h.name,
 		cluster: h.cluster, levels: h.levels, version: min(h.newest, versionNewest)}
 	g, refusal := t.welcome(h, l)
@@ -161,6 +160,29 @@ func (t *Transport) greet(raw net.Conn, at string) (*acceptedConn, error) {
 		return nil, fmt.Errorf("server %d (%q) was refused: %s", h.from, h.name, refusal.Text)
 	}
 	return g, err
+}
+
+// newAnswer returns an answer with as much as the caller may know. Whoever is not known to be a server of the ensemble
+// learns neither its cluster nor its members, only that there is one, which a new server has to know; nor what marks
+// this process, by which the others tell its streams from those of an impostor.
+func (t *Transport) newAnswer(h *hello) answer {
+	a := answer{id: t.opts.ID, name: t.opts.Name, levels: t.levels()}
+	if t.tells(h) {
+		a.cluster, a.processID, a.founders = t.opts.ClusterID(), t.processID, t.opts.Founders()
+	} else if id := t.opts.ClusterID(); id != [16]byte{} {
+		a.cluster = t.opts.Disguise(id)
+	}
+	return a
+}
+
+// tells tells whether a caller may know what only servers of the ensemble may: it claims the id of one, and no other
+// process with that id is connected.
+func (t *Transport) tells(h *hello) bool {
+	p := (*t.peers.Load())[h.from]
+	if p == nil && (t.opts.Knows == nil || !t.isBegun() || !t.opts.Knows(h.from)) {
+		return false
+	}
+	return p.impostor(h.processID) == nil
 }
 
 // secure does TLS as the options say.
@@ -234,7 +256,7 @@ func (t *Transport) welcome(h *hello, l *link) (*acceptedConn, *RefusalError) {
 	if h.purpose == forMessages {
 		g.stream, refusal = p.take(l)
 	} else {
-		refusal = p.enter()
+		refusal = p.enter(l)
 	}
 	if refusal != nil {
 		p.forget(l.raw)
@@ -259,11 +281,19 @@ func (t *Transport) judge(h *hello) *RefusalError {
 		return &RefusalError{Code: SameID, Text: fmt.Sprintf("this is server %d too", id)}
 	case h.to != id:
 		return &RefusalError{Code: WrongServer, Text: fmt.Sprintf("this is server %d, not %d", id, h.to)}
+	case t.impostor(h) != nil:
+		return t.impostor(h)
+	case clustersDiffer(h.cluster, cluster) && !t.tells(h):
+		return &RefusalError{Code: OtherCluster,
+			Text: fmt.Sprintf("server %d is of another cluster than %x", id, h.cluster)}
 	case clustersDiffer(h.cluster, cluster):
 		return &RefusalError{Code: OtherCluster,
 			Text: fmt.Sprintf("server %d is of cluster %x, not %x", id, cluster, h.cluster)}
 	case h.purpose != forCluster && t.tooOld(h.from, h.levels) != nil:
 		return t.tooOld(h.from, h.levels)
+	case h.purpose != forCluster && t.differ(h.from, h.cluster, h.founders) != "" && !t.tells(h):
+		return &RefusalError{Code: OtherFounders, Text: fmt.Sprintf("server %d is about to found an ensemble with "+
+			"other servers, without server %d", id, h.from)}
 	case h.purpose != forCluster && t.differ(h.from, h.cluster, h.founders) != "":
 		return &RefusalError{Code: OtherFounders, Text: t.differ(h.from, h.cluster, h.founders)}
 	case h.purpose == forCluster && t.opts.Knows != nil && t.isBegun() && t.opts.Knows(h.from):
@@ -275,6 +305,11 @@ func (t *Transport) judge(h *hello) *RefusalError {
 			Text: fmt.Sprintf("server %d takes no stream of purpose %d", id, h.purpose)}
 	}
 	return nil
+}
+
+// impostor refuses a caller while another process with its id is connected.
+func (t *Transport) impostor(h *hello) *RefusalError {
+	return (*t.peers.Load())[h.from].impostor(h.processID)
 }
 
 // isPeer tells whether a server is a peer of this one.

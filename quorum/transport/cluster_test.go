@@ -26,6 +26,9 @@ func (c *changing) get() [16]byte {
 
 func (c *changing) set(id [16]byte) { c.id.Store(&id) }
 
+// disguised is what those are told in place of the cluster who are not known.
+var disguised = [16]byte{1}
+
 func TestProbeCluster(t *testing.T) {
 	founded := newMember(t, 2, func(o *Options) { o.Knows = func(id uint64) bool { return id == 1 } })
 	empty := newMember(t, 3, func(o *Options) { o.ClusterID = nil })
@@ -42,7 +45,7 @@ func TestProbeCluster(t *testing.T) {
 		cluster       [16]byte
 		known         bool
 	}{
-		{1, 2, cluster, true}, {4, 2, cluster, false}, {1, 3, [16]byte{}, false},
+		{1, 2, cluster, true}, {4, 2, disguised, false}, {1, 3, [16]byte{}, false},
 	} {
 		ctx, cancel := context.WithTimeout(context.Background(), testDeadline)
 		got, err := asking[tc.asking].ProbeCluster(ctx, tc.asked)

@@ -67,7 +67,11 @@ func TestAnswers(t *testing.T) {
 			h := good()
 			tc.change(&h, m.processID)
 			a, conn := call(t, m, h)
-			if a.code != tc.want || a.id != 1 || a.processID != m.processID || a.cluster != cluster ||
+			wantCluster, wantProcess := cluster, m.processID
+			if h.from != 2 {
+				wantCluster, wantProcess = disguised, 0
+			}
+			if a.code != tc.want || a.id != 1 || a.processID != wantProcess || a.cluster != wantCluster ||
 				a.name != "test" {
 				t.Errorf("answer %+v, want code %d", a, tc.want)
 			}

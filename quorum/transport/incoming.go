@@ -17,12 +17,13 @@ func (p *peer) take(l *link) (*stream, *RefusalError) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if old := p.incoming; old != nil {
-		lives := old.waits(t.now()) < t.opts.IdleTimeout/2 && p.outgoing != nil && p.outgoing.processID == old.processID
-		if old.processID != l.processID && lives {
-			return nil, &RefusalError{Code: AlreadyConnected,
-				Text: fmt.Sprintf("server %d has a connection of server %d from %s", t.opts.ID, p.id, old.address)}
+		if refusal := p.impostorLocked(l.processID); refusal != nil {
+			return nil, refusal
 		}
 		old.end(errNewer)
+		if old.processID != l.processID {
+			p.endSnapshotsLocked()
+		}
 	}
 	if p.outgoing != nil && p.outgoing.processID != l.processID {
 		p.outgoing.end(errNewer)
@@ -31,16 +32,52 @@ func (p *peer) take(l *link) (*stream, *RefusalError) {
 	return p.incoming, nil
 }
 
-// enter counts a snapshot stream.
-func (p *peer) enter() *RefusalError {
+// impostorLocked refuses a process while another one with the peer's id is connected, and lives. p.mu is held.
+func (p *peer) impostorLocked(processID uint64) *RefusalError {
+	t, in, out := p.transport, p.incoming, p.outgoing
+	lives := in != nil && in.waits(t.now()) < t.opts.IdleTimeout/2 && out != nil && out.processID == in.processID
+	if !lives || in.processID == processID {
+		return nil
+	}
+	return &RefusalError{Code: AlreadyConnected,
+		Text: fmt.Sprintf("server %d has a connection of server %d from %s", t.opts.ID, p.id, in.address)}
+}
+
+// impostor is impostorLocked for who does not hold p.mu; p may be nil.
+func (p *peer) impostor(processID uint64) *RefusalError {
+	if p == nil {
+		return nil
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.streams >= streamsPerPeerMax {
+	return p.impostorLocked(processID)
+}
+
+// enter notes a snapshot stream. It belongs to the streams for messages of the same process, and ends with the incoming
+// one: nobody but the process that this server hears, and talks to, sends it a state.
+func (p *peer) enter(l *link) *RefusalError {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	in, out := p.incoming, p.outgoing
+	switch {
+	case in == nil || in.processID != l.processID || out != nil && out.processID != l.processID:
 		return &RefusalError{Code: NoStreams,
-			Text: fmt.Sprintf("server %d has %d streams of server %d already", p.transport.opts.ID, p.streams, p.id)}
+			Text: fmt.Sprintf("server %d has no stream for messages of that process of server %d", p.transport.opts.ID,
+				p.id)}
+	case len(p.snapshots) >= streamsPerPeerMax:
+		return &RefusalError{Code: NoStreams,
+			Text: fmt.Sprintf("server %d has %d streams of server %d already", p.transport.opts.ID, len(p.snapshots),
+				p.id)}
 	}
-	p.streams++
+	p.snapshots[l.raw] = struct{}{}
 	return nil
+}
+
+// endSnapshotsLocked ends the accepted snapshot streams. p.mu is held.
+func (p *peer) endSnapshotsLocked() {
+	for conn := range p.snapshots { // the order does not matter: all end
+		_ = conn.Close() // given up
+	}
 }
 
 // forget takes back hold, without closing.
@@ -58,9 +95,10 @@ func (g *acceptedConn) leave() {
 	defer p.mu.Unlock()
 	switch {
 	case g.stream == nil:
-		p.streams--
+		delete(p.snapshots, g.link.raw)
 	case p.incoming == g.stream:
 		p.incoming = nil
+		p.endSnapshotsLocked()
 	}
 }
 

@@ -42,6 +42,10 @@ type Options struct {
 	Name string
 	// ClusterID returns the id of the cluster, zero while it is not known; any goroutine, at each handshake. nil: zero.
 	ClusterID func() [16]byte
+	// Disguise returns what those are told who are not known to be servers of the ensemble, in place of a cluster's id:
+	// a new server that calls learns that there is an ensemble, and not which one. Any goroutine. nil: the same for all
+	// clusters.
+	Disguise func(cluster [16]byte) [16]byte
 	// Listeners accept the other servers. The transport closes them. None: nobody can connect before Accept.
 	Listeners []net.Listener
 	// Where returns the addresses, host:port, at which the others reach this server now. They are told at each
@@ -134,6 +138,9 @@ func (o *Options) check() error {
 	}
 	if o.ClusterID == nil {
 		o.ClusterID = func() [16]byte { return [16]byte{} }
+	}
+	if o.Disguise == nil {
+		o.Disguise = func([16]byte) [16]byte { return [16]byte{1} }
 	}
 	if o.Level == 0 {
 		o.Level, o.LevelAgreed = levelUnsaid, levelUnsaid

@@ -33,7 +33,7 @@ type peer struct {
 	outgoing  *stream               // guarded by mu; nil: none
 	incoming  *stream               // guarded by mu; the newest; nil: none
 	held      map[net.Conn]struct{} // guarded by mu; all connections, to be closed by end
-	streams   int                   // guarded by mu; accepted snapshot streams
+	snapshots map[net.Conn]struct{} // guarded by mu; accepted snapshot streams
 	lastErr   error                 // guarded by mu
 	lastErrAt time.Time             // guarded by mu
 	good      string                // guarded by mu; address that was connected last
@@ -70,6 +70,7 @@ func newPeer(t *Transport, id uint64, where Peer, turn chan struct{}) *peer {
 		addresses: slices.Clone(where.Addresses),
 		former:    slices.Clone(where.Former),
 		held:      map[net.Conn]struct{}{},
+		snapshots: map[net.Conn]struct{}{},
 		presence:  presence{peer: id, logger: t.opts.Logger},
 	}
 }

@@ -11,7 +11,7 @@ var errProbed = errors.New("the peer wanted to know the cluster only")
 
 // Probed is what a peer has answered to ProbeCluster.
 type Probed struct {
-	Cluster  [16]byte // that it belongs to, zero if it knows none
+	Cluster  [16]byte // that it belongs to, zero if it knows none; disguised unless it knows this server
 	Known    bool     // it has met a member with this server's id (Options.Knows)
 	Standing Standing
 }
@@ -26,7 +26,8 @@ func (t *Transport) ProbeCluster(ctx context.Context, id uint64) (Probed, error)
 	_, err := p.connect(ctx, forCluster)
 	refused := (*RefusalError)(nil)
 	if errors.As(err, &refused) && (refused.answers() || refused.Code == OtherCluster) {
-		asked := Probed{Cluster: refused.cluster, Known: refused.Code == Known, Standing: refused.standing}
+		asked := Probed{Cluster: refused.cluster, Standing: refused.standing,
+			Known: refused.Code == Known || refused.Code == AlreadyConnected}
 		if refused.Code == BootstrapConflict {
 			asked.Standing = Bootstrapping // though it may have founded since
 		}
@@ -37,5 +38,10 @@ func (t *Transport) ProbeCluster(ctx context.Context, id uint64) (Probed, error)
 
 // answers tells whether a refusal is the answer to a question.
 func (e *RefusalError) answers() bool {
-	return e.Code == NoStreams || e.Code == Known || e.Code == BootstrapConflict
+	switch e.Code { //nolint:exhaustive // the others answer nothing
+	case NoStreams, Known, AlreadyConnected, BootstrapConflict:
+		return true
+	default:
+		return false
+	}
 }

@@ -180,7 +180,7 @@ func TestStreams(t *testing.T) {
 				p := (*b.peers.Load())[1]
 				p.mu.Lock()
 				defer p.mu.Unlock()
-				return p.streams == 0 && len(p.held) == 2
+				return len(p.snapshots) == 0 && len(p.held) == 2
 			})
 			again, err := a.OpenStream(context.Background(), 2)
 			if err != nil {

@@ -124,7 +124,8 @@ func Open(ctx context.Context, o Options) (_ *Peers, err error) {
 	streams := transport.Options{
 		ID: uint64(c.Ensemble.MyID), Name: o.Program, ClusterID: p.cluster,
 		Standing: p.standing, BootstrapConflict: p.bootstrapConflict,
-		Dial: p.dial, Clock: o.Clock, Rand: o.Rand, Logger: o.Logger, Streams: p.receiver.Receive,
+		Disguise: quorum.Disguise,
+		Dial:     p.dial, Clock: o.Clock, Rand: o.Rand, Logger: o.Logger, Streams: p.receiver.Receive,
 		IdleTimeout: c.Ensemble.SyncTimeout, DialTimeout: c.Ensemble.ConnectTimeout,
 		TryTimeout: c.Ensemble.ReachabilityTimeout, UnknownPeer: p.called,
 		Knows: func(id uint64) bool { return p.node.Knows(id) }, Founders: p.founders, Differ: p.differ,
