@@ -7,11 +7,12 @@
 // built with the overlay of server/sim/goruntime; Runner builds that program and runs each plan in a process of its
 // own, so that nothing is left of the one before. Shrink makes a plan that fails smaller, by leaving out what it can.
 //
-// A Plant is a bug that a run is to have, to see it found. Plants are patches of the sources, which are no part of the
-// program that plays plans without one.
+// A Knob is a limit in the sources, as the size of a batch or of a cache, that a plan may set to another value. A Plant
+// is a bug that a run is to have, to see it found. Both are patches of the sources, which have no hooks; plants are no
+// part of the program that plays plans without one.
 //
 // The package owns plans, how they are played and made smaller, and what is counted. How a server works it must never
-// know, but for the plants: it sees what clients and operators see.
+// know, but for the plants and the knobs: it sees what clients and operators see.
 //
 // Invariants: what a majority has acknowledged is never taken from it: a disk is lost only while all others have theirs
 // and their votes. A server ends by itself only if its disk has failed or hangs. When all is mended, and while one

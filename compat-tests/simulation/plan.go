@@ -32,6 +32,8 @@ type Plan struct {
 	// Rest is how long the servers are left alone at the end, with nobody who asks them anything: they compare their
 	// states in less. 0: not at all.
 	Rest time.Duration `json:",omitempty"`
+	// Knobs are limits in the sources that are others in this run, by Knob.Key.
+	Knobs map[string]int64 `json:",omitempty"`
 	// Plant is the bug that the servers have, of those in plants.
 	Plant string `json:",omitempty"`
 }
@@ -132,6 +134,7 @@ func Draw(seed uint64) *Plan {
 		p.Stays = &d
 	}
 	p.Roles = drawRoles(seed)
+	p.Knobs = drawKnobs(seed)
 	if r.chance(20) {
 		p.Rest = 40 * time.Second
 	}

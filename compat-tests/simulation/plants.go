@@ -1,15 +1,6 @@
 package simulation
 
-import (
-	"cmp"
-	"fmt"
-	"go/parser"
-	"go/token"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
-)
+import "slices"
 
 // Plant is a bug that a run is to have, to see it found. It is no part of the sources: the program that plays plans
 // with plants is built from patched copies of them, and one run has one plant at most.
@@ -79,63 +70,3 @@ func plantedMillis() int64 { return time.Now().UnixMilli() }
 
 func plantedLater(after time.Duration, do func()) { go func() { time.Sleep(after); do() }() }
 `
-
-// place is where a patch belongs in its file.
-type place struct {
-	from, to int
-	plant    string
-	text     string
-}
-
-// plantedSources returns the sources that are patched, with those that are added, by their names. root is where the
-// module is.
-func plantedSources(root string, all []Plant) (map[string]string, error) {
-	texts, places := map[string]string{}, map[string][]place{}
-	for i := range all {
-		for _, patch := range all[i].Patches {
-			text, ok := texts[patch.File]
-			if !ok {
-				data, err := os.ReadFile(filepath.Join(root, patch.File)) //nolint:gosec // our own sources
-				if err != nil {
-					return nil, fmt.Errorf("plant %s: %w", all[i].Name, err)
-				}
-				text = string(data)
-				texts[patch.File] = text
-			}
-			if n := strings.Count(text, patch.Old); n != 1 {
-				return nil, fmt.Errorf("plant %s: %q is %d times in %s", all[i].Name, patch.Old, n, patch.File)
-			}
-			at := strings.Index(text, patch.Old)
-			places[patch.File] = append(places[patch.File], place{at, at + len(patch.Old), all[i].Name, patch.New})
-		}
-	}
-	sources := map[string]string{}
-	for file, list := range places { // order: each file for itself
-		text, err := patched(texts[file], list)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-		sources[filepath.Join(root, file)] = text
-		syntax, err := parser.ParseFile(token.NewFileSet(), file, text, parser.PackageClauseOnly)
-		if err != nil {
-			return nil, fmt.Errorf("patched for plants: %w", err)
-		}
-		sources[filepath.Join(root, filepath.Dir(file), "planted.go")] = fmt.Sprintf(plantedSource, syntax.Name.Name)
-	}
-	return sources, nil
-}
-
-// patched is a source with all of its patches, which must not overlap.
-func patched(text string, list []place) (string, error) {
-	slices.SortFunc(list, func(a, b place) int { return cmp.Compare(a.from, b.from) })
-	var b strings.Builder
-	end := 0
-	for i, p := range list {
-		if p.from < end {
-			return "", fmt.Errorf("plants %s and %s patch the same place", list[i-1].plant, p.plant)
-		}
-		b.WriteString(text[end:p.from] + p.text)
-		end = p.to
-	}
-	return b.String() + text[end:], nil
-}

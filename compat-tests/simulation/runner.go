@@ -51,7 +51,7 @@ func build(dir string, all []Plant) (string, error) {
 		return "", fmt.Errorf("ask for GOROOT: %w", err)
 	}
 	goroot, module, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
-	sources, err := plantedSources(filepath.Dir(module), all)
+	sources, err := changedSources(filepath.Dir(module), all, knobs())
 	if err != nil {
 		return "", err
 	}
@@ -105,7 +105,7 @@ func (r *Runner) Play(ctx context.Context, p *Plan) (Outcome, error) {
 	run.WaitDelay = 5 * time.Second
 	// Nothing of the environment is handed on: its size would move what is on the stack.
 	run.Env = []string{"GOMAXPROCS=1", "GOGC=off", planVariable + "=" + plan, outcomeVariable + "=" + outcome,
-		storyVariable + "=" + story}
+		storyVariable + "=" + story, knobVariable + "=" + knobsText(p.Knobs)}
 	if p.Plant != "" {
 		run.Env = append(run.Env, plantVariable+"="+p.Plant)
 	}

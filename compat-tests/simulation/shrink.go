@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 )
@@ -9,8 +10,8 @@ import (
 // shrinkWithin bounds the search for a smaller plan, in real time.
 const shrinkWithin = 5 * time.Minute
 
-// Shrink makes a plan that fails smaller: it leaves out deeds, clients and settings, and what comes after the failure,
-// as long as the plan fails. It returns the smallest that it has found, with its outcome.
+// Shrink makes a plan that fails smaller: it leaves out deeds, clients, settings and knobs, and what comes after the
+// failure, as long as the plan fails. It returns the smallest that it has found, with its outcome.
 func (r *Runner) Shrink(ctx context.Context, p *Plan, out Outcome) (*Plan, Outcome) {
 	ctx, cancel := context.WithTimeout(ctx, shrinkWithin)
 	defer cancel()
@@ -21,6 +22,7 @@ func (r *Runner) Shrink(ctx context.Context, p *Plan, out Outcome) (*Plan, Outco
 		smaller = s.roles() || smaller
 		smaller = s.clients() || smaller
 		smaller = s.settings() || smaller
+		smaller = s.knobs() || smaller
 	}
 	return s.plan, s.outcome
 }
@@ -37,6 +39,7 @@ type shrinker struct {
 func (s *shrinker) try(change func(*Plan)) bool {
 	p := *s.plan
 	p.Deeds, p.Settings, p.Roles = slices.Clone(p.Deeds), slices.Clone(p.Settings), slices.Clone(p.Roles)
+	p.Knobs = maps.Clone(p.Knobs)
 	change(&p)
 	out, err := s.runner.Play(s.ctx, &p)
 	if err != nil || s.ctx.Err() != nil || len(out.Violations) == 0 {
@@ -100,6 +103,17 @@ func (s *shrinker) settings() (smaller bool) {
 		} else {
 			at++
 		}
+	}
+	return smaller
+}
+
+// knobs leaves out knobs: all, or else one after the other.
+func (s *shrinker) knobs() (smaller bool) {
+	if len(s.plan.Knobs) > 0 && s.try(func(p *Plan) { p.Knobs = nil }) {
+		return true
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.plan.Knobs)) {
+		smaller = s.try(func(p *Plan) { delete(p.Knobs, key) }) || smaller
 	}
 	return smaller
 }

@@ -192,7 +192,7 @@ func (f *frameReader) read() (content []byte, flags uint32, err error) {
 		if f.version >= versionPieces {
 			length, flags = length&^frameFlags, length&frameFlags
 		}
-		if length == 0 || length > frameBytesMax || flags&framePiece != 0 && length > pieceBytes {
+		if length == 0 || length > frameBytesMax || flags&framePiece != 0 && int(length) > pieceBytes {
 			return nil, 0, fmt.Errorf("%w: length %d, want 1 to %d", errFrame, length, frameBytesMax)
 		}
 		content, err := f.content(int(length))

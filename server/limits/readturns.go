@@ -75,8 +75,8 @@ type Scan struct {
 func (s *Scan) Ready() bool { return s.turns != nil }
 
 // Expect says that about so many keys will be read; false if the connection has ended before the turn has come that
-// they need.
-func (s *Scan) Expect(keys int) bool { return keys <= scanTurnKeys || s.begin() }
+// they need. The zero Scan needs none: it is of a read that is too short to pause.
+func (s *Scan) Expect(keys int) bool { return !s.Ready() || keys <= scanTurnKeys || s.begin() }
 
 // begin waits for the scan's turn; false if the connection has ended. It has its View by then: who has a turn takes no
 // Present any more, for which it might wait behind a restore, and that for the Views of all who wait for their turn.

@@ -33,3 +33,12 @@ func TestLargeReadsGiveTheProcessorAway(t *testing.T) {
 		t.Error("the turn was not given back")
 	}
 }
+
+// TestShortReadsNeedNoTurn: the zero Scan is that of a read too short to pause, however much a turn is for.
+func TestShortReadsNeedNoTurn(t *testing.T) {
+	var scan Scan
+	if !scan.Expect(2 * scanTurnKeys) {
+		t.Error("a read that was not made ready for turns has to wait for one")
+	}
+	scan.End()
+}

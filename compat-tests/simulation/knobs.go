@@ -1,0 +1,87 @@
+package simulation
+
+import (
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"math/rand/v2"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Knob is a limit in the sources that a plan may set, as FoundationDB's BUGGIFY does: a constant there, and a variable
+// in the program that plays plans. So the sources have no hooks, and a run meets what happens at a bound that is seldom
+// reached.
+type Knob struct {
+	File string // below the module's root, where the constant is
+	Name string // of the constant
+	Type string // of the variable
+	// Values are what is drawn: zkd keeps all of its promises with each of them, whatever the other knobs are. Times
+	// are in nanoseconds. None: the constant is computed from others, which are knobs.
+	Values []int64
+}
+
+// Key is what a plan calls it: its package and its name.
+func (k *Knob) Key() string { return path.Dir(k.File) + "." + k.Name }
+
+// knobVariable says how the knobs of a process are set, as key=value with commas between them.
+const knobVariable = "ZKD_SIM_KNOBS"
+
+// knobSource is what is added to each package that has a knob. Its variables are set before main begins, in the order
+// that package-level variables need, so that those that are computed from others follow them.
+const knobSource = `package %s
+
+import (
+	"os"
+	"strconv"
+	"strings"
+)
+
+func knob(key string, otherwise int64) int64 {
+	for pair := range strings.SplitSeq(os.Getenv("` + knobVariable + `"), ",") {
+		if text, ok := strings.CutPrefix(pair, key+"="); ok {
+			if value, err := strconv.ParseInt(text, 10, 64); err == nil {
+				return value
+			}
+			panic("knob " + pair)
+		}
+	}
+	return otherwise
+}
+`
+
+// How many plans of a hundred have knobs, and how many of the knobs those have.
+const (
+	knobbedPercent = 40
+	knobPercent    = 15
+)
+
+// drawKnobs draws the knobs of a plan, each from numbers of its own: a new one leaves the rest of each plan as it is.
+func drawKnobs(seed uint64) map[string]int64 {
+	r := drawer{rand.New(rand.NewPCG(seed, 0x6b6e6f62))} //nolint:gosec // a run must repeat
+	if !r.chance(knobbedPercent) {
+		return nil
+	}
+	drawn := map[string]int64{}
+	all := knobs()
+	for i := range all {
+		k := &all[i]
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(k.Key()))                     // it does not fail
+		r := drawer{rand.New(rand.NewPCG(seed, h.Sum64()))} //nolint:gosec // a run must repeat
+		if len(k.Values) > 0 && r.chance(knobPercent) {
+			drawn[k.Key()] = one(r, k.Values...)
+		}
+	}
+	return drawn
+}
+
+// knobsText is what a process is told of its knobs.
+func knobsText(set map[string]int64) string {
+	var pairs []string
+	for _, key := range slices.Sorted(maps.Keys(set)) {
+		pairs = append(pairs, fmt.Sprintf("%s=%d", key, set[key]))
+	}
+	return strings.Join(pairs, ",")
+}
