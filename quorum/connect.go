@@ -53,6 +53,7 @@ func (l *loop) connectLeader() {
 		facts: f, transport: t, unreachable: l.raw.ReportUnreachable, admission: &l.admission,
 		checkpoints: &l.checkpoints, election: &l.election, reads: &l.reads, retention: &l.retention, space: &l.space,
 		encodeRaft: l.sender.appendSending, encodeLarge: l.sender.appendSendingLarge, larges: map[uint64]sentLarge{},
+		appends: map[uint64]sentAppend{},
 	}
 }
 

@@ -22,31 +22,43 @@ const (
 // patienceFor is for how many ticks longer than usual somebody may be busy who has so much to send or to store.
 func patienceFor(bytes int) int { return bytes / bytesPerTick }
 
+// repeatBytes is how much an append has that is not sent again while it may arrive yet. A guess: what is less costs
+// little more than the answer to a heartbeat, which raft sends it with.
+const repeatBytes = 64 << 10
+
 // sentLarge is a large entry on its way to a member.
 type sentLarge struct {
-	term, index uint64
-	bytes       int
+	index uint64
+	bytes int
+}
+
+// sentAppend is an append of much on its way to a member.
+type sentAppend struct {
+	term, first uint64
 	until       uint64 // the tick at which it is taken for lost
 }
 
-// onItsWay tells whether an append has nothing but a large entry that was sent and may arrive yet. raft sends an entry
-// again with each answer to a heartbeat while it does not know how far a member is: heartbeats pass the entry.
+// onItsWay tells whether an append begins where the last one of much did, and that one may arrive yet. raft sends what
+// a member lacks again with each answer to a heartbeat while it does not know how far the member is: heartbeats pass a
+// large entry, and a member whose disk hangs answers them, and acknowledges nothing.
 func (s *sender) onItsWay(m *raftpb.Message) bool {
-	entries := m.GetEntries()
-	if len(entries) != 1 || len(entries[0].GetData()) < bytesPerTick {
-		return false
-	}
-	sent := s.larges[m.GetTo()]
-	return sent.term == m.GetTerm() && sent.index == entries[0].GetIndex() && s.now < sent.until
+	entries, sent := m.GetEntries(), s.appends[m.GetTo()]
+	return len(entries) > 0 && sent.term == m.GetTerm() && sent.first == entries[0].GetIndex() && s.now < sent.until
 }
 
-// noteLarge notes what was sent.
-func (s *sender) noteLarge(m *raftpb.Message) {
-	entries := m.GetEntries()
-	if n := len(entries); n > 0 && len(entries[n-1].GetData()) >= bytesPerTick {
-		bytes := len(entries[n-1].GetData())
-		until := s.now + uint64(resendTicks+patienceFor(bytes)) //nolint:gosec // small and positive
-		s.larges[m.GetTo()] = sentLarge{m.GetTerm(), entries[n-1].GetIndex(), bytes, until}
+// noteSent notes what was sent.
+func (s *sender) noteSent(m *raftpb.Message) {
+	entries, bytes := m.GetEntries(), 0
+	for _, e := range entries {
+		bytes += len(e.GetData())
+	}
+	if bytes < repeatBytes {
+		return
+	}
+	s.appends[m.GetTo()] = sentAppend{m.GetTerm(), entries[0].GetIndex(),
+		s.now + uint64(resendTicks+patienceFor(bytes))} //nolint:gosec // small and positive
+	if last := entries[len(entries)-1]; len(last.GetData()) >= bytesPerTick {
+		s.larges[m.GetTo()] = sentLarge{last.GetIndex(), len(last.GetData())}
 	}
 }
 
@@ -64,13 +76,13 @@ func (s *sender) sendAppend(m *raftpb.Message) bool {
 		return true
 	}
 	entries := m.GetEntries()
-	n := len(entries)
-	if n == 0 || len(entries[n-1].GetData()) < largeBytes {
-		return s.transport.SendInOrder(m.GetTo(), frameRaft, s.encodeRaft, nil)
+	encode, kept := s.encodeRaft, []byte(nil)
+	if n := len(entries); n > 0 && len(entries[n-1].GetData()) >= largeBytes {
+		encode, kept = s.encodeLarge, entries[n-1].GetData()
 	}
-	sent := s.transport.SendInOrder(m.GetTo(), frameRaft, s.encodeLarge, entries[n-1].GetData())
+	sent := s.transport.SendInOrder(m.GetTo(), frameRaft, encode, kept)
 	if sent {
-		s.noteLarge(m)
+		s.noteSent(m)
 	}
 	return sent
 }

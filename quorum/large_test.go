@@ -91,6 +91,53 @@ func TestALargeEntryOnItsWayEndsNoLeadership(t *testing.T) {
 	}
 }
 
+// TestMuchOnItsWayIsNotSentAgain: a member that answers heartbeats and acknowledges nothing is not sent all that it
+// lacks again with each of its answers; and when it comes each write counts once.
+func TestMuchOnItsWayIsNotSentAgain(t *testing.T) {
+	g := newStepGroup(t, 1)
+	defer g.close()
+	g.settle(100)
+	leader, others := g.leadAndOthers()
+	for _, m := range others {
+		leader.stepper.Node().Lost(m.id)
+	}
+	g.slow = true
+	const writes, each, ticks = 4, repeatBytes / 2, 8 * resendTicks
+	c := &stepClient{id: 1, acks: &ledger{acked: map[uint32]uint32{}}}
+	for i := range uint32(writes) {
+		if err := leader.stepper.Node().Propose(proposal(applied{1, i}, each), &stepWaiter{c, i}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.settle(ticks)
+	for _, m := range others {
+		n := 0
+		for _, f := range g.late {
+			if f.to == m.id && len(f.body) > repeatBytes {
+				n++
+			}
+		}
+		if n == 0 || n > 1+ticks/resendTicks {
+			t.Errorf("%d frames with all that member %d lacks are on their way to it after %d ticks", n, m.id, ticks)
+		}
+	}
+	g.slow = false
+	for _, f := range g.late {
+		to := g.members[f.to-1].stepper
+		to.Node().Receive(f.from, f.kind, f.body)
+		if _, err := to.Turn(); err != nil { // takes it: there is room for the next one
+			t.Fatal(err)
+		}
+	}
+	g.settle(50)
+	for _, m := range g.members {
+		got := slices.DeleteFunc(m.machine.list(), func(a applied) bool { return a.client == 0 })
+		if len(got) != writes {
+			t.Errorf("member %d has applied %v, want each of %d writes once", m.id, got, writes)
+		}
+	}
+}
+
 // TestWhatIsKeptIsNotDated: a leader that dates a batch that the transport keeps, as it was forwarded before, dates a
 // copy.
 func TestWhatIsKeptIsNotDated(t *testing.T) {

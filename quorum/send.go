@@ -24,11 +24,15 @@ type sender struct {
 	sending     *raftpb.Message
 	encodeRaft  func(b []byte) []byte // appendSending
 	encodeLarge func(b []byte) []byte // appendSendingLarge
-	larges      map[uint64]sentLarge  // by member
+	larges      map[uint64]sentLarge  // by member; the last one
+	appends     map[uint64]sentAppend // likewise
 }
 
-// forget forgets the large entry that is on its way to a member: it is of no use to it, or lost.
-func (s *sender) forget(peer uint64) { delete(s.larges, peer) }
+// forget forgets what is on its way to a member: it is of no use to it, or lost.
+func (s *sender) forget(peer uint64) {
+	delete(s.larges, peer)
+	delete(s.appends, peer)
+}
 
 // send sends messages to other members. raft is told of an append that was dropped, and sends it again.
 func (s *sender) send(messages ...*raftpb.Message) {
