@@ -12,9 +12,13 @@ import (
 	"zkd/jute"
 )
 
-// decideWithin bounds the search for an order of the operations on one register. What it does not find in time is a
-// violation: a shorter round is decided sooner.
-const decideWithin = 5 * time.Minute
+// decideWithin and decideSteps bound the search for an order of the operations on one register; in a simulated run no
+// time passes meanwhile. What it does not find by then is a violation: a shorter round is decided sooner. An order that
+// is there is found in some steps for each operation.
+const (
+	decideWithin = 5 * time.Minute
+	decideSteps  = 5_000_000
+)
 
 // first is what every register holds at version 0.
 const first = "first"
@@ -63,13 +67,29 @@ func CheckRegisters(ops []Op, reads bool, violated func(string, ...any), keep fu
 		for _, op := range settle(byPath[path], ops) {
 			events = append(events, porcupine.Operation{ClientId: op.Client, Input: op, Call: op.Call, Return: op.Ret})
 		}
-		result, info := porcupine.CheckOperationsVerbose(model, events, decideWithin)
-		if result != porcupine.Ok {
+		if result, info := decide(events, decideSteps); result != porcupine.Ok {
 			violated("%s: %d operations have no order in which each could have had its outcome (%v)",
 				path, len(events), result)
 			keep(info)
 		}
 	}
+}
+
+// decide looks for an order of operations on a register, in so many steps of the model. Unknown is that it has found
+// none by then.
+func decide(events []porcupine.Operation, steps int64) (porcupine.CheckResult, porcupine.LinearizationInfo) {
+	bounded, left := model, steps
+	bounded.Step = func(state, input, output any) (bool, any) {
+		if left--; left < 0 { // whatever is tried next fails, and the search ends
+			return false, state
+		}
+		return model.Step(state, input, output)
+	}
+	result, info := porcupine.CheckOperationsVerbose(bounded, events, decideWithin)
+	if left < 0 && result != porcupine.Ok {
+		result = porcupine.Unknown
+	}
+	return result, info
 }
 
 // settle takes the doubt out of operations whose outcome is not known, as far as others tell: values are written once,
