@@ -30,6 +30,7 @@ func (g *play) do(d *Deed) {
 	}
 	g.w.Story.Tell("", "-- %v (s%d)", d, i+1)
 	g.done[d.What]++
+	g.meet(d, i)
 	s := g.w.Servers[i]
 	part := func(of time.Duration) time.Duration { return of * time.Duration(d.Much) / 1000 }
 	switch d.What {
@@ -177,7 +178,7 @@ func (g *play) loseDisk(d *Deed, i int) {
 	if slices.Contains(g.plan.Settings, idleLeader) {
 		return // one that has no vote yet looks like the leader, which serves nobody either
 	}
-	if g.rotten || !g.whole() {
+	if g.rotten != nil || !g.whole() {
 		g.w.Story.Tell("", "-- not lost: another server has a disk that rots, does not serve, or has no vote")
 		return
 	}
@@ -189,11 +190,11 @@ func (g *play) loseDisk(d *Deed, i int) {
 	}
 	s.RotDisk()
 	s.Start()
-	g.rotten, g.harmed[i] = true, time.Now().Add(d.For)
+	g.rotten = s
 	g.after(d.For, func() {
 		s.Kill()
 		s.LoseDisk()
 		s.Start()
-		g.rotten = false
+		g.rotten = nil
 	})
 }

@@ -16,5 +16,6 @@
 //
 // Invariants: what a majority has acknowledged is never taken from it: a disk is lost only while all others have theirs
 // and their votes. A server ends by itself only if its disk has failed or hangs. When all is mended, and while one
-// fault stays that an ensemble must bear, each client's writes go on within a bound of simulated time.
+// fault stays that an ensemble must bear, each client's writes go on within a bound of simulated time, and nothing that
+// a server keeps grows beyond its bound.
 package simulation

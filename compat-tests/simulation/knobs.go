@@ -58,7 +58,8 @@ const (
 )
 
 // drawKnobs draws the knobs of a plan, each from numbers of its own: a new one leaves the rest of each plan as it is.
-func drawKnobs(seed uint64) map[string]int64 {
+func drawKnobs(p *Plan) map[string]int64 {
+	seed := p.Seed
 	r := drawer{rand.New(rand.NewPCG(seed, 0x6b6e6f62))} //nolint:gosec // a run must repeat
 	if !r.chance(knobbedPercent) {
 		return nil
@@ -74,7 +75,17 @@ func drawKnobs(seed uint64) map[string]int64 {
 			drawn[k.Key()] = one(r, k.Values...)
 		}
 	}
+	if p.setting("zkd.snapshotRate", 0) > 0 {
+		maps.DeleteFunc(drawn, func(key string, _ int64) bool { return slices.Contains(keepsLittle, key) })
+	}
 	return drawn
+}
+
+// keepsLittle are the knobs that have a log forget early what a member needs that is behind. With a bound of the rate
+// at which it is sent a snapshot, writes go on faster than that, and it never catches up: an operator sets both.
+var keepsLittle = []string{
+	"storage/state.defaultFlushBytes", "storage/state.defaultFlushRequests", "quorum.defaultFlushInterval",
+	"quorum.retainLeast", "quorum.retainMost", "quorum.retainUnknown",
 }
 
 // knobsText is what a process is told of its knobs.

@@ -112,6 +112,7 @@ func knobsOfStreams() []Knob {
 		{"quorum/transport/options.go", "backoffLeast", "time.Duration", of(time.Millisecond, 100*time.Millisecond)},
 		{"quorum/transport/options.go", "backoffMost", "time.Duration", of(200*time.Millisecond, time.Second)},
 		{"quorum/large.go", "largeBytes", "int", of(50, 1<<10)},
+		{"quorum/large.go", "repeatBytes", "int", of(1<<10, 16<<10)},
 	}
 }
 

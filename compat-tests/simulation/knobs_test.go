@@ -50,7 +50,7 @@ func TestDrawKnobs(t *testing.T) {
 	const plans = 500
 	some, seen := 0, map[string]map[int64]bool{}
 	for seed := range uint64(plans) {
-		drawn := drawKnobs(seed)
+		drawn := drawKnobs(&Plan{Seed: seed})
 		if len(drawn) > 0 {
 			some++
 		}
@@ -68,6 +68,16 @@ func TestDrawKnobs(t *testing.T) {
 	for i := range all {
 		if k := &all[i]; len(seen[k.Key()]) != len(k.Values) {
 			t.Errorf("%s: drawn are %v of %v", k.Key(), seen[k.Key()], k.Values)
+		}
+	}
+	for _, key := range keepsLittle {
+		if len(seen[key]) == 0 {
+			t.Errorf("%s is no knob", key)
+		}
+		for seed := range uint64(plans) {
+			if _, ok := drawKnobs(&Plan{Seed: seed, Settings: []string{"zkd.snapshotRate=4096"}})[key]; ok {
+				t.Fatalf("seed %d has %s beside a bound of the rate of snapshots", seed, key)
+			}
 		}
 	}
 	if text := knobsText(map[string]int64{"b.two": 2, "a.one": 1}); text != "a.one=1,b.two=2" {

@@ -27,6 +27,8 @@ type Plan struct {
 	Deeds        []Deed        // in the order of their times
 	// Stays is done at the end of that, and is not undone until it was seen that writes go on; nil: nothing.
 	Stays *Deed `json:",omitempty"`
+	// Linger is for how long it is looked at what there is on the servers while that stays: nothing may grow. 0: not.
+	Linger time.Duration `json:",omitempty"`
 	// Roles are further clients, each with a concept of its own.
 	Roles []faults.Cast `json:",omitempty"`
 	// Rest is how long the servers are left alone at the end, with nobody who asks them anything: they compare their
@@ -80,6 +82,7 @@ const (
 	FillDisk  Kind = "fill disk" // something else takes nearly all of it
 	RotDisk   Kind = "rot disk"  // a bit is turned over while the server is down; the disk is replaced in the end
 	Storm     Kind = "storm"     // all servers crash again and again, each at times of its own
+	Absent    Kind = "absent"    // it is not there before all else is over; only as what stays
 )
 
 // diskBytes is how large a disk is that can be filled: enough for what the clients of a run write.
@@ -133,8 +136,11 @@ func Draw(seed uint64) *Plan {
 		}
 		p.Stays = &d
 	}
+	if p.Stays = drawAbsent(p); p.Stays != nil {
+		p.Linger = drawLinger(seed)
+	}
 	p.Roles = drawRoles(seed)
-	p.Knobs = drawKnobs(seed)
+	p.Knobs = drawKnobs(p)
 	if r.chance(20) {
 		p.Rest = 40 * time.Second
 	}

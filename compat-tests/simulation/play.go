@@ -14,7 +14,6 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"zkd/compat-tests/faults"
-	"zkd/jute/client"
 	"zkd/server/sim"
 )
 
@@ -38,6 +37,8 @@ type Outcome struct {
 	Violations             []string
 	Done, Refused, Unknown int // requests
 	Deeds                  map[Kind]int
+	Met                    Met
+	Watched                int            // times that it was looked at what grows while a fault stays
 	Roles                  map[string]int // requests that clients of each role had done
 	Simulated              time.Duration
 	Story                  string `json:"-"`
@@ -57,8 +58,11 @@ type play struct {
 	later    []undo            // in the order of their times
 	harmed   map[int]time.Time // until when a server may end by itself
 	stopping *sim.Server       // was asked to
-	rotten   bool              // a disk has rotted, and is not replaced yet
+	rotten   *sim.Server       // its disk has rotted, and is not replaced yet; nil: nobody's
 	done     map[Kind]int
+	moment   *moment
+	met      Met
+	watched  int // times that it was looked at what grows
 }
 
 // undo is what ends a deed.
@@ -70,19 +74,23 @@ type undo struct {
 // Play plays a plan. It is called inside a bubble of testing/synctest.
 func Play(p *Plan) Outcome {
 	g := &play{plan: p, history: faults.NewHistory(), stop: make(chan struct{}), began: time.Now(),
-		done:   map[Kind]int{},
+		done: map[Kind]int{}, moment: newMoment(), met: Met{},
 		random: rand.New(rand.NewPCG(p.Seed, 0)), harmed: map[int]time.Time{}} //nolint:gosec // a run must repeat
 	g.w = sim.New(sim.Options{Random: g.random, Participants: p.Participants, Observers: p.Observers,
 		LogLevel: slog.LevelInfo, Least: p.Least, Most: p.Most, Sync: p.Sync, DiskBytes: p.DiskBytes,
 		Settings: p.Settings})
 	g.machine = g.w.Client()
-	for _, s := range g.w.Servers {
+	for i, s := range g.w.Servers {
+		if i == p.absent() {
+			s.Leave()
+			g.done[Absent]++
+		}
 		s.Start()
 	}
 	g.run()
 	g.w.Close()
-	out := Outcome{Violations: g.history.Violations(), Deeds: g.done, Roles: g.history.Roles(),
-		Simulated: time.Since(g.began)}
+	out := Outcome{Violations: g.history.Violations(), Deeds: g.done, Met: g.met, Watched: g.watched,
+		Roles: g.history.Roles(), Simulated: time.Since(g.began)}
 	out.Done, out.Refused, out.Unknown = g.history.Counts()
 	for _, v := range out.Violations {
 		g.w.Story.Tell("", "VIOLATION: %s", v)
@@ -173,13 +181,29 @@ func (g *play) plague() {
 	}
 	g.sleepUntil(start.Add(g.plan.Length))
 	g.mend()
-	if d := g.plan.Stays; d != nil && !g.failed() {
-		g.await(servesWithin, "all servers serve, and vote", g.whole)
-		d.For = time.Hour
-		g.do(d)
-		g.sleepUntil(time.Now().Add(g.plan.Timeout))
-		g.awaitWrites()
+	if g.plan.Stays != nil && !g.failed() {
+		g.stay(*g.plan.Stays)
 		g.mend()
+	}
+}
+
+// stay does a deed that is not undone, and sees to it that writes go on, and that nothing grows.
+func (g *play) stay(d Deed) {
+	if d.What != Absent {
+		g.await(servesWithin, "all servers serve, and vote", g.whole)
+		if d.For = time.Hour; d.Whom == Leader {
+			d.Whom = g.leader()
+		}
+		g.do(&d)
+		g.sleepUntil(time.Now().Add(g.plan.Timeout))
+	}
+	g.awaitWrites()
+	g.linger(d.Whom, g.plan.Linger)
+	if g.plan.Linger > 0 {
+		g.awaitWrites()
+	}
+	if d.What == Absent {
+		g.w.Servers[d.Whom].Come()
 	}
 }
 
@@ -218,8 +242,10 @@ func (g *play) again() {
 	}
 }
 
-// mayEnd tells whether a server may end by itself, or not stop in time: its disk has failed, or hangs.
-func (g *play) mayEnd(i int) bool { return time.Now().Before(g.harmed[i]) }
+// mayEnd tells whether a server may end by itself, or not stop in time: its disk has failed, hangs or rots.
+func (g *play) mayEnd(i int) bool {
+	return g.rotten == g.w.Servers[i] || time.Now().Before(g.harmed[i])
+}
 
 // after has a deed undone.
 func (g *play) after(d time.Duration, do func()) {
@@ -318,6 +344,7 @@ func (g *play) finish() {
 	_, _ = s.Close() // it expires else
 	g.sleepUntil(time.Now().Add(g.plan.Rest))
 	g.again()
+	g.rested()
 }
 
 // settle waits until what ends by itself has ended, and reports whether it has.
@@ -392,15 +419,7 @@ func (g *play) trees() (trees []faults.Tree, why string) {
 
 // mode is how a server takes part, as it says; "" if it does not say.
 func (g *play) mode(i int) string {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	answer, err := client.Ask(ctx, func(ctx context.Context, _, addr string) (net.Conn, error) {
-		return g.machine.Dial(ctx, addr, false)
-	}, g.w.Servers[i].Addr(), "srvr")
-	if err != nil {
-		return ""
-	}
-	_, mode, _ := strings.Cut(answer, "Mode: ")
+	_, mode, _ := strings.Cut(g.ask(i, "srvr"), "Mode: ")
 	mode, _, _ = strings.Cut(mode, "\n")
 	return mode
 }

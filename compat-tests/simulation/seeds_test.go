@@ -70,7 +70,7 @@ type campaign struct {
 // others; what fails, and what was made smaller of it, is kept in the directory ZKD_SIM_KEEP.
 func TestSeeds(t *testing.T) {
 	c := campaign{t: t, runner: need(t), next: number("ZKD_SIM_FIRST_SEED", 1), sum: Outcome{Deeds: map[Kind]int{},
-		Roles: map[string]int{}}}
+		Roles: map[string]int{}, Met: Met{}}}
 	first, began := c.next, time.Now()
 	c.end = first + number("ZKD_SIM_SEEDS", seedsByDefault)
 	var working sync.WaitGroup
@@ -82,6 +82,7 @@ func TestSeeds(t *testing.T) {
 	t.Logf("%d seeds in %v: %d requests done, %d refused, %d unknown, %v simulated; %v; %v", c.next-first,
 		time.Since(began).Round(time.Second), s.Done, s.Refused, s.Unknown, s.Simulated.Round(time.Second),
 		s.Deeds, s.Roles)
+	t.Logf("what each kind of deed has met, %d times it was looked at what grows:\n%v", s.Watched, s.Met)
 	if c.next-first < seedsByDefault {
 		return
 	}
@@ -89,6 +90,13 @@ func TestSeeds(t *testing.T) {
 		if s.Deeds[k] == 0 {
 			t.Errorf("no run has seen: %v", k)
 		}
+	}
+	for _, what := range s.Met.unmet() {
+		t.Errorf("no run has met: %s", what)
+	}
+	if s.Watched == 0 || s.Deeds[Absent] == 0 {
+		t.Errorf("what grows was watched in %d runs, and a server was absent from the start in %d", s.Watched,
+			s.Deeds[Absent])
 	}
 	for _, name := range faults.RoleNames() {
 		if s.Roles[name] == 0 && name != faults.Large { // drawRoles says why
@@ -126,6 +134,8 @@ func (c *campaign) add(p *Plan, out *Outcome) {
 	s := &c.sum
 	s.Done, s.Refused, s.Unknown = s.Done+out.Done, s.Refused+out.Refused, s.Unknown+out.Unknown
 	s.Simulated += out.Simulated
+	s.Met.add(out.Met)
+	s.Watched += out.Watched
 	for k, n := range out.Deeds { // order: a sum
 		s.Deeds[k] += n
 	}

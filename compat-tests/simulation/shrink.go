@@ -51,7 +51,8 @@ func (s *shrinker) try(change func(*Plan)) bool {
 
 // stays leaves out what stays.
 func (s *shrinker) stays() bool {
-	return s.plan.Stays != nil && s.try(func(p *Plan) { p.Stays = nil })
+	return s.plan.Stays != nil && s.try(func(p *Plan) { p.Stays, p.Linger = nil, 0 }) ||
+		s.plan.Linger > 0 && s.try(func(p *Plan) { p.Linger = 0 })
 }
 
 // parts leaves out deeds: halves first, then smaller and smaller parts.

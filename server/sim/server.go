@@ -40,9 +40,10 @@ type Server struct {
 	files    *files
 	lines    []string // of its configuration: who is in the ensemble
 
-	life  *life // nil: it does not run
-	lives int
-	ended sync.WaitGroup // of all lives
+	life   *life // nil: it does not run
+	absent bool  // Start does nothing
+	lives  int
+	ended  sync.WaitGroup // of all lives
 }
 
 // life is one process.
@@ -83,7 +84,7 @@ func (s *Server) tell(format string, args ...any) { s.w.Story.Tell(s.name, "-- "
 
 // Start starts the server, as a service manager does that starts it again whenever it ends by itself.
 func (s *Server) Start() {
-	if s.life != nil {
+	if s.life != nil || s.absent {
 		return
 	}
 	s.lives++

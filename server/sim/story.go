@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,6 +27,13 @@ func (s *Story) Tell(who, format string, args ...any) {
 	defer s.mu.Unlock()
 	s.lines = append(s.lines, fmt.Sprintf("%11.6f %-4s %s", time.Since(s.began).Seconds(), who,
 		fmt.Sprintf(format, args...)))
+}
+
+// Since returns the lines from a number on, 0 being the first.
+func (s *Story) Since(n int) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.lines[n:])
 }
 
 // Hash is that of all lines: equal runs have equal ones.
