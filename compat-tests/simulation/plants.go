@@ -10,6 +10,8 @@ type Plant struct {
 	Whose   string // where it was, or would be, a bug: a decision, an issue of ZooKeeper's, or "" if nowhere
 	Within  uint64 // so many seeds find it, 1 being the first
 	Patches []Patch
+	// Knobs are those without which it takes long to show; the plans that look for it have no others.
+	Knobs map[string]int64
 }
 
 // Patch is one place that reads otherwise. Old is there exactly once. New may ask planted(name), or plantedEach(name,

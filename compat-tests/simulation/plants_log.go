@@ -95,6 +95,19 @@ func plantsOfTheLog() []Plant {
 	w.scratch = ahead.Append(w.scratch[:0])`}},
 		},
 		{
+			Name: "log-kept", Bug: "the log forgets nothing",
+			Within: 24,
+			Patches: []Patch{{"quorum/compactor.go", "	if upTo < first ||",
+				`	if planted("log-kept") || upTo < first ||`}},
+			Knobs: map[string]int64{"quorum.defaultFlushInterval": 1e9}, // what is not durable stays in any case
+		},
+		{
+			Name: "never-flushed", Bug: "what is applied is not made durable by time",
+			Within: 108,
+			Patches: []Patch{returns("never-flushed", "quorum/compactor.go",
+				"	if c.clock.Since(c.oldSince) < c.flushInterval {", "nil")},
+		},
+		{
 			Name: "forwarded-twice", Bug: "what a follower forwards is proposed twice", Whose: "decision 10",
 			Within: 24,
 			Patches: []Patch{{"quorum/propose.go",

@@ -145,7 +145,7 @@ func (h *hunt) find(p *Plant) {
 	for seed := uint64(1); seed <= most && (all || found == 0); seed++ {
 		plan := Draw(seed)
 		plan.Plant = p.Name
-		plan.Knobs = nil // within how many seeds it is found was measured without
+		plan.Knobs = p.Knobs // within how many seeds it is found was measured with no others
 		out, err := h.runner.Play(h.t.Context(), plan)
 		if err != nil {
 			h.t.Error(err)
