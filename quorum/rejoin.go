@@ -70,6 +70,8 @@ type admission struct {
 // rejoin is what is known of incarnations, beside what the membership says.
 type rejoin struct {
 	incarnation      uint64                  // this member's
+	next             uint64                  // that it takes if it finds that it has forgotten something
+	forgets          bool                    // it has found that, and next is not durable yet
 	known            map[uint64]uint64       // the others', as on disk
 	met              map[uint64]uint64       // the others', as they said last
 	here             map[uint64]bool         // who has said so since it is connected
@@ -107,15 +109,19 @@ func openRejoin(log *raftlog.Log, random *rand.Rand, m *member.Membership, id ui
 			return r, fmt.Errorf("incarnation %x in the raft log is not of format %d: run a newer zkd", blob,
 				stateVersion)
 		}
-		r.incarnation = binary.BigEndian.Uint64(blob[1:])
+		r.incarnation, r.next = binary.BigEndian.Uint64(blob[1:]), max(random.Uint64(), 1)
 		return r, nil
 	}
 	r.incarnation = max(random.Uint64(), 1)
-	blob := binary.BigEndian.AppendUint64([]byte{stateVersion}, r.incarnation)
-	if err := log.SetMeta(incarnationKey, blob); err != nil {
+	if err := log.SetMeta(incarnationKey, encodeIncarnation(r.incarnation)); err != nil {
 		return r, fmt.Errorf("store the incarnation: %w", err)
 	}
 	return r, nil
+}
+
+// encodeIncarnation returns the blob of an incarnation.
+func encodeIncarnation(n uint64) []byte {
+	return binary.BigEndian.AppendUint64([]byte{stateVersion}, n)
 }
 
 // remember makes durable what is known of the others, and then does what depends on it; nil: nothing.
@@ -136,6 +142,9 @@ func (a *admission) quarantined() bool {
 
 // stateLost tells whether this member may have forgotten what it had acknowledged.
 func (a *admission) stateLost() bool {
+	if a.forgets {
+		return true
+	}
 	if !a.empty {
 		return a.anotherKnown()
 	}
@@ -329,6 +338,7 @@ func (a *admission) screen(m *raftpb.Message) bool {
 	if kind == raftpb.MsgHeartbeat && a.beyondLog(m) {
 		a.warn.Warn("data lost: leader has acknowledgments beyond this log",
 			slog.Uint64("leader", m.GetFrom()), slog.Uint64("index", m.GetCommit()))
+		a.forgot(m.GetTerm())
 		return true
 	}
 	if asksVote && !a.member.Has(m.GetFrom()) && !a.member.Empty() {
@@ -343,8 +353,25 @@ func (a *admission) screen(m *raftpb.Message) bool {
 	return a.member.SoleVoter(a.id) && !a.member.Has(m.GetFrom()) && m.GetFrom() != a.soft.Lead
 }
 
+// forgot has this member, whose disk holds what it did some time ago, become another one: what the earlier one has
+// acknowledged and voted for counts as lost with it, and the leader removes it and adds this one, to whom it sends what
+// is missing. To a leader who goes on it would be a member that has all of that.
+// Of two voters neither can be removed; they wait until another term begins.
+func (a *admission) forgot(term uint64) {
+	counted := a.members.counted()
+	if term < a.term || a.next == 0 || counted == nil || counted[a.id] != a.incarnation || a.oneOfTwoVoters(a.id) {
+		return
+	}
+	next := a.next
+	a.next, a.forgets = 0, true
+	a.store(incarnationKey, encodeIncarnation(next), func() {
+		a.incarnation, a.forgets = next, false
+		a.tellAll()
+	})
+}
+
 // beyondLog tells whether a heartbeat commits what this member does not have: raft would panic. It cannot be, but of a
-// member whose disk was emptied.
+// member whose disk was emptied, or is what it was some time ago.
 func (a *admission) beyondLog(m *raftpb.Message) bool {
 	return m.GetCommit() > a.commit && m.GetCommit() > a.lastIndex()
 }
