@@ -77,7 +77,15 @@ func (g *play) do(d *Deed) {
 		g.after(d.For, func() { s.Skew(0) })
 	case Storm:
 		g.storm(d)
+	default:
+		g.doFault(d, i)
 	}
+}
+
+// leftOut says that a deed was not done.
+func (g *play) leftOut(d *Deed, why string) {
+	g.w.Story.Tell("", "-- not done: %s", why)
+	g.done[d.What]--
 }
 
 // storm has all servers crash again and again, on slow disks: so some crash while others begin, and some while they
@@ -168,20 +176,13 @@ func (g *play) fillDisk(d *Deed, i int) {
 	g.after(d.For, s.FreeDisk)
 }
 
-// loseDisk takes a server's disk, or has it rot and takes it later, if all others have theirs and the ensemble knows
-// them: a majority has to keep what was acknowledged, and who was emptied before and is not admitted yet keeps nothing.
+// loseDisk takes a server's disk, or has it rot and takes it later, if the others can do without it.
 func (g *play) loseDisk(d *Deed, i int) {
+	if why := g.needed(); why != "" {
+		g.leftOut(d, why)
+		return
+	}
 	s := g.w.Servers[i]
-	if len(g.w.Servers) < 3 || g.plan.Participants < 3 {
-		return
-	}
-	if slices.Contains(g.plan.Settings, idleLeader) {
-		return // one that has no vote yet looks like the leader, which serves nobody either
-	}
-	if g.rotten != nil || !g.whole() {
-		g.w.Story.Tell("", "-- not lost: another server has a disk that rots, does not serve, or has no vote")
-		return
-	}
 	s.Kill()
 	if d.What == LoseDisk {
 		s.LoseDisk()
@@ -190,11 +191,30 @@ func (g *play) loseDisk(d *Deed, i int) {
 	}
 	s.RotDisk()
 	s.Start()
-	g.rotten = s
-	g.after(d.For, func() {
-		s.Kill()
-		s.LoseDisk()
-		s.Start()
-		g.rotten = nil
-	})
+	g.rotten, g.harmed[i] = true, time.Now().Add(time.Hour) // until it is replaced
+	g.after(d.For, func() { g.replaceDisk(i) })
+}
+
+// needed says why no disk may be lost now, "" if one may: all other servers have theirs, and the ensemble knows them. A
+// majority has to keep what was acknowledged, and who was emptied before and is not admitted yet keeps nothing.
+func (g *play) needed() string {
+	switch {
+	case g.plan.Participants < 3:
+		return "there are too few servers"
+	case slices.Contains(g.plan.Settings, idleLeader):
+		return "one that has no vote yet looks like the leader, which serves nobody either"
+	case g.rotten || !g.whole():
+		return "another server has a disk that rots, does not serve, or has no vote"
+	}
+	return ""
+}
+
+// replaceDisk puts an empty disk in the place of a server's that was harmed.
+func (g *play) replaceDisk(i int) {
+	s := g.w.Servers[i]
+	s.Kill()
+	s.LoseDisk()
+	s.MendDisk()
+	s.Start()
+	g.rotten, g.harmed[i] = false, time.Now()
 }

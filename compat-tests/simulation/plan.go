@@ -139,6 +139,7 @@ func Draw(seed uint64) *Plan {
 	if p.Stays = drawAbsent(p); p.Stays != nil {
 		p.Linger = drawLinger(seed)
 	}
+	p.drawFaults()
 	p.Roles = drawRoles(seed)
 	p.Knobs = drawKnobs(p)
 	if r.chance(20) {

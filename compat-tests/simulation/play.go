@@ -15,6 +15,7 @@ import (
 
 	"zkd/compat-tests/faults"
 	"zkd/server/sim"
+	"zkd/server/sim/network"
 )
 
 // Bounds, in simulated time.
@@ -54,11 +55,11 @@ type play struct {
 	clients  []*faults.Client
 	roles    []faults.Role
 	stop     chan struct{}
-	machine  sim.Dialer        // of the operator
+	machine  *network.Process  // of the operator
 	later    []undo            // in the order of their times
 	harmed   map[int]time.Time // until when a server may end by itself
 	stopping *sim.Server       // was asked to
-	rotten   *sim.Server       // its disk has rotted, and is not replaced yet; nil: nobody's
+	rotten   bool              // a disk has rotted, and is not replaced yet
 	done     map[Kind]int
 	moment   *moment
 	met      Met
@@ -220,9 +221,7 @@ func (g *play) sleepUntil(at time.Time) {
 		}
 		time.Sleep(time.Until(next))
 		for len(g.later) > 0 && !g.later[0].at.After(time.Now()) {
-			due := g.later[0]
-			g.later = g.later[1:]
-			due.do()
+			g.undoNext()
 		}
 		if !next.Before(at) {
 			return
@@ -243,9 +242,7 @@ func (g *play) again() {
 }
 
 // mayEnd tells whether a server may end by itself, or not stop in time: its disk has failed, hangs or rots.
-func (g *play) mayEnd(i int) bool {
-	return g.rotten == g.w.Servers[i] || time.Now().Before(g.harmed[i])
-}
+func (g *play) mayEnd(i int) bool { return time.Now().Before(g.harmed[i]) }
 
 // after has a deed undone.
 func (g *play) after(d time.Duration, do func()) {
@@ -257,13 +254,18 @@ func (g *play) after(d time.Duration, do func()) {
 	g.later = append(g.later[:i], append([]undo{u}, g.later[i:]...)...)
 }
 
+// undoNext undoes what is the next to be undone.
+func (g *play) undoNext() {
+	due := g.later[0]
+	g.later = g.later[1:]
+	due.do()
+}
+
 // mend undoes all that was done.
 func (g *play) mend() {
 	g.w.Story.Tell("", "-- all is mended")
 	for len(g.later) > 0 {
-		due := g.later[0]
-		g.later = g.later[1:]
-		due.do()
+		g.undoNext()
 	}
 	for _, s := range g.w.Servers {
 		s.Start() // unless it runs

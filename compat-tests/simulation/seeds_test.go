@@ -86,7 +86,7 @@ func TestSeeds(t *testing.T) {
 	if c.next-first < seedsByDefault {
 		return
 	}
-	for _, k := range kinds {
+	for _, k := range slices.Concat(kinds, faultKinds) {
 		if s.Deeds[k] == 0 {
 			t.Errorf("no run has seen: %v", k)
 		}
@@ -257,7 +257,7 @@ func TestDraw(t *testing.T) {
 			last, seen[d.What] = d.At, true
 		}
 	}
-	for _, k := range slices.Concat(kinds, staying) {
+	for _, k := range slices.Concat(kinds, staying, faultKinds) {
 		if !seen[k] {
 			t.Errorf("never drawn: %v; drawn are %v", k, slices.Sorted(maps.Keys(seen)))
 		}

@@ -9,5 +9,5 @@
 // server/sim/goruntime, a run is repeated by its seed, to the last line of each server's log.
 //
 // Invariants: what a server does after it was killed is seen by nobody, neither on its disk nor on the network; what a
-// disk has synced is there after the power was cut.
+// disk has synced is there after the power was cut, unless it was told to lie or to misdirect a write, or was restored.
 package sim

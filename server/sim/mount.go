@@ -14,6 +14,7 @@ type mount struct {
 	*crashfs.FS
 	volume *volume
 	dead   chan struct{} // closed when the process was killed
+	stale  *staleness    // what is wrong with what it reads; nil: nothing
 }
 
 // inodeBytes is what a name takes.
@@ -24,7 +25,7 @@ func pathError(name string, err error) error { return &os.PathError{Op: "write",
 
 // opened asks for a change that opens a file to write to.
 func (m *mount) opened(name string, open func() (vfs.File, error)) (vfs.File, error) {
-	if err := m.volume.change(m, name, false, inodeBytes); err != nil {
+	if err := m.volume.change(m, name, Create, inodeBytes); err != nil {
 		return nil, err
 	}
 	file, err := open()
@@ -35,8 +36,8 @@ func (m *mount) opened(name string, open func() (vfs.File, error)) (vfs.File, er
 }
 
 // change asks for a change of names.
-func (m *mount) change(name string, bytes int64, do func() error) error {
-	if err := m.volume.change(m, name, false, bytes); err != nil {
+func (m *mount) change(name string, op Operation, bytes int64, do func() error) error {
+	if err := m.volume.change(m, name, op, bytes); err != nil {
 		return err
 	}
 	return do()
@@ -61,6 +62,15 @@ func (m *mount) OpenDir(name string) (vfs.File, error) {
 	return &mountedFile{File: file, mount: m, name: name}, nil
 }
 
+// Open implements vfs.FS.
+func (m *mount) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	file, err := m.FS.Open(name, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return &mountedFile{File: file, mount: m, name: name}, nil
+}
+
 // ReuseForWrite implements vfs.FS.
 func (m *mount) ReuseForWrite(from, to string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	return m.opened(to, func() (vfs.File, error) { return m.FS.ReuseForWrite(from, to, category) })
@@ -68,12 +78,12 @@ func (m *mount) ReuseForWrite(from, to string, category vfs.DiskWriteCategory) (
 
 // Link implements vfs.FS.
 func (m *mount) Link(from, to string) error {
-	return m.change(to, inodeBytes, func() error { return m.FS.Link(from, to) })
+	return m.change(to, Create, inodeBytes, func() error { return m.FS.Link(from, to) })
 }
 
 // Remove implements vfs.FS.
 func (m *mount) Remove(name string) error {
-	return m.change(name, 0, func() error {
+	return m.change(name, Remove, 0, func() error {
 		if isReserve(name) {
 			m.keep(0)
 		}
@@ -83,22 +93,22 @@ func (m *mount) Remove(name string) error {
 
 // RemoveAll implements vfs.FS.
 func (m *mount) RemoveAll(name string) error {
-	return m.change(name, 0, func() error { return m.FS.RemoveAll(name) })
+	return m.change(name, Remove, 0, func() error { return m.FS.RemoveAll(name) })
 }
 
 // Rename implements vfs.FS.
 func (m *mount) Rename(from, to string) error {
-	return m.change(to, 0, func() error { return m.FS.Rename(from, to) })
+	return m.change(to, Rename, 0, func() error { return m.FS.Rename(from, to) })
 }
 
 // MkdirAll implements vfs.FS.
 func (m *mount) MkdirAll(name string, perm os.FileMode) error {
-	return m.change(name, inodeBytes, func() error { return m.FS.MkdirAll(name, perm) })
+	return m.change(name, Create, inodeBytes, func() error { return m.FS.MkdirAll(name, perm) })
 }
 
 // Lock implements vfs.FS.
 func (m *mount) Lock(name string) (lock io.Closer, err error) {
-	err = m.change(name, 0, func() error {
+	err = m.change(name, Create, 0, func() error {
 		lock, err = m.FS.Lock(name)
 		return err
 	})
@@ -152,12 +162,36 @@ type mountedFile struct {
 	vfs.File
 	mount *mount
 	name  string
+	read  int64 // how far Read has come
+}
+
+// change asks for a change of the file.
+func (f *mountedFile) change(op Operation, bytes int64) error {
+	return f.mount.volume.change(f.mount, f.name, op, bytes)
+}
+
+// Read implements vfs.File.
+func (f *mountedFile) Read(p []byte) (int, error) {
+	n, err := f.File.Read(p)
+	f.mount.age(f.name, p[:n], f.read)
+	f.read += int64(n)
+	return n, err
+}
+
+// ReadAt implements vfs.File.
+func (f *mountedFile) ReadAt(p []byte, at int64) (int, error) {
+	n, err := f.File.ReadAt(p, at)
+	f.mount.age(f.name, p[:n], at)
+	return n, err
 }
 
 // Write implements vfs.File.
 func (f *mountedFile) Write(p []byte) (int, error) {
-	if err := f.mount.volume.change(f.mount, f.name, false, int64(len(p))); err != nil {
+	if err := f.change(Write, int64(len(p))); err != nil {
 		return 0, err
+	}
+	if f.mount.volume.goesAstray(f.name, p) {
+		return f.File.Write(make([]byte, len(p)))
 	}
 	return f.File.Write(p)
 }
@@ -167,8 +201,11 @@ func (f *mountedFile) WriteAt(p []byte, at int64) (int, error) {
 	if isReserve(f.name) {
 		return len(p), nil // it is kept as a number
 	}
-	if err := f.mount.volume.change(f.mount, f.name, false, int64(len(p))); err != nil {
+	if err := f.change(Write, int64(len(p))); err != nil {
 		return 0, err
+	}
+	if f.mount.volume.goesAstray(f.name, p) {
+		return len(p), nil
 	}
 	return f.File.WriteAt(p, at)
 }
@@ -178,7 +215,7 @@ func (f *mountedFile) Preallocate(offset, length int64) error {
 	if !isReserve(f.name) {
 		return f.File.Preallocate(offset, length)
 	}
-	err := f.mount.volume.change(f.mount, f.name, false, length)
+	err := f.change(Create, length)
 	if err == nil {
 		f.mount.keep(length)
 	}
@@ -187,7 +224,7 @@ func (f *mountedFile) Preallocate(offset, length int64) error {
 
 // Sync implements vfs.File.
 func (f *mountedFile) Sync() error {
-	if err := f.mount.volume.change(f.mount, f.name, true, 0); err != nil {
+	if err := f.change(Sync, 0); err != nil {
 		return err
 	}
 	return f.File.Sync()
@@ -195,7 +232,7 @@ func (f *mountedFile) Sync() error {
 
 // SyncData implements vfs.File.
 func (f *mountedFile) SyncData() error {
-	if err := f.mount.volume.change(f.mount, f.name, true, 0); err != nil {
+	if err := f.change(Sync, 0); err != nil {
 		return err
 	}
 	return f.File.SyncData()

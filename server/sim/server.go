@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"zkd/conf"
 	"zkd/server/instance"
 	"zkd/server/sim/goruntime"
@@ -88,6 +90,7 @@ func (s *Server) Start() {
 		return
 	}
 	s.lives++
+	s.host.PowerOn()
 	l := &life{process: s.host.Process(), over: make(chan struct{})}
 	s.life = l
 	l.mount = s.volume.open()
@@ -126,7 +129,7 @@ func (s *Server) run(ctx context.Context, w instance.World, logger *slog.Logger)
 // Kill ends the process at once.
 func (s *Server) Kill() { s.crash(false) }
 
-// PowerOff ends the process at once, and takes what its disk has not synced.
+// PowerOff ends the process at once, and takes what its disk has not synced. Its machine is silent until Start.
 func (s *Server) PowerOff() { s.crash(true) }
 
 // crash ends the process. What it goes on to do nobody sees.
@@ -139,7 +142,6 @@ func (s *Server) crash(power bool) {
 	goruntime.Resume(s.group()) // it ends, unseen
 	if power {
 		s.host.PowerOff()
-		s.host.PowerOn()
 	} else {
 		l.process.Kill()
 	}
@@ -229,11 +231,70 @@ func (s *Server) FreeDisk() {
 // RotDisk turns one bit of a file on the disk over. The server must be down.
 func (s *Server) RotDisk() { s.tell("disk rots: %s", s.volume.rot()) }
 
+// TripDisk has a single operation of the disk stall or fail.
+func (s *Server) TripDisk(t Trip) {
+	s.tell("disk: %v", &t)
+	s.volume.single(diskFault{syncs: s.w.o.Sync, trip: &t})
+}
+
+// HasCome tells whether the single operation has come that the disk was to be faulty at.
+func (s *Server) HasCome() bool { return s.volume.hasCome() }
+
+// MisdirectWrite has a write go over another file: after so many to a write-ahead log, or to any file. If it is to be
+// the last one to a log, it goes where nothing is. From then on, until the disk is replaced, the power takes nothing
+// from it: two faults are more than a server can notice.
+func (s *Server) MisdirectWrite(after int, anyFile, last bool) {
+	s.tell("disk is to misdirect a write; the last one: %v", last)
+	s.volume.single(diskFault{syncs: s.w.o.Sync, stray: &stray{after: after, any: anyFile, last: last,
+		tell: func(what string) { s.tell("disk has misdirected a write: %s", what) }}})
+}
+
+// LieDisk has the disk keep nothing of what it says that it has synced, which shows when LoseLies is called.
+func (s *Server) LieDisk() {
+	s.tell("disk lies")
+	s.volume.lie()
+}
+
+// LoseLies takes what the disk has lied about: all of it, or parts. The server must be down.
+func (s *Server) LoseLies(all bool) {
+	s.tell("disk loses what it has lied about; all: %v", all)
+	s.volume.lose(all)
+}
+
+// KeepLies has the disk keep all that it has lied about, and lie no more.
+func (s *Server) KeepLies() { s.volume.keepLies() }
+
+// Copied is a copy of a disk.
+type Copied struct{ fs *vfs.MemFS }
+
+// CopyDisk copies the disk as it would come back if the power failed.
+func (s *Server) CopyDisk() Copied {
+	s.tell("disk is copied")
+	return Copied{s.volume.copied()}
+}
+
+// RestoreDisk puts a copy in the place of the disk. The server must be down.
+func (s *Server) RestoreDisk(c Copied) {
+	s.tell("disk is what it was")
+	s.volume.restore(c.fs)
+}
+
+// AgeReads has the next life of the server read, once in so many times, what was on its disk when it was copied.
+func (s *Server) AgeReads(c Copied, one int) {
+	s.tell("disk is to read what it was, once in %d reads", one)
+	s.volume.reading = &staleness{before: c.fs, one: one, tell: func(what string) {
+		s.tell("disk has read what it was: %s", what)
+	}}
+}
+
 // MendDisk ends what is wrong with the disk.
 func (s *Server) MendDisk() {
 	s.tell("disk is mended")
 	s.volume.set(diskFault{syncs: s.w.o.Sync})
 }
+
+// Logged is how often the server has logged a message, in all its lives.
+func (s *Server) Logged(message string) int { return s.w.Story.count(s.name, message) }
 
 // Skew makes the clock wrong.
 func (s *Server) Skew(by time.Duration) {

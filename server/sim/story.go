@@ -54,6 +54,19 @@ func (s *Story) String() string {
 	return strings.Join(s.lines, "\n") + "\n"
 }
 
+// count is how many lines of one server hold a text.
+func (s *Story) count(who, text string) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, line := range s.lines {
+		if _, rest, _ := strings.Cut(strings.TrimLeft(line, " "), " "); strings.HasPrefix(rest, who+" ") &&
+			strings.Contains(rest, text) {
+			n++
+		}
+	}
+	return n
+}
+
 // logger is where one server logs.
 func (s *Story) logger(who string, level slog.Level) *slog.Logger {
 	return slog.New(&teller{story: s, who: who, level: level})

@@ -17,7 +17,7 @@ func (s *Server) Usage(dir string) Usage {
 	if err != nil {
 		return Usage{}
 	}
-	return Usage{Bytes: sizeOf(s.volume.fs.MemFS, dir), Entries: len(names)}
+	return Usage{Bytes: s.volume.used(dir), Entries: len(names)}
 }
 
 // Leave has the server be absent until Come: it is down, and nothing starts it.

@@ -30,6 +30,10 @@ type volume struct {
 	total    int64         // bytes that it has room for; 0: it is endless
 	others   int64         // bytes that something else has taken
 	reserve  int64         // bytes of space.ReserveName, of which there are none in fs
+	truth    *vfs.MemFS    // what is on a disk that lies, under what it says; nil: it does not lie
+	astray   bool          // a write has gone elsewhere
+	came     bool          // the operation has come that the fault is about, if it is a single one
+	reading  *staleness    // of the next process
 }
 
 // diskFault is what is wrong with a disk.
@@ -37,6 +41,8 @@ type diskFault struct {
 	hangs bool          // no write and no sync ends
 	fails bool          // each write and each sync fails
 	syncs time.Duration // what a sync takes, about
+	trip  *Trip         // a single operation that stalls or fails; nil: none
+	stray *stray        // a single write that goes elsewhere; nil: none
 }
 
 // errKilled is what a process that was killed is told by its disk.
@@ -60,7 +66,8 @@ func (v *volume) hold(fs *crashfs.FS) {
 func (v *volume) open() *mount {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.mount = &mount{FS: v.fs, volume: v, dead: make(chan struct{})}
+	v.mount = &mount{FS: v.fs, volume: v, dead: make(chan struct{}), stale: v.reading}
+	v.reading = nil
 	return v.mount
 }
 
@@ -73,7 +80,7 @@ func (v *volume) crash(power bool) {
 	var moment *crashfs.Moment
 	v.fs.Still(func(mem *vfs.MemFS) { moment = crashfs.MomentOf(mem) })
 	left := moment.Written
-	if power {
+	if power && v.truth == nil && !v.astray { // else what it has acknowledged might be gone: lose does that
 		left = moment.Synced
 		if v.random.IntN(3) > 0 { // else all of it is gone
 			if _, err := moment.Tear(v.random.Uint64(), v.replaced); err != nil {
@@ -89,7 +96,7 @@ func (v *volume) replace() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.hold(crashfs.New())
-	v.reserve = 0
+	v.reserve, v.truth, v.astray = 0, nil, false
 }
 
 // set makes something wrong with the disk, or mends it.
@@ -113,47 +120,57 @@ func (v *volume) fill(left int64) {
 
 // freeLocked is the room on the disk.
 func (v *volume) freeLocked() int64 {
-	return max(0, v.total-v.others-v.reserve-sizeOf(v.fs.MemFS, "/"))
+	return max(0, v.total-v.others-v.reserve-v.used("/"))
 }
 
-// sizeOf is how long all files in a directory are, and below it.
-func sizeOf(fs vfs.FS, dir string) (sum int64) {
-	names, err := fs.List(dir)
+// used is how long all files in a directory are, and below it. It is called with the lock held.
+func (v *volume) used(dir string) (sum int64) {
+	for _, f := range filesIn(v.fs.MemFS, dir) {
+		sum += f.size
+	}
+	return sum
+}
+
+// stored is a file on a disk.
+type stored struct {
+	name string
+	size int64
+}
+
+// filesIn are all files in a directory, and below it, that hold anything, in the order of their names.
+func filesIn(fs vfs.FS, dir string) (files []stored) {
+	names, err := fs.List(dir) // which sorts
 	if err != nil {
-		return 0
+		return nil
 	}
 	for _, name := range names {
 		name = fs.PathJoin(dir, name)
 		switch info, err := fs.Stat(name); {
 		case err != nil:
 		case info.IsDir():
-			sum += sizeOf(fs, name)
-		default:
-			sum += info.Size()
+			files = append(files, filesIn(fs, name)...)
+		case info.Size() > 0:
+			files = append(files, stored{name, info.Size()})
 		}
 	}
-	return sum
+	return files
 }
 
 // rot turns one bit of a file over, and says which. No process may run.
 func (v *volume) rot() (what string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	names := filesIn(v.fs.MemFS, "/")
-	if len(names) == 0 {
+	files := filesIn(v.fs.MemFS, "/")
+	if len(files) == 0 {
 		return "there is nothing on the disk"
 	}
-	name := names[v.random.IntN(len(names))]
-	file, err := v.fs.MemFS.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
+	f := files[v.random.IntN(len(files))]
+	file, err := v.fs.MemFS.OpenReadWrite(f.name, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err.Error()
 	}
 	defer file.Close() //nolint:errcheck // a file in memory
-	info, err := file.Stat()
-	if err != nil {
-		return err.Error()
-	}
-	at, b := v.random.Int64N(info.Size()), make([]byte, 1)
+	at, b := v.random.Int64N(f.size), make([]byte, 1)
 	_, err = file.ReadAt(b, at)
 	b[0] ^= 1 << v.random.IntN(8)
 	if err == nil {
@@ -162,35 +179,16 @@ func (v *volume) rot() (what string) {
 	if err = errors.Join(err, file.Sync()); err != nil {
 		return err.Error()
 	}
-	return fmt.Sprintf("byte %d of %d of %s", at, info.Size(), name)
-}
-
-// filesIn are the names of all files in a directory, and below it, that hold anything.
-func filesIn(fs vfs.FS, dir string) (names []string) {
-	found, err := fs.List(dir)
-	if err != nil {
-		return nil
-	}
-	for _, name := range found {
-		name = fs.PathJoin(dir, name)
-		switch info, err := fs.Stat(name); {
-		case err != nil:
-		case info.IsDir():
-			names = append(names, filesIn(fs, name)...)
-		case info.Size() > 0:
-			names = append(names, name)
-		}
-	}
-	return names
+	return fmt.Sprintf("byte %d of %d of %s", at, f.size, f.name)
 }
 
 // change is asked before each change of the disk, of so many bytes more.
-func (v *volume) change(m *mount, name string, isSync bool, bytes int64) error {
+func (v *volume) change(m *mount, name string, op Operation, bytes int64) error {
 	for {
 		v.mu.Lock()
-		f, heals := v.fault, v.heals
+		f, heals, trip := v.fault, v.heals, v.tripped(op, name)
 		takes := time.Duration(0)
-		if isSync && f.syncs > 0 {
+		if op == Sync && f.syncs > 0 {
 			takes = f.syncs/2 + time.Duration(v.random.Int64N(int64(f.syncs)))
 		}
 		full := v.others > 0 && bytes > 0 && v.freeLocked() < bytes
@@ -201,9 +199,9 @@ func (v *volume) change(m *mount, name string, isSync bool, bytes int64) error {
 		default:
 		}
 		switch {
-		case f.fails:
+		case f.fails, trip != nil && !trip.Stalls:
 			return pathError(name, syscall.EIO)
-		case f.hangs:
+		case f.hangs, trip != nil:
 			select {
 			case <-heals:
 				continue

@@ -1,11 +1,9 @@
 package sim
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"net/netip"
 	"strings"
 	"time"
@@ -86,9 +84,4 @@ func (w *World) Close() {
 func (w *World) config(s *Server) string {
 	return strings.Join(append([]string{"dataDir=" + dataDir, "admin.enableServer=false", "standaloneEnabled=false"},
 		append(w.o.Settings, s.lines...)...), "\n") + "\n"
-}
-
-// Dialer makes connections from a machine.
-type Dialer interface {
-	Dial(ctx context.Context, address string, keepAlive bool) (net.Conn, error)
 }

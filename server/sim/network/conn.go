@@ -179,6 +179,20 @@ func (c *conn) arrive(at time.Time, data []byte) {
 	c.changed()
 }
 
+// arriveBy has all that is under way be here at a time, or before.
+func (c *conn) arriveBy(at time.Time) {
+	sooner := func(t *time.Time) {
+		if t.After(at) {
+			*t = at
+		}
+	}
+	for i := range c.in {
+		sooner(&c.in[i].at)
+	}
+	sooner(&c.finAt)
+	sooner(&c.last)
+}
+
 // usable says why an operation fails at once, or nil.
 func (c *conn) usable(op string, by, now time.Time) error {
 	switch {
@@ -234,7 +248,7 @@ func (c *conn) CloseWrite() error {
 
 // fin puts the end of what is written on its way.
 func (c *conn) fin() {
-	if c.wrote {
+	if c.wrote || c.orphan {
 		return
 	}
 	c.wrote = true

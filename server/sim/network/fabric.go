@@ -26,6 +26,7 @@ type link struct {
 	mute  bool          // connections open, and carry nothing
 	extra time.Duration // on top of each delay
 	rate  int           // bytes a second; 0: no bound
+	free  time.Time     // when all has left that was sent at that rate
 }
 
 // Options says what a network is like while nothing is wrong. Random is needed.
@@ -59,13 +60,33 @@ func (f *Fabric) Cut(a, b *Host) { f.change(a, b, func(l *link) { l.cut = true }
 // Mute lets connections open between a and b, and nothing that a writes arrive at b.
 func (f *Fabric) Mute(a, b *Host) { f.change(a, b, func(l *link) { l.mute = true }) }
 
-// Slow makes all that a sends to b later by extra, and bounds it to a rate in bytes a second; 0 is no bound.
+// Slow makes all that a sends to b later by extra, and bounds it to a rate in bytes a second, of all connections
+// together; 0 is no bound.
 func (f *Fabric) Slow(a, b *Host, extra time.Duration, rate int) {
 	f.change(a, b, func(l *link) { l.extra, l.rate = extra, rate })
 }
 
 // Heal mends all between a and b, in this direction. What waited arrives, in its order.
-func (f *Fabric) Heal(a, b *Host) { f.change(a, b, func(l *link) { *l = link{} }) }
+func (f *Fabric) Heal(a, b *Host) {
+	f.change(a, b, func(l *link) {
+		if l.rate > 0 {
+			f.hurry(a, b)
+		}
+		*l = link{}
+	})
+}
+
+// hurry has all that waits for a rate leave at once.
+func (f *Fabric) hurry(a, b *Host) {
+	now := time.Now()
+	for _, p := range f.between(a, b) {
+		for _, c := range []*conn{p.dialer, p.accepted} {
+			if c.host == b {
+				c.arriveBy(now.Add(f.most))
+			}
+		}
+	}
+}
 
 // Reset ends all connections between two hosts, for both of them at once. It returns how many there were.
 func (f *Fabric) Reset(a, b *Host) int {
@@ -129,7 +150,17 @@ func (f *Fabric) delay(a, b *Host, n int) time.Duration {
 		d /= 10
 	}
 	if l.rate > 0 {
-		d += time.Duration(n) * time.Second / time.Duration(l.rate)
+		d += f.links[[2]*Host{a, b}].send(n)
 	}
 	return d + l.extra
+}
+
+// send takes n bytes to be sent at the link's rate, behind those that wait already, and returns how long it takes.
+func (l *link) send(n int) time.Duration {
+	now := time.Now()
+	if l.free.Before(now) {
+		l.free = now
+	}
+	l.free = l.free.Add(time.Duration(n) * time.Second / time.Duration(l.rate))
+	return l.free.Sub(now)
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -18,17 +20,26 @@ type Host struct {
 	name      string
 	addrs     []netip.Addr
 	up        bool                         // guarded by the fabric's lock
+	boots     int                          // likewise; how often it was
 	listeners map[netip.AddrPort]*listener // likewise
 }
 
 // Process is what runs on a host. It implements the network of server/instance, until it is killed.
 type Process struct {
-	host *Host
-	dead bool // guarded by the fabric's lock
+	host   *Host
+	boot   int  // of the host, when it began
+	killed bool // guarded by the fabric's lock
 }
 
 // Process begins a process on the host.
-func (h *Host) Process() *Process { return &Process{host: h} }
+func (h *Host) Process() *Process {
+	h.fabric.mu.Lock()
+	defer h.fabric.mu.Unlock()
+	return &Process{host: h, boot: h.boots}
+}
+
+// dead tells whether the process is no more.
+func (p *Process) dead() bool { return p.killed || p.boot != p.host.boots || !p.host.up }
 
 // firstPort is the least port that a dialer or a listener without one is given.
 const firstPort = 32768
@@ -54,7 +65,7 @@ func (p *Process) Kill() {
 	f := p.host.fabric
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	p.dead = true
+	p.killed = true
 	p.host.closeListeners(p)
 	for _, c := range f.ends(p.host) {
 		if c.proc != p {
@@ -77,7 +88,6 @@ func (h *Host) PowerOff() {
 	h.up = false
 	h.closeListeners(nil)
 	for _, c := range f.ends(h) {
-		c.proc.dead = true
 		c.end(syscall.ECONNABORTED)
 		c.orphan = true
 		c.other.in, c.other.inBytes = nil, 0
@@ -87,16 +97,29 @@ func (h *Host) PowerOff() {
 	}
 }
 
-// PowerOn puts it back, with nothing open.
+// PowerOn puts it back, with nothing open, unless it is there. Who has sent anything meanwhile, and is asked for it
+// again, is told that his connection is unknown.
 func (h *Host) PowerOn() {
-	h.fabric.mu.Lock()
-	defer h.fabric.mu.Unlock()
+	f := h.fabric
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if h.up {
+		return
+	}
 	h.up = true
+	h.boots++
+	for _, c := range f.ends(h) {
+		if other := c.other; c.orphan && (len(c.in) > 0 || !c.finAt.IsZero()) {
+			c.pair.forget()
+			f.after(f.delay(h, other.host, 0), func() { other.end(syscall.ECONNRESET) })
+		}
+	}
 }
 
 // closeListeners closes those of a process, or all.
 func (h *Host) closeListeners(of *Process) {
-	for _, l := range h.listeners { // order: each for itself
+	all := slices.SortedFunc(maps.Values(h.listeners), func(a, b *listener) int { return a.at.Compare(b.at) })
+	for _, l := range all { // in order: who waits for them wakes
 		if of == nil || l.proc == of {
 			l.close()
 		}
@@ -130,7 +153,7 @@ func (p *Process) Listen(_ context.Context, address string, _ int) (net.Listener
 	f := h.fabric
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if p.dead {
+	if p.dead() {
 		return nil, errKilled
 	}
 	at, err := f.resolve(h, address)
@@ -241,7 +264,7 @@ func (p *Process) connect(to netip.AddrPort) (_ *conn, wait time.Duration, err e
 	h := p.host
 	f := h.fabric
 	f.mu.Lock()
-	if p.dead {
+	if p.dead() {
 		f.mu.Unlock()
 		return nil, 0, errKilled
 	}
@@ -258,7 +281,7 @@ func (p *Process) connect(to netip.AddrPort) (_ *conn, wait time.Duration, err e
 	time.Sleep(way)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if p.dead {
+	if p.dead() {
 		return nil, 0, errKilled
 	}
 	if !there.up || !h.up {

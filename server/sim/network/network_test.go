@@ -162,6 +162,64 @@ func TestSlowLines(t *testing.T) {
 	})
 }
 
+// TestALineHasOneRate: what several connections write waits for what was written before, and leaves when it is mended.
+func TestALineHasOneRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := connected(t)
+		l, err := w.other.Listen(t.Context(), ":8", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dialed, err := w.one.Dial(t.Context(), "b:8", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opened, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.f.Slow(w.a, w.b, 0, 1000)
+		began := time.Now()
+		write(t, w.dialed, string(make([]byte, 1000)))
+		write(t, w.dialed, string(make([]byte, 1000)))
+		write(t, dialed, "second")
+		wantText(t, opened, "second")
+		if took := time.Since(began); took < 2*time.Second || took > 2*time.Second+2*delayMost {
+			t.Errorf("6 bytes behind 2,000 of another connection took %v", took)
+		}
+		wantText(t, w.opened, string(make([]byte, 2000)))
+
+		write(t, w.dialed, string(make([]byte, 100000)))
+		write(t, w.dialed, "last")
+		w.f.Heal(w.a, w.b)
+		began = time.Now()
+		write(t, w.dialed, ", mended")
+		wantText(t, w.opened, string(make([]byte, 100000))+"last, mended")
+		if took := time.Since(began); took > 2*delayMost {
+			t.Errorf("what waited took %v when the line was mended", took)
+		}
+	})
+}
+
+// TestOneWayIsSlow: the other way is as ever.
+func TestOneWayIsSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := connected(t)
+		w.f.Slow(w.b, w.a, time.Second, 0)
+		began := time.Now()
+		write(t, w.dialed, "there")
+		wantText(t, w.opened, "there")
+		if took := time.Since(began); took > delayMost {
+			t.Errorf("there took %v", took)
+		}
+		write(t, w.opened, "back")
+		wantText(t, w.dialed, "back")
+		if took := time.Since(began); took < time.Second {
+			t.Errorf("back took %v", took)
+		}
+	})
+}
+
 // TestAKilledProcessIsReset: the system of a process that was killed ends its connections; the process can do nothing.
 func TestAKilledProcessIsReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -203,6 +261,32 @@ func TestPowerIsSilent(t *testing.T) {
 		}
 		if _, err := w.b.Process().Listen(t.Context(), ":7", 0); err != nil {
 			t.Errorf("one of after does not: %v", err)
+		}
+	})
+}
+
+// TestWhoWaitsForAnAnswerHearsOfPower: who has written to a machine without power, and only waits, is told when it is
+// back that his connection is unknown; until then not even by what its process does that was there.
+func TestWhoWaitsForAnAnswerHearsOfPower(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := connected(t)
+		idle := w.b.Process()
+		w.b.PowerOff()
+		if err := w.opened.Close(); err != nil {
+			t.Error(err)
+		}
+		write(t, w.dialed, "asked")
+		if err := w.dialed.SetReadDeadline(time.Now().Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		wantError(t, w.dialed, os.ErrDeadlineExceeded)
+		if err := w.dialed.SetReadDeadline(time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		w.b.PowerOn()
+		wantError(t, w.dialed, syscall.ECONNRESET)
+		if _, err := idle.Listen(t.Context(), ":9", 0); !errors.Is(err, errKilled) {
+			t.Errorf("a process of before, without a connection, listens: %v", err)
 		}
 	})
 }
