@@ -106,7 +106,7 @@ func (p *Peers) reconnect() {
 	} else if !p.config.Tree.Reconfig { // then new addresses come by zoo.cfg
 		present = p.withConfigured(present)
 	}
-	p.place(present)
+	p.place(present, p.group())
 	where := make(map[uint64]transport.Peer, len(p.known))
 	for id, s := range p.known { // order: each for itself
 		where[id] = transport.Peer{Addresses: s.addresses, Former: p.elsewhere(id, s)}
@@ -141,17 +141,23 @@ func (p *Peers) withConfigured(agreed *ensemble.Config) *ensemble.Config {
 	return &c
 }
 
-// place brings p.known in step with c.
-func (p *Peers) place(c *ensemble.Config) {
+// group is who takes part, with or without a vote, as far as this server knows.
+func (p *Peers) group() []uint64 {
+	if p.node == nil {
+		return nil
+	}
+	s := p.node.Status()
+	return slices.Concat(s.Voters, s.Learners)
+}
+
+// place brings p.known in step with c. A member of the group that is not in it keeps its vote until the others have
+// caught up, and they may need that vote after they have started again: then they know no more of where it is than the
+// configuration file says, and what it says itself when it dials them.
+func (p *Peers) place(c *ensemble.Config, group []uint64) {
 	if p.known == nil {
 		p.known = map[uint64]*dialedPeer{}
 	}
 	now := p.opts.Clock.Now()
-	var group []uint64
-	if p.node != nil {
-		s := p.node.Status()
-		group = slices.Concat(s.Voters, s.Learners)
-	}
 	maps.DeleteFunc(p.known, func(id uint64, s *dialedPeer) bool {
 		if _, stays := c.Server(id); stays || slices.Contains(group, id) {
 			s.gone = time.Time{}
@@ -171,6 +177,12 @@ func (p *Peers) place(c *ensemble.Config) {
 			}
 		}
 		p.known[c.Servers[i].ID] = s
+	}
+	for _, id := range group {
+		if p.known[id] == nil {
+			s, _ := p.configured.Server(id)
+			p.known[id] = &dialedPeer{addresses: s.PeerAddresses()}
+		}
 	}
 }
 

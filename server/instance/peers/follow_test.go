@@ -1,0 +1,45 @@
+package peers
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"zkd/quorum/clock"
+	"zkd/storage/ensemble"
+)
+
+// TestWhoLeavesIsKnownWhileItVotes: after a start there are peers that no configuration names any more and the group
+// still needs, until they take part no longer.
+func TestWhoLeavesIsKnownWhileItVotes(t *testing.T) {
+	parse := func(text string) *ensemble.Config {
+		c, err := ensemble.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &c
+	}
+	manual := clock.NewManual(time.Unix(1, 0))
+	p := &Peers{opts: Options{Clock: manual}, configured: *parse("server.1=a:1:2\nserver.3=c:1:2")}
+	left := parse("server.3=c:1:2\nserver.4=d:1:2")
+	known := func(want ...uint64) {
+		t.Helper()
+		if got := slices.Sorted(maps.Keys(p.known)); !slices.Equal(got, want) {
+			t.Errorf("peers %v, want %v", got, want)
+		}
+	}
+	p.place(left, []uint64{1, 2, 3, 4})
+	known(1, 2, 3, 4)
+	if got := p.known[1].addresses; !slices.Equal(got, []string{"a:1"}) {
+		t.Errorf("server 1 is looked for at %v", got)
+	}
+	if got := p.known[2].addresses; len(got) != 0 {
+		t.Errorf("server 2 is looked for at %v: only itself can say where it is", got)
+	}
+	p.place(left, []uint64{3, 4})
+	known(1, 2, 3, 4) // they are told
+	manual.Advance(lingerFor + time.Second)
+	p.place(left, []uint64{3, 4})
+	known(3, 4)
+}
