@@ -19,7 +19,7 @@ const (
 	frameRefusal = 3 // term, origin, epoch, number of the last batch accepted
 	frameReport  = 4 // opaque, for the leader's OnReport
 	frameHello   = 5 // member.Hello
-	frameRemoved = 6 // the membership as it is on disk: the receiver does not belong to it
+	frameMembers = 6 // the membership as it is on disk, for who may know an older one, or does not belong to it
 
 	frameAddresses = 11 // see decodeAddresses
 	frameClock     = 12 // see clockFrame; for members that have said in their hello that they know it

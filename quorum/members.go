@@ -22,6 +22,7 @@ type members struct {
 	recounted func()                                        // told when it becomes known who counts, or is not any more
 	reconfig  *reconfiguring
 
+	ahead      member.Membership   // the latest that another member has told of, if later than the present one
 	history    []member.Membership // the last memberships, oldest first; the present one is the last
 	logged     []loggedChange      // changes that were appended, up to some that are applied; few
 	lastChange uint64              // the last entry that may be one, as far as this leader has appended
@@ -125,13 +126,45 @@ func (g *members) at(index uint64) (m member.Membership, ok bool) {
 	return g.history[n-1], true
 }
 
-// tellRemoved tells a server that it does not belong to the group.
-func (g *members) tellRemoved(id uint64) {
+// tell tells a server who belongs to the group: it may not, or may know less.
+func (g *members) tell(id uint64) {
+	if g.member.Empty() {
+		return
+	}
 	blob, err := g.member.Encode()
 	if err != nil || g.transport == nil {
 		return
 	}
-	g.transport.Send(id, frameRemoved, func(b []byte) []byte { return append(b, blob...) })
+	g.transport.Send(id, frameMembers, func(b []byte) []byte { return append(b, blob...) })
+}
+
+// tellAll tells all others.
+func (g *members) tellAll() {
+	for _, id := range g.member.IDs() {
+		if id != g.id {
+			g.tell(id)
+		}
+	}
+}
+
+// toldOf takes note of a later membership than this member's log has brought it.
+func (g *members) toldOf(m *member.Membership) {
+	if m.Index > max(g.member.Index, g.ahead.Index) {
+		g.ahead = *m
+	}
+}
+
+// strangers are the members of whom this one was told, and that its own log does not know.
+func (g *members) strangers() (ids []uint64) {
+	if g.ahead.Index <= g.member.Index {
+		return nil
+	}
+	for _, id := range g.ahead.IDs() {
+		if !g.member.Has(id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // loggedChange is a change of membership in the log that is not applied yet.

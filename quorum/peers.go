@@ -50,7 +50,7 @@ func (n *Node) decode(from uint64, kind uint8, body []byte) (any, error) {
 		return decodeRefusal(body)
 	case frameHello:
 		return member.DecodeHello(body)
-	case frameRemoved:
+	case frameMembers:
 		m, err := member.Decode(body)
 		return &m, err
 	case frameClock:
@@ -107,7 +107,7 @@ func (l *loop) arrive(a *arrival) {
 	case member.Hello:
 		l.admission.greeted(a.from, what)
 	case *member.Membership:
-		l.toldRemoved(what)
+		l.toldMembers(what)
 	case *entry.CompareTxn:
 		l.compare.takeSums(a.from, what)
 	case *addressQuestion:
@@ -172,6 +172,9 @@ func (l *loop) peerConnected(peer uint64) {
 	l.clocks.connected(peer)
 	l.sender.forget(peer)
 	l.admission.greet(peer)
+	if l.member.Has(peer) {
+		l.members.tell(peer)
+	}
 	l.checkpoints.retrySoon(peer, false)
 	switch l.soft.Lead {
 	case raft.None:
@@ -200,9 +203,17 @@ func (l *loop) peerLost(peer uint64) {
 	l.dropBarriers()
 }
 
-// toldRemoved is told by a member of the group that this one does not belong to it.
-func (l *loop) toldRemoved(m *member.Membership) {
-	if l.member.Empty() || m.Index < l.member.Index || m.Has(l.id) || l.removed {
+// toldMembers is told by a member of the group who belongs to it. If this one does not any more, it serves nobody. If
+// it does, and has not seen that others came since, it has to know them before one of them can reach it and lead it.
+func (l *loop) toldMembers(m *member.Membership) {
+	if l.member.Empty() || m.Index < l.member.Index {
+		return
+	}
+	if m.Has(l.id) {
+		l.members.toldOf(m)
+		return
+	}
+	if l.removed {
 		return
 	}
 	l.logger.Warn("removed from the ensemble", slog.Uint64("index", m.Index))

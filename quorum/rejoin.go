@@ -342,7 +342,7 @@ func (a *admission) screen(m *raftpb.Message) bool {
 		return true
 	}
 	if asksVote && !a.member.Has(m.GetFrom()) && !a.member.Empty() {
-		a.members.tellRemoved(m.GetFrom())
+		a.members.tell(m.GetFrom())
 	}
 	if asksVote && a.votedFor(m) {
 		return true
@@ -433,7 +433,7 @@ func (a *admission) membersChanged(before *member.Membership) {
 		}
 		delete(a.known, id)
 		if !again && a.leads() {
-			a.members.tellRemoved(id)
+			a.members.tell(id)
 		}
 	}
 	for _, id := range a.member.IDs() {
@@ -466,6 +466,7 @@ func (a *admission) membersChanged(before *member.Membership) {
 	} else {
 		a.remember(greet)
 	}
+	a.members.tellAll()
 	a.noteAdmitted()
 }
 

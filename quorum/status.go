@@ -30,6 +30,7 @@ type Status struct {
 	Commits             LatencySummary // of this process's entries, from the first proposal until applied
 
 	Voters, Learners []uint64       // the members, sorted; of a change under way all that had or will have a vote
+	Strangers        []uint64       // members that came since, as others tell this one, sorted
 	Quorum           int            // how many voters a decision takes
 	Peers            []PeerStatus   // on the leader: the other members, sorted, as of the last tick
 	Clocks           []ClockStatus  // of the other members that have told theirs of late, sorted
@@ -79,6 +80,7 @@ type PeerStatus struct {
 // group is what the loop publishes of the members.
 type group struct {
 	voters, learners []uint64
+	strangers        []uint64 // as Status.Strangers
 	quorum           int
 	peers            []PeerStatus
 	known            []uint64 // whose incarnation is known, sorted
@@ -103,7 +105,8 @@ type progress struct {
 
 // publishGroup publishes what is known of the members.
 func (s *status) publishGroup() {
-	g := &group{voters: s.member.Voters(), quorum: s.member.Quorum(), holder: s.retention.holder}
+	g := &group{voters: s.member.Voters(), quorum: s.member.Quorum(), holder: s.retention.holder,
+		strangers: s.admission.members.strangers()}
 	g.known = slices.Sorted(maps.Keys(s.admission.known))
 	for _, id := range s.member.IDs() {
 		if !s.member.Votes(id) {
@@ -155,6 +158,7 @@ func (n *Node) Status() Status {
 	s.Leader, s.Term, s.Role = state.Leader, state.Term, state.Role
 	s.LogHolder = g.holder
 	s.Voters, s.Learners, s.Quorum, s.Peers = g.voters, g.learners, g.quorum, g.peers
+	s.Strangers = g.strangers
 	return s
 }
 

@@ -147,12 +147,12 @@ func (p *Peers) group() []uint64 {
 		return nil
 	}
 	s := p.node.Status()
-	return slices.Concat(s.Voters, s.Learners)
+	return slices.Concat(s.Voters, s.Learners, s.Strangers)
 }
 
 // place brings p.known in step with c. A member of the group that is not in it keeps its vote until the others have
-// caught up, and they may need that vote after they have started again: then they know no more of where it is than the
-// configuration file says, and what it says itself when it dials them.
+// caught up, and they may need that vote after they have started again; or it came while this server was away, and may
+// lead by now. Of where it is no more is known than the configuration file says, and what it says itself when it dials.
 func (p *Peers) place(c *ensemble.Config, group []uint64) {
 	if p.known == nil {
 		p.known = map[uint64]*dialedPeer{}
