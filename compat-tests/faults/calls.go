@@ -110,17 +110,18 @@ func (s *Session) Reconfig(joining, leaving string) (Reply, string, error) {
 		request.Nulls |= 2
 	}
 	request.Nulls |= 4 // no whole configuration
-	return s.reconfig(&request)
+	return s.ReconfigAs(&request)
 }
 
 // ReconfigTo replaces the whole configuration, lines with commas between them, and returns the new one.
 func (s *Session) ReconfigTo(members string) (Reply, string, error) {
 	request := jute.ReconfigRequest{NewMembers: members, CurConfigID: -1}
 	request.Nulls |= 3 // nobody joins nor leaves
-	return s.reconfig(&request)
+	return s.ReconfigAs(&request)
 }
 
-func (s *Session) reconfig(request *jute.ReconfigRequest) (Reply, string, error) {
+// ReconfigAs asks for another configuration, and returns the new one.
+func (s *Session) ReconfigAs(request *jute.ReconfigRequest) (Reply, string, error) {
 	reply, err := s.Do(jute.OpReconfig, request.Append)
 	var response jute.GetDataResponse
 	if err == nil && reply.Err == jute.OK {

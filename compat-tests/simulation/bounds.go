@@ -291,12 +291,15 @@ func (g *play) figures(i int) map[string]int64 {
 }
 
 // ask asks a server with a four-letter word; "" if it does not answer.
-func (g *play) ask(i int, word string) string {
+func (g *play) ask(i int, word string) string { return g.askAt(g.w.Servers[i].Addr(), word) }
+
+// askAt is likewise, for one of its addresses.
+func (g *play) askAt(addr, word string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	answer, err := client.Ask(ctx, func(ctx context.Context, _, addr string) (net.Conn, error) {
 		return g.machine.Dial(ctx, addr, false)
-	}, g.w.Servers[i].Addr(), word)
+	}, addr, word)
 	if err != nil {
 		return ""
 	}

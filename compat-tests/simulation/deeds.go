@@ -24,10 +24,7 @@ const (
 
 // do does a deed, and plans its end.
 func (g *play) do(d *Deed) {
-	i := d.Whom
-	if i == Leader {
-		i = g.leader()
-	}
+	i := g.whom(d.Whom)
 	g.w.Story.Tell("", "-- %v (s%d)", d, i+1)
 	g.done[d.What]++
 	g.meet(d, i)
@@ -115,7 +112,8 @@ func (g *play) stopServer(i int) {
 	g.stopping = s
 	defer func() { g.stopping = nil }()
 	s.AskToStop()
-	for end := time.Now().Add(stopsWithin); !s.Stopped(); {
+	life := s.Lives() // another deed may start it again, which asks nobody to stop
+	for end := time.Now().Add(stopsWithin); s.Lives() == life && !s.Stopped(); {
 		if time.Now().After(end) {
 			if !g.mayEnd(i) {
 				g.violated("server %d does not stop", s.ID)
@@ -205,6 +203,8 @@ func (g *play) needed() string {
 		return "one that has no vote yet looks like the leader, which serves nobody either"
 	case g.rotten || !g.whole():
 		return "another server has a disk that rots, does not serve, or has no vote"
+	case g.operator != nil && !g.operator.wound():
+		return "the operator changes the membership"
 	}
 	return ""
 }

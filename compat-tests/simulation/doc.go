@@ -11,11 +11,14 @@
 // is a bug that a run is to have, to see it found. Both are patches of the sources, which have no hooks; plants are no
 // part of the program that plays plans without one.
 //
+// In some plans an operator changes the membership meanwhile, on a goroutine of his own: what he does to machines he
+// has done on that of the world. What he was told last is what all members must know in the end.
+//
 // The package owns plans, how they are played and made smaller, and what is counted. How a server works it must never
 // know, but for the plants and the knobs: it sees what clients and operators see.
 //
 // Invariants: what a majority has acknowledged is never taken from it: a disk is lost, or goes back, only while all
-// others have theirs and their votes. A server ends by itself only if its disk has failed, hangs, or lacks something.
-// When all is mended, and while one fault stays that an ensemble must bear, each client's writes go on within a bound
-// of simulated time, and nothing that a server keeps grows beyond its bound.
+// others have theirs and their votes, and no reconfig is under way. A server ends by itself only if its disk has failed,
+// hangs, or lacks something. When all is mended, and while one fault stays that an ensemble must bear, each client's
+// writes go on within a bound of simulated time, and nothing that a server keeps grows beyond its bound.
 package simulation

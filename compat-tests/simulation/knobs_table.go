@@ -177,7 +177,7 @@ func knobsOfTheLog() []Knob {
 		{"storage/raftlog/log.go", "logCacheBytesDefault", "int64", of(1<<10, 64<<10)},
 		{"storage/raftlog/log.go", "logBlockBytes", "int", of(512, 4<<10)},
 		{"storage/raftlog/log.go", "logTablesMax", "int", of(2, 4)},
-		{"storage/raftlog/marker.go", "logMarkEvery", "int", of(1, 100)},
+		{"storage/raftlog/marker.go", "syncMarkerEvery", "int", of(1, 100)},
 		{"storage/raftlog/size.go", "logSizeStep", "uint64", of(1, 1<<10)},
 	}
 }

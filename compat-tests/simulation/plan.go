@@ -31,6 +31,11 @@ type Plan struct {
 	Linger time.Duration `json:",omitempty"`
 	// Roles are further clients, each with a concept of its own.
 	Roles []faults.Cast `json:",omitempty"`
+	// Spares are servers that an operator may add, and Members is what he does to the membership.
+	Spares  int    `json:",omitempty"`
+	Members []Deed `json:",omitempty"`
+	// Starts is when each server starts for the first time; nil: all at once.
+	Starts []time.Duration `json:",omitempty"`
 	// Rest is how long the servers are left alone at the end, with nobody who asks them anything: they compare their
 	// states in less. 0: not at all.
 	Rest time.Duration `json:",omitempty"`
@@ -136,12 +141,14 @@ func Draw(seed uint64) *Plan {
 		}
 		p.Stays = &d
 	}
-	if p.Stays = drawAbsent(p); p.Stays != nil {
-		p.Linger = drawLinger(seed)
-	}
-	p.drawFaults()
 	p.Roles = drawRoles(seed)
-	p.Knobs = drawKnobs(p)
+	if drawMembers(p); p.Spares == 0 && p.Starts == nil { // an operator has enough with the faults above
+		if p.Stays = drawAbsent(p); p.Stays != nil {
+			p.Linger = drawLinger(seed)
+		}
+		p.drawFaults()
+		p.Knobs = drawKnobs(p)
+	}
 	if r.chance(20) {
 		p.Rest = 40 * time.Second
 	}

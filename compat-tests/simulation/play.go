@@ -63,7 +63,8 @@ type play struct {
 	done     map[Kind]int
 	moment   *moment
 	met      Met
-	watched  int // times that it was looked at what grows
+	watched  int       // times that it was looked at what grows
+	operator *operator // nil: nobody changes the membership
 }
 
 // undo is what ends a deed.
@@ -77,17 +78,18 @@ func Play(p *Plan) Outcome {
 	g := &play{plan: p, history: faults.NewHistory(), stop: make(chan struct{}), began: time.Now(),
 		done: map[Kind]int{}, moment: newMoment(), met: Met{},
 		random: rand.New(rand.NewPCG(p.Seed, 0)), harmed: map[int]time.Time{}} //nolint:gosec // a run must repeat
-	g.w = sim.New(sim.Options{Random: g.random, Participants: p.Participants, Observers: p.Observers,
+	o := sim.Options{Random: g.random, Participants: p.Participants, Observers: p.Observers,
 		LogLevel: slog.LevelInfo, Least: p.Least, Most: p.Most, Sync: p.Sync, DiskBytes: p.DiskBytes,
-		Settings: p.Settings})
-	g.machine = g.w.Client()
-	for i, s := range g.w.Servers {
-		if i == p.absent() {
-			s.Leave()
-			g.done[Absent]++
-		}
-		s.Start()
+		Settings: p.Settings, Spares: p.Spares, Places: 1}
+	if p.Spares > 0 {
+		o.Places, o.Settings = places, append(slices.Clone(p.Settings), superSetting)
 	}
+	g.w = sim.New(o)
+	if p.Spares > 0 {
+		g.operator = newOperator(g)
+	}
+	g.machine = g.w.Client()
+	g.firstStarts()
 	g.run()
 	g.w.Close()
 	out := Outcome{Violations: g.history.Violations(), Deeds: g.done, Met: g.met, Watched: g.watched,
@@ -159,9 +161,15 @@ func (g *play) run() {
 			working.Go(func() { role.Run(id, g.plan.Pace, o) })
 		}
 	}
+	if g.operator != nil {
+		working.Go(g.operator.run)
+	}
 	g.plague()
 	g.awaitWrites()
 	close(g.stop)
+	if g.operator != nil {
+		close(g.operator.over)
+	}
 	working.Wait()
 	g.stop = make(chan struct{})
 	if g.failed() {
@@ -182,6 +190,10 @@ func (g *play) plague() {
 	}
 	g.sleepUntil(start.Add(g.plan.Length))
 	g.mend()
+	if g.operator != nil {
+		g.operator.finish()
+		g.await(changesWithin, "the operator's changes are done", g.operator.hasEnded)
+	}
 	if g.plan.Stays != nil && !g.failed() {
 		g.stay(*g.plan.Stays)
 		g.mend()
@@ -216,7 +228,7 @@ func (g *play) sleepUntil(at time.Time) {
 		if len(g.later) > 0 && g.later[0].at.Before(next) {
 			next = g.later[0].at
 		}
-		if step := time.Now().Add(againAfter); step.Before(next) {
+		if step := time.Now().Add(g.step()); step.Before(next) {
 			next = step
 		}
 		time.Sleep(time.Until(next))
@@ -229,11 +241,22 @@ func (g *play) sleepUntil(at time.Time) {
 	}
 }
 
+// step is how long nobody looks for what is to be done.
+func (g *play) step() time.Duration {
+	if g.operator == nil || g.operator.hasEnded() {
+		return againAfter
+	}
+	return errandsEvery
+}
+
 // again starts servers that have ended by themselves, which only one may whose disk has failed.
 func (g *play) again() {
+	if g.operator != nil {
+		g.operator.runErrands()
+	}
 	for i, s := range g.w.Servers {
 		if s != g.stopping && s.Ended() {
-			if !g.mayEnd(i) {
+			if !s.Away() && !g.mayEnd(i) {
 				g.violated("server %d has ended by itself", s.ID)
 			}
 			s.Start()
@@ -325,6 +348,9 @@ func (g *play) finish() {
 	for _, role := range g.roles {
 		role.Check(trees)
 	}
+	if g.operator != nil {
+		g.checkMembers()
+	}
 	for _, c := range g.clients {
 		if err := c.Touch(); err != nil {
 			g.violated("%v", err)
@@ -391,6 +417,9 @@ func (g *play) reader(i int, addrs []string) faults.SessionOptions {
 func (g *play) trees() (trees []faults.Tree, why string) {
 	idle := 0
 	for i, server := range g.w.Servers {
+		if member, _ := g.belongs(i); !member {
+			continue
+		}
 		for _, c := range g.clients {
 			if err := c.Ping(); err != nil {
 				return nil, err.Error()
@@ -402,7 +431,7 @@ func (g *play) trees() (trees []faults.Tree, why string) {
 			}
 			return nil, fmt.Sprintf("server %d does not serve clients", server.ID)
 		}
-		s, err := faults.Open(g.reader(2000+i, []string{server.Addr()}))
+		s, err := faults.Open(g.reader(2000+i, server.Addrs()))
 		if err != nil {
 			return nil, fmt.Sprintf("no session on server %d: %v", server.ID, err)
 		}
@@ -419,9 +448,19 @@ func (g *play) trees() (trees []faults.Tree, why string) {
 	return trees, ""
 }
 
-// mode is how a server takes part, as it says; "" if it does not say.
-func (g *play) mode(i int) string {
-	_, mode, _ := strings.Cut(g.ask(i, "srvr"), "Mode: ")
+// mode is how a server takes part, as it says in one of its places; "" if it does not say.
+func (g *play) mode(i int) (mode string) {
+	for _, addr := range g.w.Servers[i].Addrs() {
+		if mode = g.modeAt(addr); mode != "" {
+			break
+		}
+	}
+	return mode
+}
+
+// modeAt is likewise, for one place.
+func (g *play) modeAt(addr string) string {
+	_, mode, _ := strings.Cut(g.askAt(addr, "srvr"), "Mode: ")
 	mode, _, _ = strings.Cut(mode, "\n")
 	return mode
 }
@@ -430,8 +469,10 @@ func (g *play) mode(i int) string {
 func (g *play) whole() bool {
 	idle := 0
 	for i := range g.w.Servers {
+		member, votes := g.belongs(i)
 		switch mode := g.mode(i); {
-		case mode == "leader", mode == "follower", mode == "standalone", mode == "observer" && i >= g.plan.Participants:
+		case !member:
+		case mode == "standalone", votes && (mode == "leader" || mode == "follower"), !votes && mode == "observer":
 		case slices.Contains(g.plan.Settings, idleLeader):
 			idle++
 		default:

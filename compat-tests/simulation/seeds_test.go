@@ -86,7 +86,7 @@ func TestSeeds(t *testing.T) {
 	if c.next-first < seedsByDefault {
 		return
 	}
-	for _, k := range slices.Concat(kinds, faultKinds) {
+	for _, k := range slices.Concat(kinds, faultKinds, memberKinds) {
 		if s.Deeds[k] == 0 {
 			t.Errorf("no run has seen: %v", k)
 		}
@@ -256,8 +256,11 @@ func TestDraw(t *testing.T) {
 			}
 			last, seen[d.What] = d.At, true
 		}
+		for _, d := range p.Members {
+			seen[d.What] = true
+		}
 	}
-	for _, k := range slices.Concat(kinds, staying, faultKinds) {
+	for _, k := range slices.Concat(kinds, staying, faultKinds, memberKinds) {
 		if !seen[k] {
 			t.Errorf("never drawn: %v; drawn are %v", k, slices.Sorted(maps.Keys(seen)))
 		}

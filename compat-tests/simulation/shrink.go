@@ -18,7 +18,9 @@ func (r *Runner) Shrink(ctx context.Context, p *Plan, out Outcome) (*Plan, Outco
 	s := &shrinker{ctx: ctx, runner: r, plan: p, outcome: out}
 	for smaller := true; smaller && ctx.Err() == nil; {
 		smaller = s.stays()
+		smaller = s.starts() || smaller
 		smaller = s.parts(func(p *Plan) *[]Deed { return &p.Deeds }) || smaller
+		smaller = s.parts(func(p *Plan) *[]Deed { return &p.Members }) || smaller
 		smaller = s.roles() || smaller
 		smaller = s.clients() || smaller
 		smaller = s.settings() || smaller
@@ -39,7 +41,7 @@ type shrinker struct {
 func (s *shrinker) try(change func(*Plan)) bool {
 	p := *s.plan
 	p.Deeds, p.Settings, p.Roles = slices.Clone(p.Deeds), slices.Clone(p.Settings), slices.Clone(p.Roles)
-	p.Knobs = maps.Clone(p.Knobs)
+	p.Knobs, p.Members = maps.Clone(p.Knobs), slices.Clone(p.Members)
 	change(&p)
 	out, err := s.runner.Play(s.ctx, &p)
 	if err != nil || s.ctx.Err() != nil || len(out.Violations) == 0 {
@@ -53,6 +55,11 @@ func (s *shrinker) try(change func(*Plan)) bool {
 func (s *shrinker) stays() bool {
 	return s.plan.Stays != nil && s.try(func(p *Plan) { p.Stays, p.Linger = nil, 0 }) ||
 		s.plan.Linger > 0 && s.try(func(p *Plan) { p.Linger = 0 })
+}
+
+// starts leaves out that servers start at different times.
+func (s *shrinker) starts() bool {
+	return s.plan.Starts != nil && s.try(func(p *Plan) { p.Starts = nil })
 }
 
 // parts leaves out deeds: halves first, then smaller and smaller parts.

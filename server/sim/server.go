@@ -18,14 +18,17 @@ import (
 	"zkd/server/sim/network"
 )
 
-// dataDir is where each server has its data.
-const dataDir = "/data"
-
-// The ports of each server.
+// dataDir is where each server has its data, zooCfg its configuration.
 const (
-	peerPort     = 2888
+	dataDir = "/data"
+	zooCfg  = "/conf/zoo.cfg"
+)
+
+// PeerPort and ClientPort are the ports of each server in its first place; those in the next ones follow.
+const (
+	PeerPort     = 2888
 	electionPort = 3888
-	clientPort   = 2181
+	ClientPort   = 2181
 )
 
 // Server is one machine and the server that runs there, or ran. It belongs to the goroutine of the world, but for what
@@ -33,14 +36,13 @@ const (
 type Server struct {
 	ID uint64
 
-	w        *World
-	name     string
-	observer bool
-	host     *network.Host
-	volume   *volume
-	clock    *skewed
-	files    *files
-	lines    []string // of its configuration: who is in the ensemble
+	w      *World
+	name   string
+	host   *network.Host
+	volume *volume
+	clock  *skewed
+	files  *files
+	away   bool // nobody starts it
 
 	life   *life // nil: it does not run
 	absent bool  // Start does nothing
@@ -57,8 +59,8 @@ type life struct {
 }
 
 // newServer makes a machine.
-func (w *World) newServer(id uint64, observer bool) *Server {
-	s := &Server{ID: id, w: w, name: fmt.Sprintf("s%d", id), observer: observer, clock: newClock()}
+func (w *World) newServer(id uint64) *Server {
+	s := &Server{ID: id, w: w, name: fmt.Sprintf("s%d", id), clock: newClock()}
 	s.host = w.host(s.name)
 	s.volume = newVolume(w.o.Random, w.o.DiskBytes)
 	s.volume.set(diskFault{syncs: w.o.Sync})
@@ -66,27 +68,51 @@ func (w *World) newServer(id uint64, observer bool) *Server {
 	return s
 }
 
-// Addr is where its clients connect.
-func (s *Server) Addr() string { return fmt.Sprintf("%v:%d", s.host.Addr(), clientPort) }
+// Addrs is where its clients connect, in each of its places: they know all of them.
+func (s *Server) Addrs() (addrs []string) {
+	for place := range max(s.w.o.Places, 1) {
+		addrs = append(addrs, fmt.Sprintf("%v:%d", s.host.Addr(), ClientPort+place))
+	}
+	return addrs
+}
 
 // Up tells whether its process runs.
 func (s *Server) Up() bool { return s.life != nil }
 
-// line is what it is in each configuration.
-func (s *Server) line() string {
+// Line is what a configuration says of it: its role, and in which of its places other servers and clients find it.
+func (s *Server) Line(observer bool, peers, clients int) string {
 	role := "participant"
-	if s.observer {
+	if observer {
 		role = "observer"
 	}
-	return fmt.Sprintf("server.%d=%s:%d:%d:%s;%d", s.ID, s.name, peerPort, electionPort, role, clientPort)
+	return fmt.Sprintf("server.%d=%s:%d:%d:%s;%d", s.ID, s.name, PeerPort+peers, electionPort+peers, role,
+		ClientPort+clients)
 }
+
+// Configure gives the server another zoo.cfg, with the lines of servers, and further ones. It counts at its next start.
+func (s *Server) Configure(lines ...string) {
+	// No error: it is a map.
+	_ = s.files.WriteFile(zooCfg, "", s.w.config(lines))
+}
+
+// Deploy has the server start from now on when it is told to.
+func (s *Server) Deploy() { s.away = false }
+
+// Withdraw asks the server to stop, and has it not start again before it is deployed.
+func (s *Server) Withdraw() {
+	s.AskToStop()
+	s.away = true
+}
+
+// Away tells whether the server is not to run.
+func (s *Server) Away() bool { return s.away }
 
 // tell tells what befalls it.
 func (s *Server) tell(format string, args ...any) { s.w.Story.Tell(s.name, "-- "+format, args...) }
 
 // Start starts the server, as a service manager does that starts it again whenever it ends by itself.
 func (s *Server) Start() {
-	if s.life != nil || s.absent {
+	if s.life != nil || s.absent || s.away {
 		return
 	}
 	s.lives++
@@ -115,7 +141,7 @@ func (s *Server) Start() {
 
 // run is the life of a process.
 func (s *Server) run(ctx context.Context, w instance.World, logger *slog.Logger) error {
-	c, err := conf.Load(conf.Sources{Text: []byte(s.w.config(s)), ReadFile: w.Files.ReadFile})
+	c, err := conf.Load(conf.Sources{Path: zooCfg, ReadFile: w.Files.ReadFile})
 	if err != nil {
 		return fmt.Errorf("read the configuration: %w", err)
 	}
@@ -174,6 +200,9 @@ func (s *Server) AskToStop() {
 		s.life.cancel()
 	}
 }
+
+// Lives is how often it was started.
+func (s *Server) Lives() int { return s.lives }
 
 // Stopped tells whether it has; then it is down.
 func (s *Server) Stopped() bool { return s.life == nil || s.Ended() }

@@ -32,6 +32,3 @@ func (s *Server) Come() {
 	s.tell("is there")
 	s.absent = false
 }
-
-// Lives is how often the server has been started.
-func (s *Server) Lives() int { return s.lives }

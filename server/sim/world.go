@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,10 @@ type Options struct {
 	Random       *rand.Rand
 	Participants int
 	Observers    int
+	// Spares are machines whose servers are in nobody's configuration. They start when they are deployed.
+	Spares int
+	// Places is in how many places a server may have its ports, for moves; 0 is 1.
+	Places int
 	// Settings are lines of each zoo.cfg.
 	Settings []string
 	LogLevel slog.Level
@@ -39,15 +44,17 @@ type World struct {
 func New(o Options) *World {
 	w := &World{Story: newStory(), o: o}
 	w.Network = network.New(network.Options{Random: o.Random, Least: o.Least, Most: o.Most})
-	for i := range o.Participants + o.Observers {
-		w.Servers = append(w.Servers, w.newServer(uint64(i+1), i >= o.Participants))
+	founders := o.Participants + o.Observers
+	for i := range founders + o.Spares {
+		w.Servers = append(w.Servers, w.newServer(uint64(i+1)))
 	}
 	var lines []string
-	for _, s := range w.Servers {
-		lines = append(lines, s.line())
+	for i, s := range w.Servers[:founders] {
+		lines = append(lines, s.Line(i >= o.Participants, 0, 0))
 	}
-	for _, s := range w.Servers {
-		s.lines = lines
+	for i, s := range w.Servers {
+		s.away = i >= founders
+		s.Configure(lines...)
 	}
 	return w
 }
@@ -55,7 +62,7 @@ func New(o Options) *World {
 // Addrs is where clients connect.
 func (w *World) Addrs() (addrs []string) {
 	for _, s := range w.Servers {
-		addrs = append(addrs, s.Addr())
+		addrs = append(addrs, s.Addrs()...)
 	}
 	return addrs
 }
@@ -80,8 +87,8 @@ func (w *World) Close() {
 	}
 }
 
-// config is a server's zoo.cfg.
-func (w *World) config(s *Server) string {
-	return strings.Join(append([]string{"dataDir=" + dataDir, "admin.enableServer=false", "standaloneEnabled=false"},
-		append(w.o.Settings, s.lines...)...), "\n") + "\n"
+// config is a zoo.cfg that names some servers.
+func (w *World) config(lines []string) []byte {
+	always := []string{"dataDir=" + dataDir, "admin.enableServer=false", "standaloneEnabled=false"}
+	return []byte(strings.Join(slices.Concat(always, w.o.Settings, lines), "\n") + "\n")
 }
