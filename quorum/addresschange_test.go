@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"go.etcd.io/raft/v3/raftpb"
@@ -25,6 +26,8 @@ type movers struct {
 	forbid bool               // guarded by mu
 	// unprepared has nobody asked, mixed keeps the group at the oldest level; immutable.
 	unprepared, mixed bool
+	gate              chan struct{}  // immutable; who may is told once it is closed; nil: at once
+	permissions       atomic.Int64   // how often it was asked who may
 	prepared          int            // guarded by mu; how often a member was asked
 	proposed          map[uint64]int // guarded by mu; what each was told to be in its log
 }
@@ -51,7 +54,13 @@ func newMovingGroup(t *testing.T, m *movers) *testGroup {
 			m.mu.Lock()
 			may := !m.forbid
 			m.mu.Unlock()
-			go tell(may)
+			m.permissions.Add(1)
+			go func() {
+				if m.gate != nil {
+					<-m.gate
+				}
+				tell(may)
+			}()
 		}
 		o.OnProposed = func(members string) {
 			m.mu.Lock()
@@ -92,13 +101,19 @@ func movedTo(port int, ids ...uint64) string {
 // moveTo asks for a configuration.
 func moveTo(t *testing.T, n *Node, lines string) answer {
 	t.Helper()
+	return beginMove(t, n, lines).wait()
+}
+
+// beginMove is moveTo without its answer.
+func beginMove(t *testing.T, n *Node, lines string) *waiter {
+	t.Helper()
 	r := jute.ReconfigRequest{NewMembers: strings.ReplaceAll(lines, "\n", ","), CurConfigID: -1, Nulls: 3}
 	p := entry.Proposal{Op: jute.OpReconfig, Flags: entry.FlagSingleVoter, Body: r.Append(nil)}
 	w := newWaiter(t)
 	if err := n.Reconfigure(&p, w); err != nil {
 		t.Fatal(err)
 	}
-	return w.wait()
+	return w
 }
 
 // TestMovesArePrepared: a move is proposed if a majority listens at the new addresses and hears each other there.
@@ -147,6 +162,27 @@ func TestMovesArePrepared(t *testing.T) {
 		if m.proposed[id] < 5 { // what is refused is no change
 			t.Errorf("member %d was told of %d reconfigs in its log, want 5", id, m.proposed[id])
 		}
+	}
+}
+
+// TestTwoMovesAtOnce: of two moves the one that was asked for on the leader is prepared and taken; the other one is
+// then answered, too.
+func TestTwoMovesAtOnce(t *testing.T) {
+	m := &movers{gate: make(chan struct{})}
+	g := newMovingGroup(t, m)
+	leader := g.leader().node
+	g.mustWriteSoon(leader, applied{1, 1})
+	forwarded := beginMove(t, g.follower().node, movedTo(10, 1, 2, 3))
+	eventually(t, "the leader has the move of a follower", func() bool { return m.permissions.Load() > 0 })
+	own := beginMove(t, leader, movedTo(11, 1, 2, 3))
+	eventually(t, "the leader has both", func() bool { return m.permissions.Load() > 1 })
+	close(m.gate)
+	if got := own.wait(); got.code != jute.OK || got.err != nil {
+		t.Errorf("the move on the leader: %v, %v", got.code, got.err)
+	}
+	got := forwarded.wait()
+	if got.code != jute.OK && got.code != jute.ReconfigInProgress || got.err != nil {
+		t.Errorf("the other one: %v, %v", got.code, got.err)
 	}
 }
 

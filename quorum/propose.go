@@ -62,8 +62,8 @@ func (l *loop) propose() {
 	l.entries = l.entries[:0]
 	lastChange, lastReconfig := l.members.lastChange, l.reconfig.last
 	now := l.clocks.next()
-	l.takeBatches(now)
-	forwarded := l.takeForwarded(now)
+	held := l.takeBatches(now)
+	forwarded := l.takeForwarded(now, held)
 	if e := l.bootstrapEntry(); e != nil {
 		l.addOwn(e, now)
 		l.addOwn(l.levels.bootstrapEntry(), now)
@@ -97,8 +97,8 @@ func (l *loop) addOwn(e *raftpb.Entry, now jute.Millis) {
 }
 
 // takeBatches makes entries of the batches filled here, of the time now. It leaves those in l.batches that have
-// become entries; from one that must wait on they are put back.
-func (l *loop) takeBatches(now jute.Millis) {
+// become entries; from one that must wait on they are put back, and it reports that there is one: a reconfig.
+func (l *loop) takeBatches(now jute.Millis) (held bool) {
 	taken := l.batches[:0]
 	for n, b := range l.batches {
 		if b.Kept { // it was on its way to another leader
@@ -109,6 +109,7 @@ func (l *loop) takeBatches(now jute.Millis) {
 			e := l.reconfig.entry(b.Data)
 			if e == nil {
 				l.batcher.PutBack(l.batches[n:])
+				held = true
 				break
 			}
 			l.entries, taken = append(l.entries, e), append(taken, b)
@@ -118,16 +119,21 @@ func (l *loop) takeBatches(now jute.Millis) {
 	}
 	clear(l.batches[len(taken):])
 	l.batches = taken
+	return held
 }
 
 // takeForwarded makes entries, of the time now, of what other members have forwarded, up to one that must wait, and
-// returns of how many.
-func (l *loop) takeForwarded(now jute.Millis) int {
+// returns of how many. A reconfig waits while one is held that was asked for here: two that are prepared in turns would
+// begin each other's preparation anew for ever.
+func (l *loop) takeForwarded(now jute.Millis, held bool) int {
 	pending := l.forwarding.pending()
 	for n, f := range pending {
 		entry.StampEntry(f.data, now)
 		e := &raftpb.Entry{Data: l.space.admitted(f.data)}
 		if f.reconf {
+			if held {
+				return n
+			}
 			if e = l.reconfig.entry(f.data); e == nil {
 				return n
 			}
