@@ -290,10 +290,17 @@ func (g *play) figures(i int) map[string]int64 {
 	return found
 }
 
-// ask asks a server with a four-letter word; "" if it does not answer.
-func (g *play) ask(i int, word string) string { return g.askAt(g.w.Servers[i].Addr(), word) }
+// ask asks a server with a four-letter word, in one of its places; "" if it does not answer.
+func (g *play) ask(i int, word string) (answer string) {
+	for _, addr := range g.w.Servers[i].Addrs() {
+		if answer = g.askAt(addr, word); answer != "" {
+			break
+		}
+	}
+	return answer
+}
 
-// askAt is likewise, for one of its addresses.
+// askAt is likewise, for one place.
 func (g *play) askAt(addr, word string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

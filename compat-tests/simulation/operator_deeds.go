@@ -107,7 +107,7 @@ func (o *operator) leave(d *Deed) {
 // stop stops a server that was removed, once those that are left have their votes.
 func (o *operator) stop(id uint64) {
 	s := o.server(id)
-	o.await(o.g.whole)
+	o.awaitWhole()
 	o.machine(s.Withdraw)
 	end, stopped := time.Now().Add(stopsWithin), false
 	for !o.done() && !stopped {
@@ -144,7 +144,7 @@ func (o *operator) move(d *Deed) {
 	if !ok {
 		return
 	}
-	to[id] = s.moved(d)
+	to[id], o.moved = s.moved(d), true
 	o.bring(to, false, oneOf(2, d, 0))
 }
 
@@ -166,6 +166,7 @@ func (o *operator) moveAll(d *Deed) {
 	for id, s := range to { // order: each for itself
 		to[id] = s.moved(d)
 	}
+	o.moved = true
 	o.bring(to, true, oneOf(2, d, 0))
 }
 

@@ -64,3 +64,35 @@ func plantsOfMembers() []Plant {
 		},
 	}
 }
+
+// plantsOfReconfigs are about what an operator makes of the membership.
+func plantsOfReconfigs() []Plant {
+	return []Plant{
+		{
+			Name: "removed-votes", Bug: "a server that was removed keeps its vote",
+			Within: 24,
+			Patches: []Patch{{"quorum/reconfigure.go", "		case !stays && (quorum || !votes):",
+				`		case !stays && planted("removed-votes"):
+		case !stays && (quorum || !votes):`}},
+		},
+		{
+			Name: "observer-votes", Bug: "a participant that becomes an observer keeps its vote",
+			Within: 60,
+			Patches: []Patch{{"quorum/reconfigure.go", "		case stays && s.Observer && votes && quorum:",
+				`		case stays && s.Observer && votes && quorum && !planted("observer-votes"):`}},
+		},
+		{
+			Name: "never-promoted", Bug: "a server that joins does not get its vote when it has caught up",
+			Within: 24,
+			Patches: []Patch{{"quorum/reconfigure.go",
+				"		case !s.Observer && !r.member.Votes(s.ID) && ready[s.ID]:",
+				`		case !s.Observer && !r.member.Votes(s.ID) && ready[s.ID] && !planted("never-promoted"):`}},
+		},
+		{
+			Name: "client-port-stays", Bug: "a server serves clients where it was, and not where a reconfig has it",
+			Within: 24,
+			Patches: []Patch{returns("client-port-stays", "server/instance/peers/follow.go",
+				"	if addr == \"\" || addr == p.client || !p.config.Tree.Reconfig {", "")},
+		},
+	}
+}

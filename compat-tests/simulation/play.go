@@ -449,18 +449,14 @@ func (g *play) trees() (trees []faults.Tree, why string) {
 }
 
 // mode is how a server takes part, as it says in one of its places; "" if it does not say.
-func (g *play) mode(i int) (mode string) {
-	for _, addr := range g.w.Servers[i].Addrs() {
-		if mode = g.modeAt(addr); mode != "" {
-			break
-		}
-	}
-	return mode
-}
+func (g *play) mode(i int) string { return modeOf(g.ask(i, "srvr")) }
 
 // modeAt is likewise, for one place.
-func (g *play) modeAt(addr string) string {
-	_, mode, _ := strings.Cut(g.askAt(addr, "srvr"), "Mode: ")
+func (g *play) modeAt(addr string) string { return modeOf(g.askAt(addr, "srvr")) }
+
+// modeOf is what an answer to srvr says.
+func modeOf(answer string) string {
+	_, mode, _ := strings.Cut(answer, "Mode: ")
 	mode, _, _ = strings.Cut(mode, "\n")
 	return mode
 }
