@@ -10,7 +10,7 @@ import (
 
 // checkDates sees to it that what was written later bears no earlier date, whichever server took it: clocks are wrong
 // by less than a leader waits for.
-func (g *play) checkDates(tree faults.Tree) {
+func checkDates(tree faults.Tree, violated func(format string, args ...any)) {
 	type date struct {
 		zxid jute.Zxid
 		at   jute.Millis
@@ -26,7 +26,7 @@ func (g *play) checkDates(tree faults.Tree) {
 	})
 	for i := 1; i < len(dates); i++ {
 		if a, b := dates[i-1], dates[i]; b.at < a.at {
-			g.violated("%s was written at zxid %#x and bears date %d, %s at %#x and %d", a.path, a.zxid, a.at, b.path,
+			violated("%s was written at zxid %#x and bears date %d, %s at %#x and %d", a.path, a.zxid, a.at, b.path,
 				b.zxid, b.at)
 			return
 		}

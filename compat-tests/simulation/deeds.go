@@ -218,3 +218,49 @@ func (g *play) replaceDisk(i int) {
 	s.Start()
 	g.rotten, g.harmed[i] = false, time.Now()
 }
+
+// firstStarts starts the servers, each at its time, and returns when the clients may begin: who is later than that is
+// started by and by.
+func (g *play) firstStarts() {
+	var begin time.Duration
+	for i, s := range g.w.Servers {
+		if i == g.plan.absent() {
+			s.Leave()
+			g.done[Absent]++
+		}
+		if i >= len(g.plan.Starts) {
+			s.Start()
+			continue
+		}
+		g.after(g.plan.Starts[i], s.Start)
+		if g.plan.Starts[i] < startMost {
+			begin = max(begin, g.plan.Starts[i])
+		}
+	}
+	if begin > 0 {
+		g.sleepUntil(time.Now().Add(begin))
+	}
+}
+
+// whom is whom a deed befalls. One that is no member of late does not bear anything: another one that is takes its
+// place.
+func (g *play) whom(i int) int {
+	if i == Leader {
+		return g.leader()
+	}
+	for n := range g.w.Servers {
+		if j := (i + n) % len(g.w.Servers); !g.w.Servers[j].Away() {
+			return j
+		}
+	}
+	return i
+}
+
+// belongs tells whether a server is a member, and whether it has a vote; as far as the operator was told.
+func (g *play) belongs(i int) (member, votes bool) {
+	if g.operator == nil {
+		return true, i < g.plan.Participants
+	}
+	s, ok := g.operator.seatOf(g.w.Servers[i].ID)
+	return ok, ok && !s.observer
+}

@@ -18,7 +18,7 @@
 // know, but for the plants and the knobs: it sees what clients and operators see.
 //
 // Invariants: what a majority has acknowledged is never taken from it: a disk is lost, or goes back, only while all
-// others have theirs and their votes, and no reconfig is under way. A server ends by itself only if its disk has failed,
-// hangs, or lacks something. When all is mended, and while one fault stays that an ensemble must bear, each client's
-// writes go on within a bound of simulated time, and nothing that a server keeps grows beyond its bound.
+// others have theirs and their votes, and no reconfig is under way. A server ends by itself only if its disk has
+// failed, hangs, or lacks something. When all is mended, and while one fault stays that an ensemble must bear, each
+// client's writes go on within a bound of simulated time, and nothing that a server keeps grows beyond its bound.
 package simulation

@@ -204,12 +204,12 @@ func (o *operator) addVoter() {
 
 // checkMembers sees to it that all members know the membership that the operator was told last, and that who is none
 // serves nobody.
-func (g *play) checkMembers() {
-	o := g.operator
+func (o *operator) checkMembers() {
+	g := o.g
 	want := fmt.Sprintf("%s, version %x", o.lines(o.members()), o.version)
 	why := ""
 	if !g.await(servesWithin, "all servers know the membership", func() bool {
-		why = g.membership(want)
+		why = o.membership(want)
 		return why == ""
 	}) {
 		g.violated("%s", why)
@@ -217,7 +217,8 @@ func (g *play) checkMembers() {
 }
 
 // membership says which server knows another membership, or serves though it is no member.
-func (g *play) membership(want string) string {
+func (o *operator) membership(want string) string {
+	g := o.g
 	for i, server := range g.w.Servers {
 		for _, c := range g.clients {
 			if err := c.Ping(); err != nil {
@@ -233,7 +234,7 @@ func (g *play) membership(want string) string {
 		if !g.serves(i) && slices.Contains(g.plan.Settings, idleLeader) {
 			continue
 		}
-		text, err := g.readConfig(i)
+		text, err := o.readConfig(i)
 		if err != nil {
 			return fmt.Sprintf("server %d: %v", server.ID, err)
 		}
@@ -241,7 +242,7 @@ func (g *play) membership(want string) string {
 		if err != nil {
 			return fmt.Sprintf("server %d: %v", server.ID, err)
 		}
-		if now := fmt.Sprintf("%s, version %x", g.operator.lines(seats), version); now != want {
+		if now := fmt.Sprintf("%s, version %x", o.lines(seats), version); now != want {
 			return fmt.Sprintf("server %d knows the members %s; the operator was told %s", server.ID, now, want)
 		}
 	}
@@ -249,9 +250,10 @@ func (g *play) membership(want string) string {
 }
 
 // readConfig reads what a server knows of the membership, where that says that clients are served.
-func (g *play) readConfig(i int) (string, error) {
+func (o *operator) readConfig(i int) (string, error) {
+	g := o.g
 	server := g.w.Servers[i]
-	at, _ := g.operator.seatOf(server.ID)
+	at, _ := o.seatOf(server.ID)
 	s, err := faults.Open(g.options(3000+i, server.Addrs()[at.clients:at.clients+1]))
 	if err != nil {
 		return "", err

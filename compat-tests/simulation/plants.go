@@ -49,8 +49,8 @@ type Patch struct {
 // again and again without a pause (20) harms nobody here: nothing is said about how much is sent. The zxid of ZooKeeper
 // that overflows (ZOOKEEPER-1277) has nothing like it: zkd's is one number of 64 bits.
 func plants() []Plant {
-	return slices.Concat(plantsOfDisks(), plantsOfOlderDisks(), plantsOfTheLog(), plantsOfMembers(), plantsOfReconfigs(),
-		plantsOfTheState(), plantsOfSessions(), plantsOfClients())
+	return slices.Concat(plantsOfDisks(), plantsOfOlderDisks(), plantsOfTheLog(), plantsOfMembers(),
+		plantsOfReconfigs(), plantsOfTheState(), plantsOfSessions(), plantsOfClients())
 }
 
 // plantVariable says which plant a process has.

@@ -343,13 +343,13 @@ func (g *play) finish() {
 	}
 	for _, tree := range trees {
 		g.history.CheckKept(tree)
-		g.checkDates(tree)
+		checkDates(tree, g.violated)
 	}
 	for _, role := range g.roles {
 		role.Check(trees)
 	}
 	if g.operator != nil {
-		g.checkMembers()
+		g.operator.checkMembers()
 	}
 	for _, c := range g.clients {
 		if err := c.Touch(); err != nil {
@@ -449,14 +449,8 @@ func (g *play) trees() (trees []faults.Tree, why string) {
 }
 
 // mode is how a server takes part, as it says in one of its places; "" if it does not say.
-func (g *play) mode(i int) string { return modeOf(g.ask(i, "srvr")) }
-
-// modeAt is likewise, for one place.
-func (g *play) modeAt(addr string) string { return modeOf(g.askAt(addr, "srvr")) }
-
-// modeOf is what an answer to srvr says.
-func modeOf(answer string) string {
-	_, mode, _ := strings.Cut(answer, "Mode: ")
+func (g *play) mode(i int) string {
+	_, mode, _ := strings.Cut(g.ask(i, "srvr"), "Mode: ")
 	mode, _, _ = strings.Cut(mode, "\n")
 	return mode
 }
