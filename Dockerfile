@@ -20,7 +20,7 @@ RUN go run ./conf/package dist -targets "linux/$TARGETARCH" -packages=false -out
  && cp /dist/LICENSE /dist/THIRD_PARTY.txt /dist/zkd_*.cdx.json /image/usr/share/doc/zkd/ \
  && echo 'zookeeper:x:1000:1000::/data:/sbin/nologin' >/image/etc/passwd \
  && echo 'zookeeper:x:1000:' >/image/etc/group \
- && chmod 1777 /image/tmp
+ && chmod 1777 /image/tmp && chmod 0750 /folders/data /folders/datalog /folders/logs
 
 FROM scratch
 COPY --from=build /image/ /

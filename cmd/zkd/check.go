@@ -356,6 +356,7 @@ func (r *checkReport) disks(c *conf.Config) {
 	}
 	for n, dir := range dirs {
 		at := existing(dir)
+		r.others(keys[n], dir)
 		if err := unix.Access(at, unix.W_OK|unix.X_OK); err != nil {
 			r.add(levelError, keys[n], "user %d may not write in %s: %v", os.Geteuid(), at, err)
 		}
@@ -371,6 +372,16 @@ func (r *checkReport) disks(c *conf.Config) {
 			r.add(levelOK, keys[n], "%d GiB are free on the disk of %s", free>>30, at)
 		}
 	}
+}
+
+// others tells if users who are neither the owner of dir nor of its group may look into it.
+func (r *checkReport) others(key, dir string) {
+	info, err := os.Stat(dir)
+	if err != nil || !datadir.OpenToOthers(info.Mode()) { // what is missing the server makes for itself alone
+		return
+	}
+	r.add(levelWarning, key, "other users of this machine may look into %s, which has mode %#o: chmod o-rwx %s", dir,
+		info.Mode().Perm(), dir)
 }
 
 // existing is dir, or the nearest directory above that is there.

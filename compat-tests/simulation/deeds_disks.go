@@ -74,6 +74,10 @@ func (g *play) doFault(d *Deed, i int) {
 	case StrayWrite:
 		g.whenWhole(d, wholeTries, func() { g.stray(d, i) })
 	case StallOne, FailOne:
+		if g.rotten { // it may wait for an operation, too
+			g.leftOut(d, "a disk waits for an operation, or is to be replaced")
+			return
+		}
 		t := trips[d.Much%len(trips)]
 		t.After, t.Stalls = d.Much/len(trips)%tripMost, d.What == StallOne
 		g.harmed[i] = time.Now().Add(d.For + stopsWithin)

@@ -161,6 +161,7 @@ func (i *Instance) openStores(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = i.fullDisk(err) }()
+	i.warnOfOthers()
 	i.guard.Look()
 	start := i.world.Clock.Now()
 	i.log, err = raftlog.Open(raftlog.Options{
@@ -186,6 +187,22 @@ func (i *Instance) openStores(ctx context.Context) (err error) {
 		return err
 	}
 	return i.dir.ForgetReplaced()
+}
+
+// warnOfOthers logs which directories of the data other users of the machine may look into. It asks the system, not the
+// file system of the stores, which may be one of memory, where everything has one mode.
+func (i *Instance) warnOfOthers() {
+	s := i.config.Storage
+	dirs := []string{s.DataDir}
+	if s.DataLogDir != "" && s.DataLogDir != s.DataDir {
+		dirs = append(dirs, s.DataLogDir)
+	}
+	for _, dir := range dirs {
+		if info, err := i.world.Files.Stat(dir); err == nil && datadir.OpenToOthers(info.Mode()) {
+			i.logger.Warn("data directory accessible to other users: chmod o-rwx",
+				slog.String("path", dir), slog.String("mode", info.Mode().Perm().String()))
+		}
+	}
 }
 
 // settleInstall completes the install of a received state that a crash has interrupted, or goes back to the state

@@ -303,3 +303,6 @@ func IsDataDir(fs vfs.FS, dir string) bool {
 	_, err := fs.Stat(fs.PathJoin(dir, FormatName))
 	return err == nil
 }
+
+// OpenToOthers tells whether a directory of that mode lets in users who are neither its owner nor of its group.
+func OpenToOthers(mode os.FileMode) bool { return mode.Perm()&0o007 != 0 }

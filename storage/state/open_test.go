@@ -2,6 +2,8 @@ package state
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 
@@ -54,4 +56,24 @@ func openFailing(t *testing.T, there bool, at int64) bool {
 		t.Errorf("state there: %v; after write %d: %v", there, at, err)
 	}
 	return n.Load() >= at
+}
+
+// TestStateIsClosedToOthers: the directory of a state that is made beside another, as a restore does, is no more open
+// than what the first start makes.
+func TestStateIsClosedToOthers(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	m, err := OpenMachine(MachineOptions{Dir: dir, FS: vfs.Default})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mode := info.Mode().Perm(); mode&0o027 != 0 {
+		t.Errorf("the state has mode %v", mode)
+	}
 }

@@ -38,7 +38,7 @@ func openStateStore(o *MachineOptions) (*stateStore, error) {
 	// Pebble takes its memtables out of the block cache's budget.
 	s := &stateStore{dir: o.Dir, blocks: pebble.NewCache(o.BlockCacheBytes + memTablesMax*o.MemTableBytes),
 		frugal: o.frugal}
-	if err := o.FS.MkdirAll(o.Dir, 0o755); err != nil {
+	if err := o.FS.MkdirAll(o.Dir, disk.DirPerm); err != nil {
 		s.blocks.Unref()
 		return nil, fmt.Errorf("create state store %s: %w", o.Dir, err)
 	}
