@@ -17,8 +17,9 @@ var adminKeys = []key{
 		set: func(c *Config, v value) { c.Admin.Addr = joinPort(c.Admin.Addr, v.num) }},
 	{name: "admin.serverAddress", property: "zookeeper.admin.serverAddress", kind: kindText, def: "0.0.0.0", mark: must,
 		effect: works,
-		doc:    "Address of the admin server.",
-		set:    func(c *Config, v value) { c.Admin.Addr = joinHost(v.text, c.Admin.Addr) }},
+		doc: "Address of the admin server. Given, whoever reaches it has the commands of operators; else those are " +
+			"for this machine, superusers and certificates.",
+		set: func(c *Config, v value) { c.Admin.Addr = joinHost(v.text, c.Admin.Addr) }},
 	{name: "admin.commandURL", property: "zookeeper.admin.commandURL", kind: kindText, def: "/commands", mark: must,
 		effect: works,
 		doc:    "Path that the admin commands are under.",

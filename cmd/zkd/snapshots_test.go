@@ -50,7 +50,13 @@ func send(t *testing.T, method, url string, content io.Reader) (status int, head
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Header.Set("Authorization", "digest super:secret")
+	return sendAs(t, r, "digest super:secret")
+}
+
+// sendAs sends a request of somebody.
+func sendAs(t *testing.T, r *http.Request, who string) (status int, header http.Header, body []byte) {
+	t.Helper()
+	r.Header.Set("Authorization", who)
 	response, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
@@ -146,6 +152,26 @@ func TestSnapshotCommandDisabled(t *testing.T) {
 	status, _, body = command(t, http.MethodPost, url+"/commands/restore")
 	if status != http.StatusServiceUnavailable {
 		t.Errorf("restore: %d %s", status, body)
+	}
+}
+
+// TestStateIsForSuperusers: whoever may set the ACL of the root, which by default everybody may, cannot make himself
+// one who takes the state, or puts another in its place.
+func TestStateIsForSuperusers(t *testing.T) {
+	s, url := startOperated(t, t.TempDir())
+	c := connect(t, s.addr)
+	mine := append(zk.WorldACL(zk.PermAll), zk.ACL{Perms: zk.PermAll, Scheme: "ip", ID: "127.0.0.1"})
+	if _, err := c.SetACL("/", mine, -1); err != nil {
+		t.Fatal(err)
+	}
+	for command, method := range map[string]string{"snapshot": http.MethodGet, "restore": http.MethodPost} {
+		r, err := http.NewRequestWithContext(t.Context(), method, url+"/commands/"+command, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if status, _, body := sendAs(t, r, "ip"); status != http.StatusForbidden {
+			t.Errorf("%s: %d %.80s", command, status, body)
+		}
 	}
 }
 

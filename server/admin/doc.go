@@ -11,7 +11,8 @@
 //   - A command answers with ZooKeeper's fields in ZooKeeper's order, then with command and error.
 //   - Answers are written in pieces: a report of a million watches needs no memory for all of it, and a client that
 //     does not read is cut off after IdleTimeout.
-//   - A snapshot leaves, and a restore begins, only for super, or for somebody whom the ACL of the root names: world is
-//     nobody here.
+//   - A snapshot leaves, and a restore begins, only for a superuser: no ACL lets anybody come to it.
+//   - What changes something, or tells of clients, paths or the configuration, is answered to this machine, to
+//     superusers and to certificates that were demanded; to others if the configuration has said where operators are.
 //   - No secret of the configuration is in any answer.
 package admin

@@ -26,9 +26,6 @@ const (
 	client  = jute.SessionID(72059883293310976)
 )
 
-// openACL is what the root has by default.
-var openACL = []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "world", ID: "anyone"}}}
-
 // golden is what 3.9.5 answered.
 func golden(t *testing.T, name string) string {
 	t.Helper()
@@ -50,8 +47,7 @@ func options(t *testing.T, info *fourletter.Info) Options {
 		Clock: clock.Real(), Logger: slog.New(slog.DiscardHandler), Info: func() *fourletter.Info { return info },
 		Commands: fourletter.New(fourletter.Options{Whitelist: "*", Version: version}),
 		Metrics:  func(v *catalog.Values) { v.Set("znode_count", 5) },
-		RootACL:  func() ([]jute.ACL, bool) { return openACL, true }, Registry: registry,
-		IdleTimeout: time.Minute,
+		Registry: registry, Anywhere: true, IdleTimeout: time.Minute,
 	}
 }
 

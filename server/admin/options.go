@@ -16,7 +16,7 @@ import (
 	"zkd/server/stats/catalog"
 )
 
-// Options says what a Server consists of. Clock, Logger, Info, Commands, Metrics, Registry and RootACL are needed.
+// Options says what a Server consists of. Clock, Logger, Info, Commands, Metrics and Registry are needed.
 type Options struct {
 	Clock  clock.Clock
 	Logger *slog.Logger
@@ -49,9 +49,12 @@ type Options struct {
 	TLS     *tls.Config
 	Unified bool
 
-	// Registry has the schemes by which a client may prove who it is, RootACL the ACL of the root.
+	// Registry has the schemes by which a client may prove who it is.
 	Registry *auth.Registry
-	RootACL  func() ([]jute.ACL, bool)
+	// Anywhere has the commands that change something, or tell of clients, paths and the configuration, answered to
+	// whoever asks; else to this machine, to superusers, and with NeedCertificate, which says that TLS demands one
+	// here, to who comes by TLS.
+	Anywhere, NeedCertificate bool
 	// Certificate is who the owner of a verified certificate is; nil for nobody.
 	Certificate func(*x509.Certificate) []jute.ID
 	// ForwardedFor takes the client's address from the header X-Forwarded-For.

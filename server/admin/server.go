@@ -25,7 +25,7 @@ type Server struct {
 	opts  Options // immutable
 	port  *Port
 	mux   *http.ServeMux
-	limit map[*command]*interval // immutable; of the guarded commands
+	limit map[*command]*interval // immutable; of those that not all may run
 
 	lastSnapshot atomic.Pointer[taken]
 	counts       struct {
@@ -75,11 +75,11 @@ func New(o Options) *Server {
 		s.mux.Handle(backup.Path, o.Backups)
 	}
 	if o.Profiles {
-		s.mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-		s.mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-		s.mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-		s.mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-		s.mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+		s.mux.HandleFunc("GET /debug/pprof/", s.guard(pprof.Index))
+		s.mux.HandleFunc("GET /debug/pprof/cmdline", s.guard(pprof.Cmdline))
+		s.mux.HandleFunc("GET /debug/pprof/profile", s.guard(pprof.Profile))
+		s.mux.HandleFunc("GET /debug/pprof/symbol", s.guard(pprof.Symbol))
+		s.mux.HandleFunc("GET /debug/pprof/trace", s.guard(pprof.Trace))
 	}
 	s.port = NewPort(PortOptions{Handler: http.HandlerFunc(s.serve), Clock: o.Clock, Logger: o.Logger,
 		IdleTimeout: o.IdleTimeout, TLS: o.TLS, Unified: o.Unified, Plain: s.counts.insecure.Inc})
@@ -137,7 +137,7 @@ func (s *Server) command(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, http.StatusOK, name, "Unknown command: "+name)
 	case c.running && !info.Serving:
 		s.refuse(w, r, http.StatusOK, name, "This ZooKeeper instance is not currently serving requests")
-	case c.guarded && !s.permitted(w, r, name):
+	case !s.allowed(w, r, c, name):
 	case c.post != (r.Method == http.MethodPost):
 		// Quirk not kept: ZooKeeper fails with 500.
 		s.refuse(w, r, http.StatusMethodNotAllowed, name, "Wrong method: "+r.Method)

@@ -6,16 +6,12 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"zkd/jute"
 	"zkd/quorum/clock"
-	"zkd/server/auth"
-	"zkd/storage/acl"
 )
 
 // interval lets something through once in a while (org.apache.zookeeper.server.util.RateLimiter).
@@ -41,101 +37,6 @@ func (i *interval) allow() bool {
 		return false
 	}
 	i.any, i.last = true, now
-	return true
-}
-
-// permitted reports whether the client may take and restore snapshots; else it has been answered.
-//
-// Deviation: ZooKeeper asks for all permissions on the root, which by default everybody has. Here the client must be
-// super, or the ACL of the root must name it; skipACL does not help.
-func (s *Server) permitted(w http.ResponseWriter, r *http.Request, name string) bool {
-	header := r.Header.Get("Authorization")
-	if header == "" {
-		s.refuse(w, r, http.StatusUnauthorized, name, "Auth info is missing for the command")
-		return false
-	}
-	ids := s.identities(r, header)
-	switch {
-	case len(ids) == 0:
-		s.opts.Logger.Warn("admin authentication failed", slog.String("command", name),
-			slog.String("peer", r.RemoteAddr))
-		s.refuse(w, r, http.StatusUnauthorized, name, "Not authenticated")
-	case !s.authorized(ids):
-		s.opts.Logger.Warn("admin request denied", slog.String("command", name), slog.String("peer", r.RemoteAddr))
-		s.refuse(w, r, http.StatusForbidden, name, "Not authorized")
-	default:
-		return true
-	}
-	return false
-}
-
-// identities is who the client proves to be by a header "scheme" or "scheme auth" (Commands.handleAuthentication).
-func (s *Server) identities(r *http.Request, header string) []jute.ID {
-	parts := strings.Split(strings.TrimRight(header, " "), " ")
-	if len(parts) > 2 {
-		return nil
-	}
-	remote, ok := s.remote(r)
-	if !ok {
-		return nil
-	}
-	switch scheme := parts[0]; scheme {
-	case auth.SchemeIP:
-		return []jute.ID{{Scheme: scheme, ID: auth.HostAddress(remote)}}
-	case auth.SchemeX509:
-		if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 || s.opts.Certificate == nil {
-			return nil
-		}
-		return s.opts.Certificate(r.TLS.PeerCertificates[0])
-	default:
-		p := s.opts.Registry.Provider(scheme)
-		if p == nil || len(parts) != 2 {
-			return nil
-		}
-		ids, ok := p.Authenticate(remote, []byte(parts[1]))
-		if !ok {
-			return nil
-		}
-		return ids
-	}
-}
-
-// remote is the client's address (IPAuthenticationProvider.getClientIPAddress).
-func (s *Server) remote(r *http.Request) (netip.Addr, bool) {
-	if header := r.Header.Get("X-Forwarded-For"); s.opts.ForwardedFor && header != "" {
-		first, _, _ := strings.Cut(header, ",")
-		a, err := netip.ParseAddr(strings.TrimSpace(first))
-		return a.Unmap(), err == nil
-	}
-	a, err := netip.ParseAddrPort(r.RemoteAddr)
-	return a.Addr().Unmap(), err == nil
-}
-
-// authorized reports whether somebody with these identities may have the whole state.
-func (s *Server) authorized(ids []jute.ID) bool {
-	for _, id := range ids {
-		if id.Scheme == auth.SchemeSuper {
-			return true
-		}
-	}
-	list, ok := s.opts.RootACL()
-	if !ok {
-		return false
-	}
-	var named []jute.ACL
-	for _, entry := range list {
-		if entry.ID.Scheme != auth.SchemeWorld {
-			named = append(named, entry)
-		}
-	}
-	if len(named) == 0 { // which would let everybody in
-		return false
-	}
-	for bit := jute.PermRead; bit <= jute.PermAdmin; bit <<= 1 {
-		if !acl.Allowed(named, bit, ids) {
-			return false
-		}
-	}
 	return true
 }
 

@@ -3,8 +3,6 @@ package admin
 import (
 	"bufio"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -19,91 +17,6 @@ import (
 	"zkd/quorum/clock"
 	"zkd/server/stats/catalog"
 )
-
-// TestWhoMayHaveTheState: the refusals of 3.9.5 in their order, and that its open root opens nothing here.
-func TestWhoMayHaveTheState(t *testing.T) {
-	o := options(t, standalone())
-	o.Certificate = func(c *x509.Certificate) []jute.ID { return []jute.ID{{Scheme: "x509", ID: string(c.Raw)}} }
-	var list []jute.ACL
-	o.RootACL = func() ([]jute.ACL, bool) { return list, list != nil }
-	s := New(o)
-	entry := func(perms jute.Perms, scheme, id string) jute.ACL {
-		return jute.ACL{Perms: perms, ID: jute.ID{Scheme: scheme, ID: id}}
-	}
-	const (
-		missing, unknown, forbidden = http.StatusUnauthorized, http.StatusUnauthorized, http.StatusForbidden
-		allowed                     = http.StatusServiceUnavailable // the commands are disabled
-	)
-	named := []jute.ACL{openACL[0], entry(jute.PermAll, "ip", "192.0.2.7")}
-	for _, tc := range []struct {
-		header string
-		list   []jute.ACL
-		want   int
-	}{
-		{"", openACL, missing},
-		{"x", openACL, unknown},
-		{"digest", openACL, unknown},
-		{"digest a:b c", openACL, unknown},
-		{"sasl token", openACL, unknown},
-		{"world anyone", openACL, unknown},
-		{"digest a:b", openACL, forbidden},
-		{"digest super:wrong", openACL, forbidden},
-		{"digest super:admin", openACL, allowed},
-		{"digest super:admin ", nil, allowed},
-		{"ip", openACL, forbidden},
-		{"ip", nil, forbidden},
-		{"ip", named, allowed},
-		{"ip anything", named, allowed},
-		{"digest a:b", named, forbidden},
-		{"ip", []jute.ACL{entry(jute.PermAll&^jute.PermAdmin, "ip", "192.0.2.7")}, forbidden},
-		{"ip", []jute.ACL{entry(jute.PermRead, "ip", "192.0.2.7"),
-			entry(jute.PermAll&^jute.PermRead, "ip", "192.0.2.0/24")}, allowed},
-		{"x509", named, unknown}, // without TLS
-	} {
-		list = tc.list
-		for _, c := range []struct{ method, path string }{{"GET", "/commands/snap"}, {"POST", "/commands/rest"}} {
-			var header []string
-			if tc.header != "" {
-				header = []string{"Authorization", tc.header}
-			}
-			if got, body := ask(t, s, c.method, c.path, header...); got != tc.want {
-				t.Errorf("%s with %q and %v: %d, want %d: %s", c.path, tc.header, tc.list, got, tc.want, body)
-			}
-		}
-	}
-	_, body := ask(t, s, "GET", "/commands/snap")
-	if want := `{"command" : "snap","error" : "Auth info is missing for the command"}`; oneLine(body) != want {
-		t.Errorf("without authentication: %s", body)
-	}
-	list = []jute.ACL{entry(jute.PermAll, "x509", "CN=me")}
-	r := httptest.NewRequest("GET", "/commands/snapshot", nil)
-	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{Raw: []byte("CN=me")}}}
-	r.Header.Set("Authorization", "x509")
-	w := httptest.NewRecorder()
-	if s.ServeHTTP(w, r); w.Code != allowed {
-		t.Errorf("by certificate: %d %s", w.Code, w.Body)
-	}
-}
-
-// TestForwardedFor: the header counts only if it is said to.
-func TestForwardedFor(t *testing.T) {
-	o := options(t, standalone())
-	o.RootACL = func() ([]jute.ACL, bool) {
-		return []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "ip", ID: "198.51.100.9"}}}, true
-	}
-	for _, trusted := range []bool{false, true} {
-		o.ForwardedFor = trusted
-		want := http.StatusForbidden
-		if trusted {
-			want = http.StatusServiceUnavailable
-		}
-		got, body := ask(t, New(o), "GET", "/commands/snapshot", "Authorization", "ip",
-			"X-Forwarded-For", " 198.51.100.9 , 203.0.113.1")
-		if got != want {
-			t.Errorf("trusted %v: %d, want %d: %s", trusted, got, want, body)
-		}
-	}
-}
 
 // store takes and restores.
 type store struct {

@@ -83,7 +83,8 @@ func (i *Instance) openAdmin(ctx context.Context, page http.Handler) error {
 		Clock: i.world.Clock, Logger: i.logger, Info: i.server.Info, Commands: i.commands, Metrics: i.server.SetMetrics,
 		Page: page, InitialConfiguration: c.Initial, Properties: c.Properties, CommandURL: c.Admin.CommandURL,
 		IdleTimeout: c.Admin.IdleTimeout, Profiles: c.Admin.Profiles, Unified: !c.Admin.ForceHTTPS, Backups: backups,
-		Registry: i.registry, RootACL: i.rootACL, DiskSpace: i.diskSpace, ForwardedFor: c.Auth.UseXForwardedFor,
+		Registry: i.registry, Anywhere: c.Given("admin.serverAddress"), DiskSpace: i.diskSpace,
+		ForwardedFor: c.Auth.UseXForwardedFor,
 		// Quirk: ZooKeeper takes the interval for microseconds where snapshots are limited.
 		SnapshotInterval: c.Admin.SnapshotInterval / 1000, RestoreInterval: c.Admin.SnapshotInterval,
 	}
@@ -122,6 +123,7 @@ func (i *Instance) openAdmin(ctx context.Context, page http.Handler) error {
 			return err
 		}
 	}
+	o.NeedCertificate = o.TLS != nil && c.Admin.NeedClientAuth
 	i.admin = admin.New(o)
 	err = i.operators.open(ctx, "admin", i.admin, c.Admin.Addr)
 	if err != nil {
@@ -145,17 +147,6 @@ func (i *Instance) operatorTLS(end *conf.TLSEnd, prefix string, needCertificate 
 	}
 	i.reload(set, "operators")
 	return set.Server(), nil
-}
-
-// rootACL is the ACL of the root.
-func (i *Instance) rootACL() ([]jute.ACL, bool) {
-	v := i.machine.View()
-	defer v.Close()
-	n, ok := v.Exists("/")
-	if !ok {
-		return nil, false
-	}
-	return n.ACL(), true
 }
 
 // snapshotSuffix makes the directory where snapshots are made from the state's, beside which it is.
