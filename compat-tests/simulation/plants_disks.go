@@ -23,7 +23,7 @@ func plantsOfOlderDisks() []Plant {
 			Within: 92,
 			Patches: []Patch{{"storage/raftlog/recover.go", "	desc, err := pebble.Peek(", `
 	if planted("mark-unread") {
-		mark = logMark{}
+		mark = syncMarker{}
 	}
 	desc, err := pebble.Peek(`}},
 		},

@@ -96,7 +96,7 @@ func plantsOfTheLog() []Plant {
 		},
 		{
 			Name: "log-kept", Bug: "the log forgets nothing",
-			Within: 24,
+			Within: 108,
 			Patches: []Patch{{"quorum/compactor.go", "	if upTo < first ||",
 				`	if planted("log-kept") || upTo < first ||`}},
 			Knobs: map[string]int64{"quorum.defaultFlushInterval": 1e9}, // what is not durable stays in any case
