@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -13,21 +14,25 @@ import (
 	"zkd/quorum/transport"
 )
 
-// deaf is a Handler that does nothing.
-type deaf struct{}
+// deaf is a Handler that hears of nothing but the first stream that is up.
+type deaf struct {
+	once *sync.Once
+	up   chan struct{}
+}
 
 func (deaf) Receive(uint64, uint8, []byte) {}
-func (deaf) Connected(uint64)              {}
+func (d deaf) Connected(uint64)            { d.once.Do(func() { close(d.up) }) }
 func (deaf) Lost(uint64)                   {}
 
-// overTransport joins the sender and the receiver of a rig by real connections.
+// overTransport joins the sender and the receiver of a rig by real connections. Who takes a snapshot wants it from the
+// process that sends it messages, so their stream is there first.
 func overTransport(t *testing.T, r *rig) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := func(o transport.Options) *transport.Transport {
+	set := func(o transport.Options, d deaf) *transport.Transport {
 		o.Dial, o.Clock, o.Rand = (&net.Dialer{}).DialContext, clock.Real(), rand.New(rand.NewPCG(rand.Uint64(), o.ID))
 		o.DialTimeout, o.IdleTimeout = testDeadline, testDeadline // a slow machine is no silence
 		tr, err := transport.New(o)
@@ -36,11 +41,14 @@ func overTransport(t *testing.T, r *rig) {
 		}
 		t.Cleanup(tr.Close)
 		tr.SetPeers(map[uint64]transport.Peer{1: {}, 2: {Addresses: []string{listener.Addr().String()}}})
-		tr.Start(deaf{})
+		tr.Start(d)
 		return tr
 	}
-	set(transport.Options{ID: 2, Listeners: []net.Listener{listener}, Streams: r.receiver.Receive})
-	r.sender.opts.Open = set(transport.Options{ID: 1}).OpenStream
+	ear := func() deaf { return deaf{new(sync.Once), make(chan struct{})} }
+	set(transport.Options{ID: 2, Listeners: []net.Listener{listener}, Streams: r.receiver.Receive}, ear())
+	sender := ear()
+	r.sender.opts.Open = set(transport.Options{ID: 1}, sender).OpenStream
+	<-sender.up
 }
 
 func TestOverTransport(t *testing.T) {
