@@ -12,14 +12,32 @@ import (
 // largeProposal is the size of a proposal that takes some ticks to travel.
 const largeProposal = 4*bytesPerTick + 1
 
-// largeLate is how many frames of that size are on their way to a member.
-func (g *stepGroup) largeLate(to uint64) (n int) {
+// lateOver is how many frames of more than so many bytes are on their way to a member.
+func (g *stepGroup) lateOver(bytes int, to uint64) (n int) {
 	for _, f := range g.late {
-		if f.to == to && len(f.body) > largeProposal {
+		if f.to == to && len(f.body) > bytes {
 			n++
 		}
 	}
 	return n
+}
+
+// letLateArrive ends that what is sent in order gets nowhere, and has what was sent arrive.
+func (g *stepGroup) letLateArrive(t *testing.T) {
+	t.Helper()
+	g.slow = false
+	for _, f := range g.late {
+		to := g.members[f.to-1].stepper
+		to.Node().Receive(f.from, f.kind, f.body)
+		if _, err := to.Turn(); err != nil { // takes it: there is room for the next one
+			t.Fatal(err)
+		}
+	}
+}
+
+// ofClients is what a member has applied for clients.
+func (m *stepMember) ofClients() []applied {
+	return slices.DeleteFunc(m.machine.list(), func(a applied) bool { return a.client == 0 })
 }
 
 // leadAndOthers returns the leader, and the other members.
@@ -65,24 +83,18 @@ func TestALargeEntryOnItsWayEndsNoLeadership(t *testing.T) {
 				}
 			}
 			for _, m := range to {
-				if n := g.largeLate(m.id); n == 0 || n > 1+ticks/(resendTicks+patienceFor(largeProposal)) {
+				most := 1 + ticks/(resendTicks+patienceFor(largeProposal))
+				if n := g.lateOver(largeProposal, m.id); n == 0 || n > most {
 					t.Errorf("%d large frames are on their way to member %d after %d ticks", n, m.id, ticks)
 				}
 			}
-			g.slow = false
-			for _, f := range g.late {
-				to := g.members[f.to-1].stepper
-				to.Node().Receive(f.from, f.kind, f.body)
-				if _, err := to.Turn(); err != nil { // takes it: there is room for the next one
-					t.Fatal(err)
-				}
-			}
+			g.letLateArrive(t)
 			g.settle(50)
 			if c.acks.acked[1] != 1 {
 				t.Error("the write is not acknowledged")
 			}
 			for _, m := range g.members {
-				got := slices.DeleteFunc(m.machine.list(), func(a applied) bool { return a.client == 0 })
+				got := m.ofClients()
 				if diff := cmp.Diff([]applied{{1, 0}}, got, cmp.AllowUnexported(applied{})); diff != "" {
 					t.Errorf("member %d has applied:\n%s", m.id, diff)
 				}
@@ -111,27 +123,14 @@ func TestMuchOnItsWayIsNotSentAgain(t *testing.T) {
 	}
 	g.settle(ticks)
 	for _, m := range others {
-		n := 0
-		for _, f := range g.late {
-			if f.to == m.id && len(f.body) > repeatBytes {
-				n++
-			}
-		}
-		if n == 0 || n > 1+ticks/resendTicks {
+		if n := g.lateOver(repeatBytes, m.id); n == 0 || n > 1+ticks/resendTicks {
 			t.Errorf("%d frames with all that member %d lacks are on their way to it after %d ticks", n, m.id, ticks)
 		}
 	}
-	g.slow = false
-	for _, f := range g.late {
-		to := g.members[f.to-1].stepper
-		to.Node().Receive(f.from, f.kind, f.body)
-		if _, err := to.Turn(); err != nil { // takes it: there is room for the next one
-			t.Fatal(err)
-		}
-	}
+	g.letLateArrive(t)
 	g.settle(50)
 	for _, m := range g.members {
-		got := slices.DeleteFunc(m.machine.list(), func(a applied) bool { return a.client == 0 })
+		got := m.ofClients()
 		if len(got) != writes {
 			t.Errorf("member %d has applied %v, want each of %d writes once", m.id, got, writes)
 		}

@@ -453,19 +453,25 @@ func TestWhoMeetsTheBoundIsQueued(t *testing.T) {
 	})
 }
 
+// turnsAway sees to it that who is queued is told why when something is done.
+func turnsAway(t *testing.T, b *Batcher, why error, do func()) {
+	t.Helper()
+	queued := make(chan error)
+	go func() { queued <- b.Add(proposal(2, 0), nil) }()
+	synctest.Wait()
+	do()
+	if err := <-queued; !errors.Is(err, why) {
+		t.Errorf("who was queued is told %v", err)
+	}
+}
+
 // TestSuspended turns away who is queued and who comes, until it ends; what was taken is not lost.
 func TestSuspended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, _ := newBatcher(1, 1)
 		add(t, b, 1, 1)
 		why := errors.New("for now")
-		queued := make(chan error)
-		go func() { queued <- b.Add(proposal(2, 0), nil) }()
-		synctest.Wait()
-		b.Suspend(why)
-		if err := <-queued; !errors.Is(err, why) {
-			t.Errorf("who was queued is told %v", err)
-		}
+		turnsAway(t, b, why, func() { b.Suspend(why) })
 		for what, err := range map[string]error{ // order: each for itself
 			"a proposal": b.Add(proposal(3, 0), nil), "a barrier": b.AddBarrier(nil),
 			"a change": b.AddChange(nil, proposal(3, 0), nil),
@@ -486,13 +492,8 @@ func TestRefused(t *testing.T) {
 		b, _ := newBatcher(1, 1)
 		add(t, b, 1, 1)
 		why := errors.New("for good")
-		queued := make(chan error)
-		go func() { queued <- b.Add(proposal(2, 0), nil) }()
-		synctest.Wait()
-		drained := b.Refuse(why)
-		if err := <-queued; !errors.Is(err, why) {
-			t.Errorf("who was queued is told %v", err)
-		}
+		var drained <-chan struct{}
+		turnsAway(t, b, why, func() { drained = b.Refuse(why) })
 		if b.Refuse(errors.New("another time")) != drained {
 			t.Error("two calls tell two channels")
 		}

@@ -268,7 +268,7 @@ func (t *Transport) welcome(h *hello, l *link) (*acceptedConn, *RefusalError) {
 
 // judge refuses a hello for what it says.
 func (t *Transport) judge(h *hello) *RefusalError {
-	id, cluster := t.opts.ID, t.opts.ClusterID()
+	id, cluster, impostor := t.opts.ID, t.opts.ClusterID(), t.impostor(h)
 	switch {
 	case h.oldest > versionNewest || h.newest < versionOldest:
 		return &RefusalError{Code: BadVersion,
@@ -281,8 +281,8 @@ func (t *Transport) judge(h *hello) *RefusalError {
 		return &RefusalError{Code: SameID, Text: fmt.Sprintf("this is server %d too", id)}
 	case h.to != id:
 		return &RefusalError{Code: WrongServer, Text: fmt.Sprintf("this is server %d, not %d", id, h.to)}
-	case t.impostor(h) != nil:
-		return t.impostor(h)
+	case impostor != nil:
+		return impostor
 	case clustersDiffer(h.cluster, cluster) && !t.tells(h):
 		return &RefusalError{Code: OtherCluster,
 			Text: fmt.Sprintf("server %d is of another cluster than %x", id, h.cluster)}
