@@ -24,7 +24,7 @@ func ImportOptions(c *conf.Config, fs vfs.FS, logger *slog.Logger) migrate.Optio
 
 // importOnStart imports what dataDir holds of an Apache ZooKeeper server, if zkd.importOnStart says so.
 func importOnStart(ctx context.Context, c *conf.Config, fs vfs.FS, logger *slog.Logger) error {
-	if !c.Storage.ImportOnStart || !datadir.ImportPending(fs, c.Storage.DataDir) {
+	if !c.Storage.ImportOnStart || !datadir.ImportPending(fs, c.Storage.DataDir, c.Storage.DataLogDir) {
 		return nil
 	}
 	logger.Info("import started", slog.String("path", c.Storage.DataDir))

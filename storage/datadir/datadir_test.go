@@ -59,9 +59,13 @@ func TestDataDirRefusals(t *testing.T) {
 		logDir  string
 		want    []string
 	}{
-		{"apache zookeeper data", func(fs vfs.FS) error { return fs.MkdirAll("data/version-2", 0o755) }, "",
+		{"apache zookeeper data", func(fs vfs.FS) error {
+			return errors.Join(fs.MkdirAll("data/version-2", 0o755), disk.WriteFile(fs, "data/version-2/snapshot.0", ""))
+		}, "",
 			[]string{"data", "Apache ZooKeeper", "another dataDir"}},
-		{"apache zookeeper logs", func(fs vfs.FS) error { return fs.MkdirAll("logs/version-2", 0o755) }, "logs",
+		{"apache zookeeper logs", func(fs vfs.FS) error {
+			return errors.Join(fs.MkdirAll("logs/version-2", 0o755), disk.WriteFile(fs, "logs/version-2/log.1", ""))
+		}, "logs",
 			[]string{"logs", "Apache ZooKeeper"}},
 		{"a file", func(fs vfs.FS) error { return disk.WriteFile(fs, "data", "") }, "",
 			[]string{"data", "it is a file"}},
@@ -103,6 +107,43 @@ func TestDataDirRefusals(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestDataDirTakesWhatApacheHasPrepared opens directories as zkServer-initialize.sh, packages and images make them, and
+// as a server leaves them that never came to serve.
+func TestDataDirTakesWhatApacheHasPrepared(t *testing.T) {
+	fs := vfs.NewMem()
+	for _, dir := range []string{"data", "logs"} {
+		if err := fs.MkdirAll(dir+"/version-2", 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"initialize", "myid", "version-2/acceptedEpoch", "version-2/currentEpoch"} {
+		if err := disk.WriteFile(fs, "data/"+name, "1\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if ImportPending(fs, "data", "logs") {
+		t.Error("an import is pending of a directory without data")
+	}
+	if err := openTestDataDir(t, fs, "data", "logs").Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestImportPending looks at directories of which the one or the other holds data.
+func TestImportPending(t *testing.T) {
+	for _, file := range []string{"data/version-2/snapshot.0", "logs/version-2/log.100000001"} {
+		fs := vfs.NewMem()
+		err := errors.Join(fs.MkdirAll("data/version-2", 0o755), fs.MkdirAll("logs/version-2", 0o755),
+			disk.WriteFile(fs, file, ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ImportPending(fs, "data", "logs") {
+			t.Errorf("no import is pending beside %s", file)
+		}
 	}
 }
 

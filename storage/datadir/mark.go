@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -116,10 +118,10 @@ func (d *Dir) dirs() []string {
 	return []string{d.Opts.Dir}
 }
 
-// ImportPending tells whether dir holds the data of an Apache ZooKeeper server that was not imported, or not to its
-// end.
-func ImportPending(fs vfs.FS, dir string) bool {
-	if !HoldsZooKeeper(fs, dir) {
+// ImportPending tells whether dir, or logDir, holds the data of an Apache ZooKeeper server that was not imported, or not
+// to its end. logDir may be "" for the same one.
+func ImportPending(fs vfs.FS, dir, logDir string) bool {
+	if !HoldsZooKeeper(fs, dir) && (logDir == "" || !HoldsZooKeeper(fs, logDir)) {
 		return false
 	}
 	_, err := fs.Stat(fs.PathJoin(dir, FormatName))
@@ -127,10 +129,18 @@ func ImportPending(fs vfs.FS, dir string) bool {
 	return err != nil || marked == nil
 }
 
-// HoldsZooKeeper tells whether dir holds a directory version-2.
+// HoldsZooKeeper tells whether dir holds a directory version-2 with a snapshot or a log. Without either it is no data:
+// zkServer-initialize.sh, packages and images make an empty one, and a server that never came to serve leaves its epochs
+// in it. One that cannot be read counts as data.
 func HoldsZooKeeper(fs vfs.FS, dir string) bool {
-	info, err := fs.Stat(fs.PathJoin(dir, ZooKeeperDir))
-	return err == nil && info.IsDir()
+	versioned := fs.PathJoin(dir, ZooKeeperDir)
+	if info, err := fs.Stat(versioned); err != nil || !info.IsDir() {
+		return false
+	}
+	names, err := fs.List(versioned)
+	return err != nil || slices.ContainsFunc(names, func(name string) bool {
+		return strings.HasPrefix(name, "snapshot.") || strings.HasPrefix(name, "log.")
+	})
 }
 
 // ZooKeeperDir is the directory below dataDir and dataLogDir that holds the files.

@@ -234,7 +234,7 @@ func TestImportIsRefusedWhereDataIs(t *testing.T) {
 	if _, err := Import(context.Background(), optionsOf(fs)); err != nil {
 		t.Fatal(err)
 	}
-	if datadir.ImportPending(fs, "/new") || !datadir.ImportPending(fs, "/old") {
+	if datadir.ImportPending(fs, "/new", "") || !datadir.ImportPending(fs, "/old", "") {
 		t.Error("what is to be imported is not known")
 	}
 	_, err := Import(context.Background(), optionsOf(fs))
@@ -280,7 +280,7 @@ func TestImportSurvivesAPowerCut(t *testing.T) {
 			if err := dir.Close(); err != nil {
 				t.Fatal(err)
 			}
-		case !errors.Is(err, datadir.ErrDataDir) || !datadir.ImportPending(p.Left, "/old"):
+		case !errors.Is(err, datadir.ErrDataDir) || !datadir.ImportPending(p.Left, "/old", ""):
 			t.Fatalf("%s: %v", p, err)
 		default:
 			if _, err := Import(context.Background(), inPlace(p.Left)); err != nil {

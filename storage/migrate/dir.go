@@ -145,8 +145,9 @@ func (d *Dir) checkPair() error {
 
 // versioned returns the directory version-2 of dir, or dir if it is one.
 func versioned(fs vfs.FS, dir string) (string, error) {
-	if datadir.HoldsZooKeeper(fs, dir) {
-		return fs.PathJoin(dir, datadir.ZooKeeperDir), nil
+	below := fs.PathJoin(dir, datadir.ZooKeeperDir)
+	if info, err := fs.Stat(below); err == nil && info.IsDir() {
+		return below, nil
 	}
 	info, err := fs.Stat(dir)
 	switch {
