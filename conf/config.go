@@ -159,6 +159,7 @@ type Auth struct {
 	Enforce                  bool              // enforce.auth.enabled (false)
 	EnforceSchemes           []string          // enforce.auth.schemes
 	Providers                map[string]string // authProvider.X: Java class name by X
+	IgnoreUnknownProviders   bool              // zkd.ignoreUnknownProviders (false)
 	EnsembleName             string            // ensembleAuthName
 	UseXForwardedFor         bool              // IPAuthenticationProvider.usexforwardedfor (false)
 	JAASFile                 string            // java.security.auth.login.config

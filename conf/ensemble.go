@@ -114,9 +114,12 @@ func (e *Ensemble) Lines() []string {
 }
 
 // member returns this server's own line, or nil.
-func (e *Ensemble) member() *Member {
+func (e *Ensemble) member() *Member { return e.byID(e.MyID) }
+
+// byID returns the line of a member, or nil.
+func (e *Ensemble) byID(id int64) *Member {
 	for i := range e.Members {
-		if e.Members[i].ID == e.MyID {
+		if e.Members[i].ID == id {
 			return &e.Members[i]
 		}
 	}

@@ -67,6 +67,10 @@ var authKeys = []key{
 		doc: "Java class of one more scheme. `org.apache.zookeeper.server.auth.SASLAuthenticationProvider` lets ACLs " +
 			"name SASL users; the classes of x509, ensemble, digest and ip are known, too.",
 		set: func(c *Config, v value) { c.Auth.Providers[v.index] = v.text }},
+	{name: "zkd.ignoreUnknownProviders", kind: kindBoolean, def: "false", mark: must, effect: works,
+		doc: "An authProvider.X whose class has no counterpart here is left out with a notice, where otherwise the " +
+			"start is refused. Nobody satisfies its entries in ACLs then, and who authenticates by its scheme is refused.",
+		set: func(c *Config, v value) { c.Auth.IgnoreUnknownProviders = v.flag }},
 	{name: "ensembleAuthName", property: "zookeeper.ensembleAuthName", kind: kindText, mark: should, effect: works,
 		doc: "Names, with commas between them, that a client of the scheme ensemble may give.",
 		set: func(c *Config, v value) { c.Auth.EnsembleName = v.text }},

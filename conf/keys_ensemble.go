@@ -2,9 +2,6 @@ package conf
 
 import "strings"
 
-// notWithRaft is why keys of hierarchical quorums are refused.
-const notWithRaft = "hierarchical quorums are not possible with raft, which counts each vote once; remove it"
-
 // quorumKeys are the rows for what concerns the members of an ensemble.
 var quorumKeys = []key{
 	{name: "myid", kind: kindNumber, def: "", min: 0, max: maxInt, mark: must, effect: works,
@@ -16,11 +13,13 @@ var quorumKeys = []key{
 			"port must be there and differ, as in ZooKeeper, and nothing listens on it. One line with " +
 			"standaloneEnabled=true is a standalone server.",
 		set: func(*Config, value) {}},
-	{name: "group.N", kind: kindText, mark: should, effect: refused,
-		doc: "Ids of the members of group N with colons between them, for hierarchical quorums.",
+	{name: "group.N", kind: kindText, mark: should, effect: works,
+		doc: "Ids of the members of group N with colons between them. One group with all participants is taken, as " +
+			"it means a majority; hierarchical quorums of several are refused.",
 		set: func(*Config, value) {}},
-	{name: "weight.N", kind: kindNumber, min: 0, max: maxInt, mark: should, effect: refused,
-		doc: "Weight of the vote of member N, for hierarchical quorums.",
+	{name: "weight.N", kind: kindNumber, min: 0, max: maxInt, mark: should, effect: works,
+		doc: "Weight of the vote of member N. The same weight for all participants, and 0 for observers, is taken; " +
+			"any other is refused.",
 		set: func(*Config, value) {}},
 	{name: "initLimit", kind: kindNumber, min: 0, max: maxInt, mark: must, effect: works,
 		doc: "Ticks of tickTime after which a member that takes over the state of another gives up on a stream " +

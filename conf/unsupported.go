@@ -39,8 +39,12 @@ func (u *unsupported) add(wanted bool, name, remedy string) {
 
 func (u *unsupported) ensemble() {
 	for _, s := range u.config.members {
-		if s.row.kind != kindMember {
-			u.found = append(u.found, s.problem(notWithRaft))
+		id, _ := parseDecimal(s.index) // what is no number was refused before
+		if s.row.kind == kindMember {
+			continue
+		}
+		if why := u.config.Ensemble.unequal(s.row.name, id); why != "" {
+			u.found = append(u.found, s.problem(why))
 		}
 	}
 }
@@ -102,13 +106,21 @@ func (a *Auth) HasProvider(scheme string) bool {
 	return false
 }
 
-// provider refuses a scheme that only a class of the user could serve.
+// provider refuses a scheme that only a class of the user could serve, unless it is to be left out.
 func (u *unsupported) provider(name, class string) {
+	const goOn = "; remove it, or set zkd.ignoreUnknownProviders=true to go on without it"
+	if why := unknownProvider(class); why != "" && !u.config.Auth.IgnoreUnknownProviders {
+		u.add(true, "authProvider."+name, why+goOn)
+	}
+}
+
+// unknownProvider says why zkd has no counterpart of a class of authProvider.X, or "" if it has.
+func unknownProvider(class string) string {
 	switch {
 	case knownProviders[class] != "":
+		return ""
 	case strings.HasPrefix(class, classPrefix):
-		u.add(true, "authProvider."+name, "there is no scheme of this class here; remove it")
-	default:
-		u.add(true, "authProvider."+name, "classes of one's own cannot be loaded; remove it")
+		return "there is no scheme of this class here"
 	}
+	return "classes of one's own cannot be loaded"
 }

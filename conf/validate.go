@@ -175,6 +175,18 @@ func (l *loader) finishAuth() {
 	}
 	l.noticeEnforcement()
 	l.noticeSuperDigest()
+	l.noticeProviders()
+}
+
+// noticeProviders tells of the providers that are left out.
+func (l *loader) noticeProviders() {
+	a := &l.config.Auth
+	for name, class := range a.Providers { // in any order: notices are sorted
+		if why := unknownProvider(class); why != "" && a.IgnoreUnknownProviders {
+			l.notice(l.settings["authProvider."+name].notice(NoticeIgnored,
+				why+": nobody satisfies its entries in ACLs, and who authenticates by its scheme is refused"))
+		}
+	}
 }
 
 // noticeEnforcement tells that the schemes which somebody has listed are not enforced, as in ZooKeeper

@@ -60,7 +60,8 @@ func TestDataDirRefusals(t *testing.T) {
 		want    []string
 	}{
 		{"apache zookeeper data", func(fs vfs.FS) error {
-			return errors.Join(fs.MkdirAll("data/version-2", 0o755), disk.WriteFile(fs, "data/version-2/snapshot.0", ""))
+			return errors.Join(fs.MkdirAll("data/version-2", 0o755),
+				disk.WriteFile(fs, "data/version-2/snapshot.0", ""))
 		}, "",
 			[]string{"data", "Apache ZooKeeper", "another dataDir"}},
 		{"apache zookeeper logs", func(fs vfs.FS) error {

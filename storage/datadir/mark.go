@@ -118,8 +118,8 @@ func (d *Dir) dirs() []string {
 	return []string{d.Opts.Dir}
 }
 
-// ImportPending tells whether dir, or logDir, holds the data of an Apache ZooKeeper server that was not imported, or not
-// to its end. logDir may be "" for the same one.
+// ImportPending tells whether dir, or logDir, holds the data of an Apache ZooKeeper server that was not imported, or
+// not to its end. logDir may be "" for the same one.
 func ImportPending(fs vfs.FS, dir, logDir string) bool {
 	if !HoldsZooKeeper(fs, dir) && (logDir == "" || !HoldsZooKeeper(fs, logDir)) {
 		return false
@@ -130,8 +130,8 @@ func ImportPending(fs vfs.FS, dir, logDir string) bool {
 }
 
 // HoldsZooKeeper tells whether dir holds a directory version-2 with a snapshot or a log. Without either it is no data:
-// zkServer-initialize.sh, packages and images make an empty one, and a server that never came to serve leaves its epochs
-// in it. One that cannot be read counts as data.
+// zkServer-initialize.sh, packages and images make an empty one, and a server that never came to serve leaves its
+// epochs in it. One that cannot be read counts as data.
 func HoldsZooKeeper(fs vfs.FS, dir string) bool {
 	versioned := fs.PathJoin(dir, ZooKeeperDir)
 	if info, err := fs.Stat(versioned); err != nil || !info.IsDir() {
