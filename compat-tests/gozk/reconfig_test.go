@@ -77,6 +77,9 @@ func (r *reconfigured) show() {
 	text := r.mask.Text(string(data))
 	fmt.Fprintf(&r.out, "  %s\n", strings.ReplaceAll(text, "\n", "\n  "))
 	_, hex, _ := strings.Cut(string(data), "version=")
+	if hex == "0" {
+		r.out.WriteString("  the version is none\n")
+	}
 	if !strings.HasSuffix(text, "v0") && hex != fmt.Sprintf("%x", stat.Mzxid) {
 		fmt.Fprintf(&r.out, "  the version is %s, the mzxid %x\n", hex, stat.Mzxid)
 	}
