@@ -62,7 +62,7 @@ A backup holds all data and the passwords of all sessions: keep it as you would 
 		Example: `  zkd backup --from 127.0.0.1:8080 --credentials-file super.txt state.zkdbackup
   zkd backup --from https://zk1.example:8080 --ca-file ca.pem - | zstd > state.zkdbackup.zst
   zkd backup --data-dir /var/lib/zookeeper state.zkdbackup`,
-		Args: usage(cobra.ExactArgs(1)),
+		Args: required("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (f.from == "") == (f.dataDir == "") {
 				return usageError{errors.New("name what to back up: either --from or --data-dir")}

@@ -58,6 +58,7 @@ func newBenchCommand() *cobra.Command {
 		cmd.AddCommand(newLoadCommand(load))
 	}
 	cmd.AddCommand(newCompareCommand())
+	group(cmd)
 	return cmd
 }
 
@@ -68,7 +69,7 @@ func newLoadCommand(load bench.Load) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   load.Name,
 		Short: strings.ToUpper(load.Summary[:1]) + load.Summary[1:],
-		Args:  cobra.NoArgs,
+		Args:  required(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cmd.SilenceUsage = true
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
@@ -239,7 +240,7 @@ func newCompareCommand() *cobra.Command {
 		Long: "Starts zkd and a reference server in turn (A B A B …), each on an empty temporary directory with " +
 			"fsync on,\nruns each load on each, and prints both medians and the ratio with its median, least and " +
 			"most over the rounds.\nA load is " + bench.CaseSyntax + ".",
-		Args: cobra.NoArgs,
+		Args: required(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
 			if settings.servers > 1 && !cmd.Flags().Changed("loads") {

@@ -97,7 +97,7 @@ Exit status: 0 the server would start (there may be warnings), or runs already; 
 ports or certificates; 2 the configuration is wrong, or asks for what zkd has not.`,
 		Example: `  zkd check /etc/zookeeper/zoo.cfg
   zkd check zoo.cfg --output json | jq '.findings[] | select(.level == "error")'`,
-		Args: usage(cobra.MaximumNArgs(1)),
+		Args: oneOptional(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags, err := keyValues(set)
 			if err != nil {

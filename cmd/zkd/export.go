@@ -48,7 +48,7 @@ Exit status: 0 exported, 1 failed, 2 the command line or the configuration is wr
 its server did not stop cleanly, 4 the target holds data.`,
 		Example: `  zkd export /etc/zookeeper/zoo.cfg --to /var/lib/zookeeper-back
   zkd export --data-dir /var/lib/zkd --to /tmp/back --compress gz --output json`,
-		Args: usage(cobra.MaximumNArgs(1)),
+		Args: oneOptional(),
 		RunE: func(cmd *cobra.Command, args []string) error { return s.run(cmd, args) },
 	}
 	f := cmd.Flags()

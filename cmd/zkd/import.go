@@ -58,7 +58,7 @@ or not whole, 4 the target cannot be used, for example because it holds data.`,
 		Example: `  zkd import /etc/zookeeper/zoo.cfg
   zkd import --from /var/lib/zookeeper --from-log /var/log/zookeeper --data-dir /var/lib/zkd
   zkd import zoo.cfg --output json`,
-		Args: usage(cobra.MaximumNArgs(1)),
+		Args: oneOptional(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
 			defer stop()

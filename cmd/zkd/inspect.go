@@ -36,11 +36,10 @@ func newInspectCommand() *cobra.Command {
 		Long: `Look into the data directory of a server that does not run; nothing in it is changed. DIR is the
 directory, or the zoo.cfg that names it. Of a directory that a server uses make a backup, and look into what is
 restored from it.`,
-		Args: usage(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newInspectSummaryCommand(), newInspectLogCommand(), newInspectTreeCommand(),
 		newInspectSessionsCommand(), newInspectDiffCommand())
+	group(cmd)
 	return cmd
 }
 
@@ -122,7 +121,7 @@ func newInspectSummaryCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "summary DIR",
 		Short: "Tell format, versions, log, state, members and digest",
-		Args:  usage(cobra.ExactArgs(1)),
+		Args:  required("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			i, err := f.open(args[0])
 			if err != nil {
@@ -210,7 +209,7 @@ func newInspectTreeCommand() *cobra.Command {
 		Short: "Measure the subtrees, the largest first, and verify all znodes",
 		Long: `Measure the subtrees: znodes, bytes of paths and data, and the largest znode in each. It reads the
 whole state and verifies it: checksums of paths and data, counts, and the digest of the tree.`,
-		Args: usage(cobra.ExactArgs(1)),
+		Args: required("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if depth < 0 || top < 1 {
 				return usageError{errors.New("--depth is at least 0 and --top at least 1")}
@@ -271,7 +270,7 @@ func newInspectSessionsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sessions DIR",
 		Short: "List the sessions, with the server that each came through last, and their ephemeral znodes",
-		Args:  usage(cobra.ExactArgs(1)),
+		Args:  required("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			sessions := []sessionJSON{}
 			err := f.withState(args[0], func(s *inspect.State) error {

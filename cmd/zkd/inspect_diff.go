@@ -47,7 +47,7 @@ What one of them had not applied yet is among the differences; the first lines s
 status is 1 if they differ.`,
 		Example: `  zkd inspect diff /var/lib/zookeeper http://zk2.example:8080 --credentials-file super.txt
   zkd inspect diff /var/lib/zookeeper before.zkdbackup`,
-		Args: usage(cobra.ExactArgs(2)),
+		Args: required("FIRST", "SECOND"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.most < 1 {
 				return usageError{errors.New("--most is at least 1")}

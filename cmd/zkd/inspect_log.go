@@ -57,7 +57,7 @@ func newInspectLogCommand() *cobra.Command {
 		Long: `List the entries of the raft log, decoded. An entry holds many requests. Without --from it begins so
 far before the end that --limit entries are shown. Data is not shown, only its size; of identities the scheme and the
 user are. Entries behind the committed one may never have taken effect.`,
-		Args: usage(cobra.ExactArgs(1)),
+		Args: required("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if limit < 1 {
 				return usageError{errors.New("--limit is at least 1")}

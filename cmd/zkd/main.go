@@ -66,8 +66,7 @@ func newRootCommand() *cobra.Command {
 
   zkd serve            starts a server on port 2181 with its data in ./zkd-data
   zkd serve zoo.cfg    starts one with ZooKeeper's configuration file`,
-		Args:          usage(cobra.NoArgs),
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Version:       versionText(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
@@ -75,15 +74,13 @@ func newRootCommand() *cobra.Command {
 	root.AddCommand(newServeCommand(), newImportCommand(), newExportCommand(), newBackupCommand(), newRestoreCommand(),
 		newCheckCommand(), newStatusCommand(), newInspectCommand(), newBenchCommand(), newVersionCommand(),
 		newManCommand(), newExitCodesTopic())
-	return root
-}
-
-// usage makes what check finds an error of the command line.
-func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return usageError{err}
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			group(cmd)
 		}
-		return nil
 	}
+	group(root)
+	return root
 }

@@ -18,7 +18,7 @@ func newManCommand() *cobra.Command {
 		Long: `Write the manual pages of all commands, zkd.1 and zkd-serve.1 and so on, into a directory that is made
 if need be. They are made from the same texts as --help.`,
 		Example: "  zkd man /usr/local/share/man/man1",
-		Args:    usage(cobra.ExactArgs(1)),
+		Args:    required("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return err

@@ -45,7 +45,7 @@ until it has come that far: --zxid lets it go on from there.`,
 		Example: `  zkd restore --data-dir /var/lib/zookeeper state.zkdbackup
   zstd -dc state.zkdbackup.zst | zkd restore --data-dir ./data --sessions drop -
   zkd restore --check state.zkdbackup`,
-		Args: usage(cobra.ExactArgs(1)),
+		Args: required("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	cmd.Flags().StringVar(&f.dataDir, "data-dir", "", "the `directory` to make, dataDir of the new server")

@@ -37,7 +37,7 @@ key=value, by the environment (ZKD_CLIENT_PORT for clientPort), or as -Dname=val
 		Example: `  zkd serve
   zkd serve /etc/zookeeper/zoo.cfg
   zkd serve --port 2182 --data-dir /var/lib/zkd --set 4lw.commands.whitelist='*'`,
-		Args: usage(cobra.MaximumNArgs(1)),
+		Args: oneOptional(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags, err := keyValues(set)
 			if err != nil {

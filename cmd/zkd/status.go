@@ -59,7 +59,7 @@ Exit status: 0 every server serves, and one of them leads or stands alone; 1 not
   zkd status --server zk1:2181,zk2:2181
   zkd status --server zk1:2281 --tls --ca-file ca.pem
   zkd status /etc/zookeeper/zoo.cfg --watch`,
-		Args: usage(cobra.MaximumNArgs(1)),
+		Args: oneOptional(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			seeds, err := f.seeds(args)
 			if err != nil {

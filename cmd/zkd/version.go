@@ -24,18 +24,22 @@ func newVersionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version, and the ZooKeeper release that it behaves as",
-		Args:  usage(cobra.NoArgs),
+		Args:  required(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			commit, built := buildInfo()
-			name := commit
-			if releaseName != "" {
-				name = releaseName
-			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "zkd %s, speaks as ZooKeeper %s\n", name,
-				fourletter.FullVersion(commit, built))
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionText())
 			return err
 		},
 	}
+}
+
+// versionText says what build this is, and as which ZooKeeper it behaves.
+func versionText() string {
+	commit, built := buildInfo()
+	name := commit
+	if releaseName != "" {
+		name = releaseName
+	}
+	return fmt.Sprintf("zkd %s, speaks as ZooKeeper %s", name, fourletter.FullVersion(commit, built))
 }
 
 // buildInfo returns the commit that the binary was built from and its time, as far as a release or the toolchain has
