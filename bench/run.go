@@ -85,7 +85,7 @@ func Run(ctx context.Context, target Target, o Options) ([]Result, error) {
 	}
 	r.base = fmt.Sprintf("/zkd-bench-%x", uint64(r.admin.Session)) //nolint:gosec // only printed
 	if err := r.create("", nil); err != nil {
-		r.admin.Cut()
+		r.admin.Close()
 		return nil, err
 	}
 	results, err := load.run(r)
@@ -95,7 +95,7 @@ func Run(ctx context.Context, target Target, o Options) ([]Result, error) {
 	if !target.Disposable {
 		err = errors.Join(err, r.cleanUp())
 	}
-	r.admin.Cut()
+	r.admin.Close()
 	return results, err
 }
 
@@ -164,7 +164,7 @@ func (r *run) dialTo(addrs []string, n int) ([]*client.Conn, error) {
 		return err
 	})
 	if err != nil {
-		cutAll(conns)
+		closeAll(conns)
 	}
 	return conns, err
 }

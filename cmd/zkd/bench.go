@@ -24,6 +24,10 @@ const (
 	startZookeeper = "zookeeper"
 )
 
+// runningClients is how many clients a load has at most on a server that it has not started, unless told: some fewer
+// than the default of maxClientCnxns.
+const runningClients = 50
+
 // benchSettings are the flags of the bench commands.
 type benchSettings struct {
 	o            bench.Options
@@ -74,6 +78,11 @@ func newLoadCommand(load bench.Load) *cobra.Command {
 			cmd.SilenceUsage = true
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
+			if s.start == "" && !cmd.Flags().Changed("clients") && s.o.Clients > runningClients {
+				fmt.Fprintf(cmd.ErrOrStderr(), "zkd: %d clients, as a server lets in 60 from one address unless "+
+					"maxClientCnxns says more; --clients asks for others\n", runningClients)
+				s.o.Clients = runningClients
+			}
 			return s.run(ctx, cmd.OutOrStdout())
 		},
 	}
