@@ -30,8 +30,8 @@ func required(names ...string) cobra.PositionalArgs { return arguments(names, 0)
 // oneOptional takes an argument or none.
 func oneOptional() cobra.PositionalArgs { return arguments(nil, 1) }
 
-// group makes cmd one that only has others below it: alone it shows its help, and of a command that there is not it says
-// which one may be meant.
+// group makes cmd one that only has others below it: alone it shows its help, and of a command that there is not it
+// says which one may be meant.
 func group(cmd *cobra.Command) {
 	cmd.SuggestionsMinimumDistance = suggestionDistance
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }

@@ -79,8 +79,8 @@ func newLoadCommand(load bench.Load) *cobra.Command {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			if s.start == "" && !cmd.Flags().Changed("clients") && s.o.Clients > runningClients {
-				fmt.Fprintf(cmd.ErrOrStderr(), "zkd: %d clients, as a server lets in 60 from one address unless "+
-					"maxClientCnxns says more; --clients asks for others\n", runningClients)
+				cmd.PrintErrf("zkd: %d clients, as a server lets in 60 from one address unless maxClientCnxns says "+
+					"more; --clients asks for others\n", runningClients)
 				s.o.Clients = runningClients
 			}
 			return s.run(ctx, cmd.OutOrStdout())

@@ -3,24 +3,29 @@ package keystore
 import (
 	"bytes"
 	"crypto"
+	"crypto/aes"
+	"crypto/cipher"
 	"crypto/ecdsa"
 	"crypto/elliptic"
+	"crypto/pbkdf2"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/asn1"
 	"encoding/pem"
 	"errors"
 	"io"
 	"io/fs"
 	"math/big"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	jks "github.com/pavlo-v-chernykh/keystore-go/v4"
-	"github.com/youmark/pkcs8"
 	"software.sslmate.com/src/go-pkcs12"
 
 	"zkd/conf"
@@ -145,11 +150,42 @@ func (i *identity) keyPEM(t testing.TB, others ...*identity) []byte {
 // encryptedPEM is keyPEM with an encrypted key.
 func (i *identity) encryptedPEM(t testing.TB) []byte {
 	t.Helper()
-	der, err := pkcs8.MarshalPrivateKey(i.key, []byte(password), pkcs8.DefaultOpts)
+	return append(i.certPEM(), pemBlock("ENCRYPTED PRIVATE KEY", encryptKey(t, i.keyDER(t)))...)
+}
+
+// encryptKey encrypts a key as OpenSSL does since version 1.1: PBES2 with AES-256 and HMAC of SHA-256.
+func encryptKey(t testing.TB, plain []byte) []byte {
+	t.Helper()
+	raw := func(v any) asn1.RawValue {
+		der, err := asn1.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return asn1.RawValue{FullBytes: der}
+	}
+	derivation := pbkdf2Parameters{Salt: []byte("12345678"), Iterations: 2048,
+		PRF: pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{1, 2, 840, 113549, 2, 9}}}
+	key, err := pbkdf2.Key(sha256.New, password, derivation.Salt, derivation.Iterations, 32)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append(i.certPEM(), pemBlock("ENCRYPTED PRIVATE KEY", der)...)
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	padding := aes.BlockSize - len(plain)%aes.BlockSize
+	data := append(slices.Clone(plain), bytes.Repeat([]byte{byte(padding)}, padding)...)
+	iv := make([]byte, aes.BlockSize)
+	cipher.NewCBCEncrypter(block, iv).CryptBlocks(data, data)
+	id := func(last ...int) asn1.ObjectIdentifier {
+		return append(asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 5}, last...)
+	}
+	return raw(encryptedKey{Data: data, Algorithm: pkix.AlgorithmIdentifier{Algorithm: id(13),
+		Parameters: raw(pbes2Parameters{
+			Derivation: pkix.AlgorithmIdentifier{Algorithm: id(12), Parameters: raw(derivation)},
+			Encryption: pkix.AlgorithmIdentifier{
+				Algorithm: asn1.ObjectIdentifier{2, 16, 840, 1, 101, 3, 4, 1, 42}, Parameters: raw(iv)},
+		})}}).FullBytes
 }
 
 // oldPEM is keyPEM with a key in the old format of openssl.

@@ -11,8 +11,6 @@ import (
 	"strings"
 
 	jks "github.com/pavlo-v-chernykh/keystore-go/v4"
-	"github.com/youmark/pkcs8"
-	"software.sslmate.com/src/go-pkcs12"
 )
 
 // openJKS reads a store of Java's own format and checks it with its password.
@@ -115,77 +113,6 @@ func jksTrusted(file []byte, password string) ([]*x509.Certificate, error) {
 	return found, nil
 }
 
-// pkcs12Keys returns the keys of a PKCS12 file.
-func pkcs12Keys(file []byte, password string) ([]keyPair, error) {
-	key, cert, others, err := pkcs12.DecodeChain(file, password)
-	if err != nil && strings.Contains(err.Error(), "exactly one key") {
-		return pkcs12ManyKeys(file, password)
-	}
-	if err != nil {
-		return nil, explainPKCS12(err)
-	}
-	signer, ok := key.(crypto.Signer)
-	if !ok {
-		return nil, fmt.Errorf("a key of the kind %T cannot be used with TLS; make one with RSA or EC", key)
-	}
-	return []keyPair{{key: signer, chain: append([]*x509.Certificate{cert}, others...)}}, nil
-}
-
-// pkcs12ManyKeys returns the keys of a PKCS12 file that has more than one, such as one of RSA and one of EC. Each is
-// given all certificates: which are its own is seen by the key.
-func pkcs12ManyKeys(file []byte, password string) ([]keyPair, error) {
-	//nolint:staticcheck // the module has nothing else for more than one key
-	blocks, err := pkcs12.ToPEM(file, password)
-	if err != nil {
-		return nil, fmt.Errorf("it has more than one key, and something else that cannot be read then; keep one key "+
-			"in a file of its own, with keytool -importkeystore -srcalias: %w", err)
-	}
-	var pairs []keyPair
-	var certs []*x509.Certificate
-	for _, b := range blocks {
-		if b.Type == "CERTIFICATE" {
-			cert, err := x509.ParseCertificate(b.Bytes)
-			if err != nil {
-				return nil, fmt.Errorf("a certificate in it cannot be read; issue it anew: %w", err)
-			}
-			certs = append(certs, cert)
-			continue
-		}
-		key, err := parseKey(b.Bytes)
-		if err != nil {
-			return nil, err
-		}
-		pairs = append(pairs, keyPair{key: key})
-	}
-	for i := range pairs {
-		pairs[i].chain = certs
-	}
-	return pairs, nil
-}
-
-// pkcs12Trusted returns the certificates that Java has marked as trusted in a PKCS12 file.
-func pkcs12Trusted(file []byte, password string) ([]*x509.Certificate, error) {
-	found, err := pkcs12.DecodeTrustStore(file, password)
-	if err == nil || errors.Is(err, pkcs12.ErrIncorrectPassword) {
-		return found, explainPKCS12(err)
-	}
-	return nil, fmt.Errorf("it is no trust store; keep the trusted certificates in a file of their own, "+
-		"made with keytool -importcert: %w", err)
-}
-
-// explainPKCS12 turns an error of the module into one of ours.
-func explainPKCS12(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, pkcs12.ErrIncorrectPassword), errors.Is(err, pkcs12.ErrDecryption):
-		return errPassword
-	case strings.Contains(err.Error(), "private key missing"):
-		return errors.New("there is no private key in it; name the file with the key and certificate of this server")
-	}
-	return fmt.Errorf("it is damaged, or of a kind that cannot be read; write it anew with keytool: %w", err)
-}
-
 // pemKeys returns the first key of a PEM file, with all certificates of the file: PemReader.loadKeyStore. Unlike there,
 // the older formats of openssl and a password for a key that needs none are taken.
 func pemKeys(file []byte, password string) ([]keyPair, error) {
@@ -200,12 +127,8 @@ func pemKeys(file []byte, password string) ([]keyPair, error) {
 			}
 			pair.chain = append(pair.chain, cert)
 		case !strings.HasSuffix(block.Type, "PRIVATE KEY") || pair.key != nil:
-		case block.Type == "ENCRYPTED PRIVATE KEY":
-			pair.key, err = decryptKey(block.Bytes, password)
-		case block.Headers["DEK-Info"] != "":
-			err = errors.New("its key is encrypted in an old way; encrypt it anew with openssl pkcs8 -topk8")
 		default:
-			pair.key, err = parseKey(block.Bytes)
+			pair.key, err = pemKey(block, password)
 		}
 		if err != nil {
 			return nil, err
@@ -217,24 +140,31 @@ func pemKeys(file []byte, password string) ([]keyPair, error) {
 	return []keyPair{pair}, nil
 }
 
-// decryptKey reads an encrypted PKCS8 key.
-func decryptKey(der []byte, password string) (crypto.Signer, error) {
-	if password == "" {
+// pemKey reads a private key.
+func pemKey(block *pem.Block, password string) (crypto.Signer, error) {
+	der := block.Bytes
+	encrypted := block.Type == "ENCRYPTED PRIVATE KEY"
+	older := block.Headers["DEK-Info"] != ""
+	var err error
+	switch {
+	case (encrypted || older) && password == "":
 		return nil, errPassword
-	}
-	key, err := pkcs8.ParsePKCS8PrivateKey(der, []byte(password))
-	if err != nil {
-		if strings.Contains(err.Error(), "incorrect password") {
-			return nil, errPassword
+	case encrypted:
+		der, err = decryptKey(der, password)
+	case older:
+		der, err = x509.DecryptPEMBlock(block, []byte(password)) //nolint:staticcheck // the file is as it is
+		if errors.Is(err, x509.IncorrectPasswordError) {
+			err = errPassword
 		}
-		const form = "its key cannot be read; encrypt it anew with openssl pkcs8 -topk8 -v2 aes-256-cbc: %w"
-		return nil, fmt.Errorf(form, err)
 	}
-	signer, ok := key.(crypto.Signer)
-	if !ok {
-		return nil, fmt.Errorf("a key of the kind %T cannot be used with TLS; make one with RSA or EC", key)
+	if err != nil {
+		return nil, err
 	}
-	return signer, nil
+	key, err := parseKey(der)
+	if older && err != nil { // its padding was whole by chance
+		err = errPassword
+	}
+	return key, err
 }
 
 // parseKey reads a key of PKCS8 or one of openssl's older formats.

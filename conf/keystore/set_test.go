@@ -1,10 +1,12 @@
 package keystore
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/asn1"
 	"errors"
 	"net"
 	"slices"
@@ -309,13 +311,13 @@ func TestWhatIsWrong(t *testing.T) {
 			change: func(e *conf.TLSEnd) { e.TrustStore.Type, e.TrustStore.Password = "PKCS12", "wr0ng" },
 			says:   "trust.pem: the password is wrong, or the file is damaged; correct ssl.quorum.trustStore.password"},
 		{name: "half a PKCS12", key: der([]byte("xx")), change: func(e *conf.TLSEnd) { e.KeyStore.Type = "PKCS12" },
-			says: "it is damaged, or of a kind that cannot be read; write it anew with keytool"},
+			says: "key.pem: it is damaged; write it anew"},
 		{name: "trust without a key", key: pkcs12Trust(t, ca.cert),
 			change: func(e *conf.TLSEnd) { e.KeyStore.Type, e.KeyStore.Password = "PKCS12", password },
 			says:   "there is no private key in it; name the file with the key"},
 		{name: "a key without trust", trust: pkcs12Store(t, own.key, own.cert),
 			change: func(e *conf.TLSEnd) { e.TrustStore.Type, e.TrustStore.Password = "PKCS12", password },
-			says:   "it is no trust store; keep the trusted certificates in a file of their own"},
+			says:   "there is no trusted certificate in it; import the certificate of the authority"},
 		{name: "a key without trust in JKS", trust: jksStore(t, own, password),
 			change: func(e *conf.TLSEnd) { e.TrustStore.Type, e.TrustStore.Password = "JKS", password },
 			says:   "there is no trusted certificate in it; import the certificate of the authority"},
@@ -331,7 +333,11 @@ func TestWhatIsWrong(t *testing.T) {
 		{name: "a key that is none", key: append(own.certPEM(), pemBlock("PRIVATE KEY", []byte{1})...),
 			says: "its private key cannot be read; make one with RSA or EC"},
 		{name: "an old encryption", key: []byte("-----BEGIN RSA PRIVATE KEY-----\nDEK-Info: DES-EDE3-CBC,0\n\n" +
-			"AAAA\n-----END RSA PRIVATE KEY-----\n"), says: "encrypt it anew with openssl pkcs8 -topk8"},
+			"AAAA\n-----END RSA PRIVATE KEY-----\n"), says: "the password is wrong, or the file is damaged"},
+		{name: "a key of one's own encryption", key: append(own.certPEM(), pemBlock("ENCRYPTED PRIVATE KEY",
+			[]byte{0x30, 10, 0x30, 5, 6, 3, 42, 3, 4, 4, 1, 0})...),
+			change: func(e *conf.TLSEnd) { e.KeyStore.Password = password },
+			says:   "it is encrypted or signed by an algorithm that cannot be read (1.2.3.4)"},
 		{name: "a certificate that is none", trust: pemBlock("CERTIFICATE", []byte{1}),
 			says: "ssl.quorum.trustStore.location=trust.pem: a certificate in it cannot be read; issue it anew"},
 		{name: "PEM without trust", trust: pemBlock("PRIVATE KEY", own.keyDER(t)),
@@ -450,6 +456,32 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+// pkcsPrefix begins the identifiers of all that is derived from a password: 1.2.840.113549.1, encoded.
+var pkcsPrefix = []byte{0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1}
+
+// FuzzPKCS12Parts reads what is in a PKCS12 file once it is decrypted.
+func FuzzPKCS12Parts(f *testing.F) {
+	ca := authority(f, "ca")
+	cert, err := asn1.Marshal(certBag{ID: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 22, 1}, Data: ca.cert.Raw})
+	if err != nil {
+		f.Fatal(err)
+	}
+	for last, value := range map[int][]byte{1: ca.server(f).keyDER(f), 3: cert, 6: {0x30, 0}} {
+		bags, err := asn1.Marshal([]safeBag{{ID: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 12, 10, 1, last},
+			Value: asn1.RawValue{Class: asn1.ClassContextSpecific, Tag: 0, IsCompound: true, Bytes: value}}})
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(bags)
+	}
+	f.Fuzz(func(t *testing.T, content []byte) {
+		var file pkcs12File
+		if err := file.bags(content, 0); err == nil && slices.Contains(file.keys, nil) {
+			t.Fatal("a key that is none")
+		}
+	})
+}
+
 // FuzzStores checks that no file is read with a panic, and that keys come with their certificates.
 func FuzzStores(f *testing.F) {
 	ca := authority(f, "ca")
@@ -462,7 +494,7 @@ func FuzzStores(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, content []byte, format string) {
 		// The key derivation of an encrypted key takes as long as the file asks for.
-		if strings.Contains(string(content), "ENCRYPTED") || (len(content) > 0 && content[0] == magicDER[0]) {
+		if strings.Contains(string(content), "ENCRYPTED") || bytes.Contains(content, pkcsPrefix) {
 			return
 		}
 		s := &store{Store: conf.Store{Location: "x." + strings.ToLower(format), Type: format}, prefix: "p."}

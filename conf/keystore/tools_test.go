@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +36,12 @@ func tool(t *testing.T, program, dir, lines string) {
 	}
 }
 
+// What keytool is told to write as before Java 9, and without a MAC.
+const (
+	oldKeytool = "-J-Dkeystore.pkcs12.legacy=true"
+	noMAC      = "-J-Dkeystore.pkcs12.macAlgorithm=NONE"
+)
+
 // TestKeytool reads what Java's keytool makes: an authority, a server with a certificate of it and the chain, in JKS
 // and in PKCS12, a trust store of each, and one that both is in.
 func TestKeytool(t *testing.T) {
@@ -51,11 +58,15 @@ func TestKeytool(t *testing.T) {
 -importkeystore -srckeystore server.p12 -srcstorepass secret1 -destkeystore named.jks -deststorepass secret1
 -importcert -alias ca -keystore trust.jks -storetype JKS -storepass secret2 -file ca.crt -noprompt
 -importcert -alias ca -keystore trust.p12 -storepass secret2 -file ca.crt -noprompt
+-importkeystore -srckeystore server.jks -srcstorepass secret1 -destkeystore all.p12 -storepass secret1
+-importkeystore -srckeystore all.p12 -srcstorepass secret1 -destkeystore old.p12 -storepass secret1 `+oldKeytool+`
+-importkeystore -srckeystore all.p12 -srcstorepass secret1 -destkeystore nomac.p12 -storepass secret1 `+noMAC+`
 `)
 	o := Options{Prefix: "ssl.quorum.", ReadFile: os.ReadFile, Now: time.Now}
 	for _, c := range []struct{ key, trust, password string }{
 		{"server.jks", "trust.jks", "secret2"}, {"server.p12", "trust.p12", "secret2"},
 		{"named.jks", "server.jks", "secret1"}, {"server.p12", "ca.crt", ""},
+		{"all.p12", "all.p12", "secret1"}, {"old.p12", "old.p12", "secret1"}, {"nomac.p12", "nomac.p12", "secret1"},
 	} {
 		o.End = conf.TLSEnd{
 			ClientAuth: "need", HostnameVerification: true, ClientHostnameVerification: true,
@@ -115,6 +126,7 @@ func TestKeytoolManyKeys(t *testing.T) {
 // TestOpenSSL reads what openssl makes: keys of each kind, encrypted and not, in PEM and in PKCS12.
 func TestOpenSSL(t *testing.T) {
 	dir := t.TempDir()
+	const older = " -provider legacy -provider default"
 	const subject = " -days 30 -addext subjectAltName=IP:127.0.0.1 -subj /CN="
 	tool(t, "openssl", dir, `
 req -x509 -newkey rsa:2048 -nodes -keyout rsa.key -out rsa.crt`+subject+`rsa
@@ -125,33 +137,59 @@ pkcs8 -topk8 -in ec.key -out ec.enc -v2 aes-128-cbc -passout pass:secret1
 rsa -in rsa.key -traditional -out rsa.old
 ec -in ec.key -out ec.old
 rsa -in rsa.key -traditional -aes128 -out rsa.oldenc -passout pass:secret1
+rsa -in rsa.key -traditional -des3 -out rsa.olddes -passout pass:secret1
 pkcs8 -topk8 -in rsa.key -out rsa.v1 -v1 PBE-SHA1-3DES -passout pass:secret1
+pkcs8 -topk8 -in ec.key -out ec.2des -v1 PBE-SHA1-2DES -passout pass:secret1
+pkcs8 -topk8 -in ec.key -out ec.md5 -v1 PBE-MD5-DES -passout pass:secret1`+older+`
+pkcs8 -topk8 -in ec.key -out ec.des -v1 PBE-SHA1-DES -passout pass:secret1`+older+`
+pkcs8 -topk8 -in ec.key -out ec.rc2 -v1 PBE-SHA1-RC2-128 -passout pass:secret1`+older+`
+pkcs8 -topk8 -in ec.key -out ec.rc40 -v1 PBE-SHA1-RC2-40 -passout pass:secret1`+older+`
+pkcs8 -topk8 -in ec.key -out ec.rc4 -v1 PBE-SHA1-RC4-128 -passout pass:secret1`+older+`
+pkcs8 -topk8 -in ec.key -out ec.md5rc2 -v1 PBE-MD5-RC2-64 -passout pass:secret1`+older+`
+pkcs8 -topk8 -in ec.key -out ec.3des -v2 des3 -passout pass:secret1
+pkcs8 -topk8 -in ec.key -out ec.sha512 -v2 aes-192-cbc -v2prf hmacWithSHA512 -passout pass:secret1
+pkcs8 -topk8 -in ec.key -out ec.scrypt -scrypt -passout pass:secret1
 pkcs12 -export -inkey rsa.key -in rsa.crt -out rsa.p12 -passout pass:secret1
+pkcs12 -export -inkey ed.key -in ed.crt -out ed.p12 -passout pass:secret1
+pkcs12 -export -inkey rsa.key -in rsa.crt -out old.p12 -passout pass:secret1 -legacy
+pkcs12 -export -inkey rsa.key -in rsa.crt -out nomac.p12 -passout pass:secret1 -nomac
+pkcs12 -export -inkey rsa.key -in rsa.crt -out plain.p12 -passout pass:secret1 -keypbe NONE -certpbe NONE
+req -x509 -newkey rsa:2048 -nodes -keyout pss.key -out pss.crt -sigopt rsa_padding_mode:pss`+subject+`pss
 `)
 	o := Options{Prefix: "ssl.quorum.", ReadFile: os.ReadFile, Now: time.Now}
-	for _, c := range []struct{ key, cert, says string }{
-		{"rsa.key", "rsa.crt", ""}, {"ec.key", "ec.crt", ""}, {"ed.key", "ed.crt", ""}, {"rsa.enc", "rsa.crt", ""},
-		{"ec.enc", "ec.crt", ""}, {"rsa.old", "rsa.crt", ""}, {"ec.old", "ec.crt", ""}, {"rsa.p12", "rsa.crt", ""},
-		{"rsa.oldenc", "rsa.crt", "its key is encrypted in an old way; encrypt it anew with openssl pkcs8 -topk8"},
-		{"rsa.v1", "rsa.crt", "its key cannot be read; encrypt it anew with openssl pkcs8 -topk8 -v2 aes-256-cbc"},
-	} {
-		key := filepath.Join(dir, c.key)
+	certs := map[string]string{"old.p12": "rsa.crt", "nomac.p12": "rsa.crt", "plain.p12": "rsa.crt"}
+	for _, name := range strings.Fields(`rsa.key ec.key ed.key rsa.enc ec.enc rsa.old ec.old rsa.p12 ed.p12 rsa.oldenc
+rsa.olddes rsa.v1 ec.2des ec.md5 ec.des ec.rc2 ec.rc40 ec.rc4 ec.md5rc2 ec.3des ec.sha512 ec.scrypt old.p12 nomac.p12
+plain.p12 pss.key`) {
+		cert := certs[name]
+		if cert == "" {
+			cert = strings.TrimSuffix(name, filepath.Ext(name)) + ".crt"
+		}
+		key := filepath.Join(dir, name)
 		if filepath.Ext(key) != ".p12" {
-			key = join(t, filepath.Join(dir, "both.pem"), key, filepath.Join(dir, c.cert))
+			key = join(t, filepath.Join(dir, "both.pem"), key, filepath.Join(dir, cert))
 		}
 		o.End = conf.TLSEnd{
 			ClientAuth: "need", HostnameVerification: true,
 			KeyStore:   conf.Store{Location: key, Password: "secret1"},
-			TrustStore: conf.Store{Location: filepath.Join(dir, c.cert), Type: "PEM"},
+			TrustStore: conf.Store{Location: filepath.Join(dir, cert), Type: "PEM"},
 		}
 		set, err := Open(o)
-		expect(t, c.key, err, c.says)
 		if err != nil {
+			t.Errorf("%s: %v", name, err)
 			continue
 		}
 		errServer, errClient := shake(t, set.Server(), set.Client("127.0.0.1"))
 		if errServer != nil || errClient != nil {
-			t.Errorf("%s: server %v, client %v", c.key, errServer, errClient)
+			t.Errorf("%s: server %v, client %v", name, errServer, errClient)
+		}
+		o.End.KeyStore.Password = "secret3"
+		_, err = Open(o)
+		switch encrypted := !slices.Contains([]string{".key", ".old"}, filepath.Ext(name)); {
+		case name == "plain.p12" || name == "nomac.p12" || encrypted:
+			expect(t, name, err, "the password is wrong, or the file is damaged")
+		case err != nil:
+			t.Errorf("%s needs no password: %v", name, err)
 		}
 	}
 }
