@@ -100,16 +100,17 @@ func appendForward(b []byte, term, epoch, prev uint64, entry []byte) []byte {
 	return append(b, entry...)
 }
 
-// decodeForward reads what appendForward wrote; the entry is copied.
-func decodeForward(b []byte) (*forward, error) {
+// decodeForward reads what appendForward wrote, and whose writes they are; the entry is copied. A client that comes
+// back has yet to show that the session is its own.
+func decodeForward(b []byte) (f *forward, sessions []jute.SessionID, err error) {
 	if len(b) < forwardHeaderBytes {
-		return nil, errFrame
+		return nil, nil, errFrame
 	}
 	reader, err := entry.NewReader(b[forwardHeaderBytes:])
 	if err != nil {
-		return nil, fmt.Errorf("%w: forwarded entry: %w", errFrame, err)
+		return nil, nil, fmt.Errorf("%w: forwarded entry: %w", errFrame, err)
 	}
-	f := &forward{
+	f = &forward{
 		term: binary.BigEndian.Uint64(b), epoch: binary.BigEndian.Uint64(b[8:]), prev: binary.BigEndian.Uint64(b[16:]),
 		origin: reader.Origin, number: reader.Batch, data: append([]byte(nil), b[forwardHeaderBytes:]...),
 	}
@@ -118,13 +119,17 @@ func decodeForward(b []byte) (*forward, error) {
 	for ; reader.Next(&p); proposals++ { // an entry that cannot be read would stop every member
 		f.reconf = f.reconf || p.Op == jute.OpReconfig
 		if p.Level() == 0 {
-			return nil, fmt.Errorf("%w: forwarded operation %d with flags %#x is not known", errFrame, p.Op, p.Flags)
+			return nil, nil, fmt.Errorf("%w: forwarded operation %d with flags %#x is not known", errFrame, p.Op,
+				p.Flags)
+		}
+		if last := len(sessions) - 1; p.Op != entry.OpReattachSession && (last < 0 || sessions[last] != p.Session) {
+			sessions = append(sessions, p.Session)
 		}
 	}
 	if reader.Err() != nil || f.number <= f.prev || f.reconf && proposals > 1 {
-		return nil, fmt.Errorf("%w: forwarded batch %d after %d", errFrame, f.number, f.prev)
+		return nil, nil, fmt.Errorf("%w: forwarded batch %d after %d", errFrame, f.number, f.prev)
 	}
-	return f, nil
+	return f, sessions, nil
 }
 
 // refusal says that the leader lacks a batch before the one that came: all behind last must be sent again.

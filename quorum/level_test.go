@@ -195,7 +195,7 @@ func TestNothingNewIsProposedBeforeItsLevel(t *testing.T) {
 			t.Errorf("propose operation %d: %v", p.Op, err)
 		}
 		entry := entry.AppendProposal(entry.AppendEntryHeader(nil, 7, 1), p)
-		_, err := decodeForward(appendForward(nil, 1, 1, 0, entry))
+		_, _, err := decodeForward(appendForward(nil, 1, 1, 0, entry))
 		if known := p.Level() != 0; errors.Is(err, errFrame) == known {
 			t.Errorf("forward operation %d: %v", p.Op, err)
 		}

@@ -154,6 +154,9 @@ type Options struct {
 	// OnReport is told what other members gave to Report while this one leads, on any goroutine. body is valid during
 	// the call. What it blocks is one member's frames.
 	OnReport func(from uint64, body []byte)
+	// OnForwarded is told whose writes another member has forwarded to this one, which leads: once or more, on any
+	// goroutine, before they are applied anywhere. sessions is valid during the call.
+	OnForwarded func(sessions []jute.SessionID)
 	// OnReplacing is told on the apply goroutine that a snapshot is about to replace the state, another member's or one
 	// that an operator restores (during Start too, when the log is replayed): whoever must not see the new one without
 	// what led to it, is to be gone when it returns. It must not block.

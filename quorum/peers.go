@@ -45,7 +45,7 @@ func (n *Node) decode(from uint64, kind uint8, body []byte) (any, error) {
 	case frameRaft:
 		return decodeRaft(body, from, n.options.ID)
 	case frameForward:
-		return decodeForward(body)
+		return n.decodeForward(body)
 	case frameRefusal:
 		return decodeRefusal(body)
 	case frameHello:
@@ -62,13 +62,25 @@ func (n *Node) decode(from uint64, kind uint8, body []byte) (any, error) {
 	case frameSpace:
 		return decodeSpace(body)
 	case frameReport:
-		if s := n.loop.progress.state.Load(); n.options.OnReport != nil && s.Role == RoleLeader {
+		if n.options.OnReport != nil && n.leads() {
 			n.options.OnReport(from, body)
 		}
 		return nil, nil
 	default:
 		return nil, fmt.Errorf("%w: unknown kind", errFrame)
 	}
+}
+
+// leads tells whether this member does, as far as all goroutines know.
+func (n *Node) leads() bool { return n.loop.progress.state.Load().Role == RoleLeader }
+
+// decodeForward reads a batch, and tells whose writes are in it: who writes is alive, whenever the batch is applied.
+func (n *Node) decodeForward(body []byte) (*forward, error) {
+	f, sessions, err := decodeForward(body)
+	if err == nil && n.options.OnForwarded != nil && n.leads() {
+		n.options.OnForwarded(sessions)
+	}
+	return f, err
 }
 
 // Connected says that frames go to and come from a member from now on.

@@ -10,9 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/raft/v3/raftpb"
 
+	"zkd/jute"
 	"zkd/quorum/clock"
 	"zkd/storage/apply"
 	"zkd/storage/crashfs"
+	"zkd/storage/entry"
 )
 
 // stallGroup is a group whose disks can hang, or be slow, in the time of a clock that goes with the ticks.
@@ -272,6 +274,35 @@ func TestHungStateHandsOver(t *testing.T) {
 		t.Errorf("it has healed and shows %+v", s)
 	}
 	g.agree()
+}
+
+// TestAForwardedWriteIsHeard: a leader that applies nothing knows whose writes the others forward and acknowledge.
+func TestAForwardedWriteIsHeard(t *testing.T) {
+	g := newStallGroup(t, 3)
+	told := map[uint64][]jute.SessionID{}
+	for _, m := range g.members {
+		m.stepper.node.options.OnForwarded = func(sessions []jute.SessionID) {
+			told[m.id] = append(told[m.id], sessions...)
+		}
+	}
+	g.hang(1, false, true)
+	n, again := g.write(2), g.write(2)
+	g.ticks(1)
+	if own := len(g.members[0].machine.list()); !g.acked[n] || !g.acked[again] || own != 0 {
+		t.Fatalf("acknowledged: %v, and the leader has applied %d writes", g.acked, own)
+	}
+	if diff := cmp.Diff(map[uint64][]jute.SessionID{1: {2}}, told); diff != "" {
+		t.Errorf("whose writes are told to whom:\n%s", diff)
+	}
+	back := proposal(applied{3, 1}, 30)
+	back.Op = entry.OpReattachSession
+	if err := g.members[1].stepper.Node().Propose(back, nil); err != nil {
+		t.Fatal(err)
+	}
+	g.ticks(1)
+	if len(told[1]) != 1 {
+		t.Errorf("a client that has yet to show its password counts as heard: %v", told[1])
+	}
 }
 
 // TestLongApplyKeepsTheLeader applies nothing for long on all members, while their disks get on: an entry may take

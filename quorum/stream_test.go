@@ -112,7 +112,7 @@ func entryOfOne(origin, batch uint64) []byte {
 
 func TestFramesAreChecked(t *testing.T) {
 	good := appendForward(nil, 3, 4, 5, entryOfOne(77, 6))
-	f, err := decodeForward(good)
+	f, _, err := decodeForward(good)
 	if err != nil || f.term != 3 || f.epoch != 4 || f.prev != 5 || f.origin != 77 || f.number != 6 {
 		t.Fatalf("decoded %+v, %v", f, err)
 	}
@@ -120,7 +120,7 @@ func TestFramesAreChecked(t *testing.T) {
 		"short": good[:20], "cut entry": good[:len(good)-1], "no entry": good[:forwardHeaderBytes],
 		"out of order": appendForward(nil, 3, 4, 6, entryOfOne(77, 6)),
 	} {
-		if _, err := decodeForward(frame); !errors.Is(err, errFrame) {
+		if _, _, err := decodeForward(frame); !errors.Is(err, errFrame) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

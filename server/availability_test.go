@@ -406,6 +406,11 @@ func TestAWriteIsHeard(t *testing.T) {
 	if got := dueIn(true); got <= time.Hour {
 		t.Errorf("the leader has not heard the session whose write it applied: it is due in %v", got)
 	}
+	s, tracker = startUnheard(t, 7)
+	s.Forwarded([]jute.SessionID{7})
+	if got := tracker.Buckets()[0].In; got <= time.Hour {
+		t.Errorf("the leader has not heard the session whose write was forwarded to it: it is due in %v", got)
+	}
 }
 
 func TestASessionMovesBetweenServers(t *testing.T) {

@@ -137,7 +137,8 @@ func startRaft(t *testing.T, set func(id uint64, o *Options)) ([]*rig, *wire) {
 			Observer: r.server,
 			Rand:     mathrand.New(mathrand.NewPCG(mathrand.Uint64(), 1)),
 			Members:  []quorum.Member{{ID: 1}, {ID: 2}, {ID: 3}}, Transport: side{w, id},
-			OnState: r.server.SetState, OnReport: r.server.Heard, OnReplaced: r.server.Replaced,
+			OnState: r.server.SetState, OnReport: r.server.Heard, OnForwarded: r.server.Forwarded,
+			OnReplaced:    r.server.Replaced,
 			OnFatal:       func(err error) { t.Errorf("server %d: %v", id, err) },
 			ElectionTicks: 20, // of the default length: a slow machine is no reason for an election
 		})

@@ -58,3 +58,11 @@ func (s *Server) Heard(from uint64, body []byte) {
 	}
 	tracker.TouchAll(ids[:n])
 }
+
+// Forwarded takes the sessions whose writes another server has forwarded to this one, which leads: their clients are
+// alive, however long its own disk takes until it applies what the others have acknowledged.
+func (s *Server) Forwarded(ids []jute.SessionID) {
+	if tracker := s.tracker.Load(); tracker != nil {
+		tracker.TouchAll(ids)
+	}
+}

@@ -8,8 +8,9 @@
 // In a group every server has a tracker of all sessions, but only the leader's expires (Lead). The others report
 // (Follow): each half tick they hand the sessions whose clients they have heard since the last report to Report, which
 // brings them to the leader's TouchAll. So the leader's clock decides, and hears of a client half a tick late at most.
-// Whose write is applied was heard, too: the leader is told at once (Touch), for a server that is cut off, then paused
-// before its next report would else cost a session that has just had a write acknowledged.
+// Whose write is forwarded to the leader was heard, too, and so was whose write it applies: the leader is told at once
+// (TouchAll, Touch), for a server that is cut off, then paused before its next report would else cost a session that
+// has just had a write acknowledged; and the leader itself may apply late, on a slow disk, what the others commit.
 //
 // What a lost report costs: a client pings at least every third of its timeout T, so what the leader knows of it is
 // never older than T/3 plus half a tick. If reports are lost silently for a time L, it may grow to T/3 + L + half a

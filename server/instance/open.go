@@ -82,7 +82,7 @@ func (i *Instance) startNode(ctx context.Context) (*quorum.Node, error) {
 			return nil, err
 		}
 		o.Observer = committed{i.server, i.peers}
-		o.OnState, o.OnReport = i.server.SetState, i.server.Heard
+		o.OnState, o.OnReport, o.OnForwarded = i.server.SetState, i.server.Heard, i.server.Forwarded
 		if err := i.peers.Join(ctx, &o, bootstraps); err != nil {
 			return nil, err
 		}
