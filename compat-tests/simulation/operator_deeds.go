@@ -42,7 +42,7 @@ func (o *operator) find(d *Deed, member bool) uint64 {
 	all := len(o.g.w.Servers)
 	for n := range all {
 		id := o.g.w.Servers[(max(from, 0)+n)%all].ID
-		if _, is := o.seatOf(id); is == member {
+		if _, is := o.seatOf(id); is == member && (is || int(id) != o.g.missing()+1) { //nolint:gosec // small
 			return id
 		}
 	}
@@ -84,7 +84,7 @@ func (o *operator) launch(id uint64, members map[uint64]seat, d *Deed) {
 			s.LoseDisk()
 		}
 		s.Configure(lines...)
-		s.Deploy()
+		s.Come()
 		s.Start()
 	})
 }
@@ -93,10 +93,9 @@ func (o *operator) launch(id uint64, members map[uint64]seat, d *Deed) {
 func (o *operator) leave(d *Deed) {
 	id := o.find(d, true)
 	to := o.members()
-	if id == 0 || !to[id].observer && o.voters() <= 2 {
+	if delete(to, id); id == 0 || !o.bears(to) {
 		return
 	}
-	delete(to, id)
 	o.bring(to, false, oneOf(2, d, 0))
 	o.pause(d.For)
 	if !oneOf(3, d, 1) {
@@ -128,11 +127,10 @@ func (o *operator) changeRole(d *Deed) {
 	id := o.find(d, true)
 	to := o.members()
 	s, ok := to[id]
-	if !ok || !s.observer && o.voters() <= 2 {
+	s.observer = !s.observer
+	if to[id] = s; !ok || !o.bears(to) {
 		return
 	}
-	s.observer = !s.observer
-	to[id] = s
 	o.bring(to, false, oneOf(2, d, 0))
 }
 
@@ -180,7 +178,9 @@ func (o *operator) replace(d *Deed) {
 	to[joins] = seat{observer: to[leaves].observer, clients: d.Much % places}
 	o.launch(joins, to, d)
 	o.pause(d.For)
-	delete(to, leaves)
+	if delete(to, leaves); !o.bears(to) {
+		return // it is there, and no member
+	}
 	o.bring(to, true, oneOf(2, d, 0))
 	o.pause(d.For)
 	if !oneOf(3, d, 1) {

@@ -42,12 +42,11 @@ type Server struct {
 	volume *volume
 	clock  *skewed
 	files  *files
-	away   bool // nobody starts it
+	away   bool // Start does nothing
 
-	life   *life // nil: it does not run
-	absent bool  // Start does nothing
-	lives  int
-	ended  sync.WaitGroup // of all lives
+	life  *life // nil: it does not run
+	lives int
+	ended sync.WaitGroup // of all lives
 }
 
 // life is one process.
@@ -95,13 +94,25 @@ func (s *Server) Configure(lines ...string) {
 	_ = s.files.WriteFile(zooCfg, "", s.w.config(lines))
 }
 
-// Deploy has the server start from now on when it is told to.
-func (s *Server) Deploy() { s.away = false }
+// Leave has the server be away until Come: it is down, and nothing starts it.
+func (s *Server) Leave() {
+	s.tell("is absent")
+	s.Kill()
+	s.away = true
+}
 
-// Withdraw asks the server to stop, and has it not start again before it is deployed.
+// Withdraw asks the server to stop, and has it be away.
 func (s *Server) Withdraw() {
 	s.AskToStop()
 	s.away = true
+}
+
+// Come has the server be there. It does not start it.
+func (s *Server) Come() {
+	if s.away {
+		s.tell("is there")
+	}
+	s.away = false
 }
 
 // Away tells whether the server is not to run.
@@ -112,7 +123,7 @@ func (s *Server) tell(format string, args ...any) { s.w.Story.Tell(s.name, "-- "
 
 // Start starts the server, as a service manager does that starts it again whenever it ends by itself.
 func (s *Server) Start() {
-	if s.life != nil || s.absent || s.away {
+	if s.life != nil || s.away {
 		return
 	}
 	s.lives++

@@ -19,16 +19,3 @@ func (s *Server) Usage(dir string) Usage {
 	}
 	return Usage{Bytes: s.volume.used(dir), Entries: len(names)}
 }
-
-// Leave has the server be absent until Come: it is down, and nothing starts it.
-func (s *Server) Leave() {
-	s.tell("is absent")
-	s.Kill()
-	s.absent = true
-}
-
-// Come ends an absence. It does not start the server.
-func (s *Server) Come() {
-	s.tell("is there")
-	s.absent = false
-}

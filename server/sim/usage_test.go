@@ -34,20 +34,3 @@ func TestUsage(t *testing.T) {
 		}
 	})
 }
-
-// TestAbsent: nothing starts a server that is absent.
-func TestAbsent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := New(Options{Random: rand.New(rand.NewPCG(1, 1)), Participants: 1}) //nolint:gosec // a test
-		s := w.Servers[0]
-		s.Leave()
-		if s.Start(); s.Up() {
-			t.Error("an absent server has started")
-		}
-		s.Come()
-		if s.Start(); !s.Up() {
-			t.Error("a server that is there again does not start")
-		}
-		w.Close()
-	})
-}

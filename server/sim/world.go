@@ -17,7 +17,7 @@ type Options struct {
 	Random       *rand.Rand
 	Participants int
 	Observers    int
-	// Spares are machines whose servers are in nobody's configuration. They start when they are deployed.
+	// Spares are machines whose servers are in nobody's configuration. They are away until they come.
 	Spares int
 	// Places is in how many places a server may have its ports, for moves; 0 is 1.
 	Places int
