@@ -106,7 +106,8 @@ func (p *Peers) reconnect() {
 	} else if !p.config.Tree.Reconfig { // then new addresses come by zoo.cfg
 		present = p.withConfigured(present)
 	}
-	p.place(present, p.group())
+	p.led = p.led || p.node != nil && p.node.Status().Leader != 0
+	p.place(p.withThoseOfTheFile(present), p.group())
 	where := make(map[uint64]transport.Peer, len(p.known))
 	for id, s := range p.known { // order: each for itself
 		where[id] = transport.Peer{Addresses: s.addresses, Former: p.elsewhere(id, s)}
@@ -115,8 +116,23 @@ func (p *Peers) reconnect() {
 	p.settle(present)
 }
 
-// elsewhere returns where a server may be that is not where the configuration has it: where it was, and where a
-// reconfig in the log has it.
+// withThoseOfTheFile returns the members, and with them, before this server has had a leader, those of zoo.cfg: one
+// that was removed while it was down, and comes back on its data to be added again, knows nobody else who has come since.
+func (p *Peers) withThoseOfTheFile(present *ensemble.Config) *ensemble.Config {
+	if p.led {
+		return present
+	}
+	c := ensemble.Config{Servers: slices.Clone(present.Servers)}
+	for i := range p.configured.Servers {
+		if _, ok := c.Server(p.configured.Servers[i].ID); !ok {
+			c.Servers = append(c.Servers, p.configured.Servers[i])
+		}
+	}
+	return &c
+}
+
+// elsewhere returns where a server may be that is not where the configuration has it: where it was, where a reconfig in
+// the log has it, and, before this server has had a leader, which it may have missed changes of, where zoo.cfg has it.
 func (p *Peers) elsewhere(id uint64, s *dialedPeer) []string {
 	var found []string
 	if p.opts.Clock.Now().Before(s.until) {
@@ -126,6 +142,9 @@ func (p *Peers) elsewhere(id uint64, s *dialedPeer) []string {
 		if there, ok := next.Server(id); ok {
 			found = slices.Concat(found, there.PeerAddresses())
 		}
+	}
+	if there, ok := p.configured.Server(id); ok && !p.led && !slices.Equal(there.PeerAddresses(), s.addresses) {
+		found = slices.Concat(found, there.PeerAddresses())
 	}
 	return found
 }

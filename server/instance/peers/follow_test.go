@@ -43,3 +43,33 @@ func TestWhoLeavesIsKnownWhileItVotes(t *testing.T) {
 	p.place(left, []uint64{3, 4})
 	known(3, 4)
 }
+
+// TestWhoComesBackLooksWhereItsFileSays: a server that comes back on its data looks for the others where they were,
+// where its file has them, and for those that have come since; once it has had a leader it goes by the state.
+func TestWhoComesBackLooksWhereItsFileSays(t *testing.T) {
+	parse := func(text string) *ensemble.Config {
+		c, err := ensemble.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &c
+	}
+	file, state := "server.1=a:1:2\nserver.3=c:7:8\nserver.4=d:1:2", "server.2=b:1:2\nserver.3=c:1:2"
+	p := &Peers{opts: Options{Clock: clock.NewManual(time.Unix(1, 0))}, configured: *parse(file)}
+	p.place(p.withThoseOfTheFile(parse(state)), nil)
+	at := map[uint64][]string{}
+	for id, s := range p.known { // order: each for itself
+		at[id] = slices.Concat(s.addresses, p.elsewhere(id, s))
+	}
+	want := map[uint64][]string{1: {"a:1"}, 2: {"b:1"}, 3: {"c:1", "c:7"}, 4: {"d:1"}}
+	if !maps.EqualFunc(at, want, slices.Equal) {
+		t.Errorf("they are looked for at %v, want %v", at, want)
+	}
+	p.led = true
+	if got := p.elsewhere(3, p.known[3]); len(got) != 0 {
+		t.Errorf("with a leader it looks for server 3 at %v, too", got)
+	}
+	if got := p.withThoseOfTheFile(parse(state)); len(got.Servers) != 2 {
+		t.Errorf("with a leader it looks for %v", got.Servers)
+	}
+}
