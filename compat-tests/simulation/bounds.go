@@ -121,7 +121,7 @@ func (g *play) rested() {
 	w := &watch{g: g, victim: -1, samples: make([][]sample, len(g.w.Servers))}
 	w.look()
 	for _, s := range g.w.Servers {
-		if n := s.Usage(checkpointsDir).Entries; g.plan.Rest > 0 && n > 0 {
+		if n := s.Usage(checkpointsDir).Entries; s.Up() && g.plan.Rest > 0 && n > 0 { // the next start removes them
 			g.violated("server %d has kept %d checkpoints, which nobody has needed for %v", s.ID, n, g.plan.Rest)
 		}
 	}
@@ -328,7 +328,16 @@ func drawAbsent(p *Plan) *Deed {
 		slices.Contains(p.Settings, idleLeader) {
 		return p.Stays
 	}
-	return &Deed{At: p.Length, What: Absent, Whom: r.IntN(p.Participants)}
+	whom := r.IntN(p.Participants)
+	if late := p.late(); late >= 0 && late < p.Participants {
+		whom = late // with another one there would be no majority before it has come
+	}
+	return &Deed{At: p.Length, What: Absent, Whom: whom}
+}
+
+// late is the server that starts for the first time when the clients have begun; -1 if none does.
+func (p *Plan) late() int {
+	return slices.IndexFunc(p.Starts, func(at time.Duration) bool { return at >= startMost })
 }
 
 // absentPercent is how many of a hundred plans without a fault that stays have a server that is absent.

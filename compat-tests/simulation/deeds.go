@@ -228,7 +228,7 @@ func (g *play) firstStarts() {
 			s.Leave()
 			g.done[Absent]++
 		}
-		if i >= len(g.plan.Starts) {
+		if i >= len(g.plan.Starts) || s.Away() {
 			s.Start()
 			continue
 		}
@@ -254,6 +254,14 @@ func (g *play) whom(i int) int {
 		}
 	}
 	return i
+}
+
+// missing is the server that is absent now, -1 if none is.
+func (g *play) missing() int {
+	if i := g.plan.absent(); i >= 0 && g.w.Servers[i].Away() {
+		return i
+	}
+	return -1
 }
 
 // belongs tells whether a server is a member, and whether it has a vote; as far as the operator was told.

@@ -124,7 +124,7 @@ func (o *operator) pause(d time.Duration) {
 
 // awaitWhole waits until all members serve, with their votes.
 func (o *operator) awaitWhole() {
-	for since := time.Now(); !o.done() && !o.g.whole(); o.pause(operatorPause) {
+	for since := time.Now(); !o.done() && !o.g.wholeBut(o.g.missing()); o.pause(operatorPause) {
 		if o.moved && time.Since(since) > repairAfter {
 			o.repair()
 			since = time.Now()
@@ -137,7 +137,7 @@ func (o *operator) awaitWhole() {
 func (o *operator) repair() {
 	lines := o.lines(o.members())
 	for i, s := range o.g.w.Servers {
-		if member, _ := o.g.belongs(i); member && !o.g.serves(i) {
+		if member, _ := o.g.belongs(i); member && !s.Away() && !o.g.serves(i) {
 			o.machine(func() {
 				s.Kill()
 				s.Configure(lines...)
@@ -250,6 +250,19 @@ func (o *operator) voters() (n int) {
 		}
 	}
 	return n
+}
+
+// bears tells whether a membership has a majority of voters, two at least, of those that are there.
+func (o *operator) bears(to map[uint64]seat) bool {
+	all, there := 0, 0
+	for id, s := range to { // order: a sum
+		if !s.observer {
+			if all++; int(id) != o.g.missing()+1 { //nolint:gosec // small
+				there++
+			}
+		}
+	}
+	return there >= 2 && there > all/2
 }
 
 // server is one of the world's.

@@ -142,13 +142,12 @@ func Draw(seed uint64) *Plan {
 		p.Stays = &d
 	}
 	p.Roles = drawRoles(seed)
-	if drawMembers(p); p.Spares == 0 && p.Starts == nil { // an operator has enough with the faults above
-		if p.Stays = drawAbsent(p); p.Stays != nil {
-			p.Linger = drawLinger(seed)
-		}
-		p.drawFaults()
-		p.Knobs = drawKnobs(p)
+	drawMembers(p)
+	if p.Stays = drawAbsent(p); p.Stays != nil {
+		p.Linger = drawLinger(seed)
 	}
+	p.drawFaults()
+	p.Knobs = drawKnobs(p)
 	if r.chance(20) {
 		p.Rest = 40 * time.Second
 	}

@@ -204,9 +204,7 @@ func (g *play) plague() {
 func (g *play) stay(d Deed) {
 	if d.What != Absent {
 		g.await(servesWithin, "all servers serve, and vote", g.whole)
-		if d.For = time.Hour; d.Whom == Leader {
-			d.Whom = g.leader()
-		}
+		d.For, d.Whom = time.Hour, g.whom(d.Whom)
 		g.do(&d)
 		g.sleepUntil(time.Now().Add(g.plan.Timeout))
 	}
@@ -216,8 +214,17 @@ func (g *play) stay(d Deed) {
 		g.awaitWrites()
 	}
 	if d.What == Absent {
-		g.w.Servers[d.Whom].Come()
+		g.come(d.Whom)
 	}
+}
+
+// come ends an absence. Where the others are by now, the operator has written into its files if it is a member.
+func (g *play) come(i int) {
+	s := g.w.Servers[i]
+	if member, _ := g.belongs(i); member && g.operator != nil {
+		s.Configure(g.operator.lines(g.operator.members())...)
+	}
+	s.Come()
 }
 
 // sleepUntil lets time pass, and undoes what is due meanwhile.
@@ -456,12 +463,15 @@ func (g *play) mode(i int) string {
 }
 
 // whole tells whether all servers serve, with their votes: who was emptied is admitted again.
-func (g *play) whole() bool {
+func (g *play) whole() bool { return g.wholeBut(-1) }
+
+// wholeBut tells whether all servers do but one.
+func (g *play) wholeBut(missing int) bool {
 	idle := 0
 	for i := range g.w.Servers {
 		member, votes := g.belongs(i)
 		switch mode := g.mode(i); {
-		case !member:
+		case !member, i == missing:
 		case mode == "standalone", votes && (mode == "leader" || mode == "follower"), !votes && mode == "observer":
 		case slices.Contains(g.plan.Settings, idleLeader):
 			idle++
