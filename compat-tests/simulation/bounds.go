@@ -273,7 +273,7 @@ func (w *watch) growth() {
 	}
 }
 
-// figures are those of a server's mntr; nil if it does not answer.
+// figures are those of a server's mntr; nil if it does not answer, or says only that it does not serve.
 func (g *play) figures(i int) map[string]int64 {
 	answer := g.ask(i, "mntr")
 	if answer == "" {
@@ -286,6 +286,9 @@ func (g *play) figures(i int) map[string]int64 {
 				found[fields[0]] = v
 			}
 		}
+	}
+	if _, ok := found["zk_zkd_applied_index"]; !ok {
+		return nil
 	}
 	return found
 }

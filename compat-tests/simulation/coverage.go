@@ -27,6 +27,7 @@ const (
 	Receives   State = "receives" // likewise
 	Staged     State = "staged"   // has a state on its disk that is received, or takes the place of its own
 	Checkpoint State = "checkpoint"
+	Flushing   State = "flushing" // a table is being written
 	IllDisk    State = "ill disk" // which fails, hangs or is slow
 	FullDisk   State = "full disk"
 	Paused     State = "paused"
@@ -43,7 +44,7 @@ const (
 
 // states are all of them, as the table has them.
 var states = []State{Leads, Follows, Observes, Leaderless, Starts, Down, Emptied, HandsOver, Sends, Receives, Staged,
-	Checkpoint, IllDisk, FullDisk, Paused, Reconfigs, NoneLeads, OtherDown, OtherIll, SnapshotOut}
+	Checkpoint, Flushing, IllDisk, FullDisk, Paused, Reconfigs, NoneLeads, OtherDown, OtherIll, SnapshotOut}
 
 // sign is a line of a story that tells of a change of a server's state.
 type sign struct {
@@ -262,6 +263,7 @@ func (g *play) meet(d *Deed, i int) {
 		}
 		found := g.moment.states(fmt.Sprintf("s%d", s.ID))
 		found[Checkpoint] = s.Usage(checkpointsDir).Entries > 0
+		found[Flushing] = s.Flushes()
 		found[Staged] = s.Usage(stagedDir).Entries > 0
 		for state, is := range found { // order: a sum
 			if is {

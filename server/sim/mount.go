@@ -3,6 +3,7 @@ package sim
 import (
 	"io"
 	"os"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -15,6 +16,7 @@ type mount struct {
 	volume *volume
 	dead   chan struct{} // closed when the process was killed
 	stale  *staleness    // what is wrong with what it reads; nil: nothing
+	tables atomic.Int64  // that are being written
 }
 
 // inodeBytes is what a name takes.
@@ -32,7 +34,11 @@ func (m *mount) opened(name string, open func() (vfs.File, error)) (vfs.File, er
 	if err != nil {
 		return nil, err
 	}
-	return &mountedFile{File: file, mount: m, name: name}, nil
+	f := &mountedFile{File: file, mount: m, name: name}
+	if f.table = classOf(name) == Table; f.table {
+		m.tables.Add(1)
+	}
+	return f, nil
 }
 
 // change asks for a change of names.
@@ -163,6 +169,16 @@ type mountedFile struct {
 	mount *mount
 	name  string
 	read  int64 // how far Read has come
+	table bool  // it is a table that is being written
+}
+
+// Close implements vfs.File.
+func (f *mountedFile) Close() error {
+	if f.table {
+		f.table = false
+		f.mount.tables.Add(-1)
+	}
+	return f.File.Close()
 }
 
 // change asks for a change of the file.

@@ -333,6 +333,9 @@ func (s *Server) MendDisk() {
 	s.volume.set(diskFault{syncs: s.w.o.Sync})
 }
 
+// Flushes tells whether a table is being written: something in memory is flushed, or tables are compacted.
+func (s *Server) Flushes() bool { return s.life != nil && s.life.mount.tables.Load() > 0 }
+
 // Logged is how often the server has logged a message, in all its lives.
 func (s *Server) Logged(message string) int { return s.w.Story.count(s.name, message) }
 
