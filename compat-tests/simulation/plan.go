@@ -34,6 +34,8 @@ type Plan struct {
 	// Spares are servers that an operator may add, and Members is what he does to the membership.
 	Spares  int    `json:",omitempty"`
 	Members []Deed `json:",omitempty"`
+	// Admin is what an operator asks the admin servers for.
+	Admin []Deed `json:",omitempty"`
 	// Starts is when each server starts for the first time; nil: all at once.
 	Starts []time.Duration `json:",omitempty"`
 	// Rest is how long the servers are left alone at the end, with nobody who asks them anything: they compare their
@@ -143,6 +145,7 @@ func Draw(seed uint64) *Plan {
 	}
 	p.Roles = drawRoles(seed)
 	drawMembers(p)
+	drawAdmin(p)
 	if p.Stays = drawAbsent(p); p.Stays != nil {
 		p.Linger = drawLinger(seed)
 	}

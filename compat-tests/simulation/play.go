@@ -84,6 +84,9 @@ func Play(p *Plan) Outcome {
 	if p.Spares > 0 {
 		o.Places, o.Settings = places, append(slices.Clone(p.Settings), superSetting)
 	}
+	if len(p.Admin) > 0 {
+		o.Settings = slices.Concat(o.Settings, adminSettings)
+	}
 	g.w = sim.New(o)
 	if p.Spares > 0 {
 		g.operator = newOperator(g)
@@ -164,6 +167,11 @@ func (g *play) run() {
 	if g.operator != nil {
 		working.Go(g.operator.run)
 	}
+	for i := range g.plan.Admin {
+		g.done[g.plan.Admin[i].What]++
+	}
+	asker := &asker{g: g}
+	working.Go(asker.run)
 	g.plague()
 	g.awaitWrites()
 	close(g.stop)
@@ -175,7 +183,7 @@ func (g *play) run() {
 	if g.failed() {
 		return
 	}
-	g.finish()
+	g.finish(asker)
 	g.history.Check(g.plan.Tick, func(format string, args ...any) { g.violated("with sync, "+format, args...) },
 		func(porcupine.LinearizationInfo) {})
 }
@@ -331,7 +339,7 @@ func (g *play) await(within time.Duration, what string, holds func() bool) bool 
 }
 
 // finish looks at what is left on each server while the clients are quiet.
-func (g *play) finish() {
+func (g *play) finish(a *asker) {
 	for _, c := range g.clients {
 		if err := c.Finish(); err != nil {
 			g.violated("%v", err)
@@ -364,6 +372,7 @@ func (g *play) finish() {
 		}
 		c.End()
 	}
+	g.clients = nil
 	s, err := faults.Open(g.options(1001, g.w.Addrs()))
 	if err != nil {
 		g.violated("no server takes a session at the end: %v", err)
@@ -376,6 +385,11 @@ func (g *play) finish() {
 		}
 		return err == nil && len(names) == 0
 	})
+	for i := range g.plan.Admin {
+		if d := &g.plan.Admin[i]; d.What == Restore && !g.failed() {
+			a.restore(d)
+		}
+	}
 	_, _ = s.Close() // it expires else
 	g.sleepUntil(time.Now().Add(g.plan.Rest))
 	g.again()

@@ -86,7 +86,7 @@ func TestSeeds(t *testing.T) {
 	if c.next-first < seedsByDefault {
 		return
 	}
-	for _, k := range slices.Concat(kinds, faultKinds, memberKinds) {
+	for _, k := range slices.Concat(kinds, faultKinds, memberKinds, adminKinds, []Kind{Restore}) {
 		if s.Deeds[k] == 0 {
 			t.Errorf("no run has seen: %v", k)
 		}
@@ -256,11 +256,11 @@ func TestDraw(t *testing.T) {
 			}
 			last, seen[d.What] = d.At, true
 		}
-		for _, d := range p.Members {
+		for _, d := range slices.Concat(p.Members, p.Admin) {
 			seen[d.What] = true
 		}
 	}
-	for _, k := range slices.Concat(kinds, staying, faultKinds, memberKinds) {
+	for _, k := range slices.Concat(kinds, staying, faultKinds, memberKinds, adminKinds, []Kind{Restore}) {
 		if !seen[k] {
 			t.Errorf("never drawn: %v; drawn are %v", k, slices.Sorted(maps.Keys(seen)))
 		}

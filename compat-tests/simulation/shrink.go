@@ -21,6 +21,7 @@ func (r *Runner) Shrink(ctx context.Context, p *Plan, out Outcome) (*Plan, Outco
 		smaller = s.starts() || smaller
 		smaller = s.parts(func(p *Plan) *[]Deed { return &p.Deeds }) || smaller
 		smaller = s.parts(func(p *Plan) *[]Deed { return &p.Members }) || smaller
+		smaller = s.parts(func(p *Plan) *[]Deed { return &p.Admin }) || smaller
 		smaller = s.roles() || smaller
 		smaller = s.clients() || smaller
 		smaller = s.settings() || smaller
@@ -41,7 +42,7 @@ type shrinker struct {
 func (s *shrinker) try(change func(*Plan)) bool {
 	p := *s.plan
 	p.Deeds, p.Settings, p.Roles = slices.Clone(p.Deeds), slices.Clone(p.Settings), slices.Clone(p.Roles)
-	p.Knobs, p.Members = maps.Clone(p.Knobs), slices.Clone(p.Members)
+	p.Knobs, p.Members, p.Admin = maps.Clone(p.Knobs), slices.Clone(p.Members), slices.Clone(p.Admin)
 	change(&p)
 	out, err := s.runner.Play(s.ctx, &p)
 	if err != nil || s.ctx.Err() != nil || len(out.Violations) == 0 {
