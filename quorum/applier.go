@@ -79,6 +79,7 @@ type applier struct {
 	index   uint64         // of the entry that is applied
 	began   time.Time      // when it began to be
 	settled *atomic.Uint64 // progress.reconfigured
+	now     underApply     // that entry, for others to see
 	commits latency        // from the first proposal of a batch until it is applied
 }
 
@@ -182,6 +183,8 @@ func (a *applier) applyEntry(e *raftpb.Entry) error {
 	}
 	a.index = index
 	a.began = a.clock.Now()
+	a.now.begin(index, a.began, data)
+	defer a.now.end()
 	number := a.ownBatch(data)
 	found, lost := a.batcher.Claim(number, term)
 	for _, b := range lost {

@@ -55,6 +55,8 @@ type Machine interface {
 	// DiskProgress tells whether operations on the files of the state are under way, and how many have ended: a disk
 	// with which the former stays and the latter does not change hangs. It must not wait.
 	DiskProgress() (inFlight bool, ended uint64)
+	// Applying tells what Apply is at, and with which proposal of its entry. It must not wait.
+	Applying() (step state.Step, proposal int)
 	// ClusterID is the id that the group got when it was founded; zero before.
 	ClusterID() [16]byte
 	// Level is the group's feature level.

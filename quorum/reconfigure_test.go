@@ -19,6 +19,8 @@ import (
 func (*fakeMachine) EnsembleConfig() string { return "" }
 
 // CountingQuotas implements Machine.
+func (*fakeMachine) Applying() (state.Step, int) { return state.StepEvaluate, 1 }
+
 func (*fakeMachine) CountingQuotas() int { return 0 }
 
 // configured is a machine that evaluates reconfigs, as storage does.

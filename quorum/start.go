@@ -139,6 +139,7 @@ func (n *Node) buildStorage() {
 		machine: o.Machine, observer: o.Observer, batcher: n.batcher, log: o.Log, clock: o.Clock, work: l.toApply,
 		done: n.applyDone, failing: n.failing, replacing: o.OnReplacing, replaced: o.OnReplaced, member: l.member,
 		settled:   &l.progress.reconfigured,
+		now:       underApply{clock: o.Clock},
 		installed: func(in *install) { l.toAppend.put(appendWork{installed: in}) },
 	}
 	n.reader = &uncachedReader{log: o.Log, work: newMailbox[entryRange](make(chan struct{}, 1)), done: l.chunks.put}

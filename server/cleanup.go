@@ -36,13 +36,15 @@ func (s expirer) removeOverdue() (refused int, err error) {
 	var paths []string
 	limits := state.ExpiryLimits{Max: s.opts.ContainerMaxPerMinute,
 		NeverUsedMillis: jute.Millis(s.opts.ContainerMaxNeverUsed.Milliseconds())}
-	search := s.readTurns.Scan(nil)
+	hold, ended := s.watchdog.beginOwn("containers")
+	search := s.readTurns.Scan(nil, &hold.waits)
 	v := s.opts.Machine.View()
 	v.Pace(search.Pace)
 	v.Expiring(s.writeTime(), limits, func(path string) { paths = append(paths, path) })
 	err = v.Err()
 	v.Close()
 	search.End()
+	ended()
 	if err != nil {
 		return 0, err
 	}

@@ -150,7 +150,9 @@ func (s figures) sessionBuckets(tracker *liveness.Tracker) []fourletter.SessionB
 // globalSessions is what dump shows of the sessions that the leader expires.
 func (s figures) globalSessions() []fourletter.SessionTimeout {
 	var list []fourletter.SessionTimeout
-	read := s.readTurns.Scan(nil)
+	hold, ended := s.watchdog.beginOwn("dump")
+	defer ended()
+	read := s.readTurns.Scan(nil, &hold.waits)
 	defer read.End()
 	v := s.opts.Machine.View()
 	v.Pace(read.Pace)
@@ -195,7 +197,8 @@ func (s figures) ephemerals() iter.Seq2[jute.SessionID, []string] {
 	return func(yield func(jute.SessionID, []string) bool) {
 		var ids []jute.SessionID
 		paths := map[jute.SessionID][]string{}
-		read := s.readTurns.Scan(nil)
+		hold, ended := s.watchdog.beginOwn("dump")
+		read := s.readTurns.Scan(nil, &hold.waits)
 		v := s.opts.Machine.View()
 		v.Pace(read.Pace)
 		v.Ephemerals(func(id jute.SessionID, path string) {
@@ -206,6 +209,7 @@ func (s figures) ephemerals() iter.Seq2[jute.SessionID, []string] {
 		})
 		v.Close()
 		read.End()
+		ended()
 		for _, id := range ids {
 			if !yield(id, paths[id]) {
 				return

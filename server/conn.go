@@ -44,6 +44,7 @@ type conn struct {
 
 	epoch atomic.Uint64 // availability.word at the ConnectRequest; 0 before it
 
+	held        held // by the present read
 	counts      connCounts
 	req         records       // owned by the reader
 	now         time.Duration // when the requests in the input buffer came; owned by the reader

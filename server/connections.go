@@ -75,10 +75,13 @@ func (s *connections) of(w ports) []*conn {
 }
 
 // all returns the connections, in no order.
-func (s *connections) all() []*conn {
+func (s *connections) all() []*conn { return s.appendAll(nil) }
+
+// appendAll adds the connections to list, in no order.
+func (s *connections) appendAll(list []*conn) []*conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := make([]*conn, 0, len(s.live))
+	list = slices.Grow(list, len(s.live))
 	for c := range s.live {
 		list = append(list, c)
 	}

@@ -72,5 +72,6 @@
 //	local sessions                        Server.locals, its lock
 //	serving state and epoch               Server.available: an atomic that the role controller and Replaced write
 //	figures, counts of slow requests      atomics: metrics, slowLog
+//	what a read holds of the state        its connection, in held; the watchdog looks at it
 //	watches                               watch.Table
 package server

@@ -85,6 +85,7 @@ func (s figures) set(v *catalog.Values) {
 		s.setMemberMetrics(v)
 	}
 	v.Set("zkd_slow_requests_total", s.slow.seen.Load())
+	s.watchdog.set(v.Set, v.SetFloat)
 	v.Set("zkd_writes_refused_total", s.metrics.rejectedForSpace.Load())
 	v.Set("zkd_large_reads_total", s.readTurns.Taken())
 	v.Set("zkd_large_reads_waiting", s.readTurns.InLine())
@@ -97,6 +98,9 @@ func (s figures) set(v *catalog.Values) {
 func (s figures) setState(v *catalog.Values) {
 	if s.available.serving() == stateDown {
 		return // it may be being replaced
+	}
+	if _, long := s.watchdog.applying(nil); long {
+		return // whoever asks would wait for it, and learn of it too late
 	}
 	view := s.opts.Machine.View()
 	nodes, ephemerals, bytes := view.NodeCount(), view.EphemeralCount(), view.ApproximateDataBytes()

@@ -32,11 +32,40 @@ func (c *queries) answer(r *request, v state.Present, code jute.Code, body func(
 		c.Out.Unlock()
 	}
 	v.Close()
+	c.letGo()
 	if err != nil {
 		return err
 	}
 	c.readDone(r, zxid)
 	return nil
+}
+
+// present takes the present state, for r.
+func (c *queries) present(r *request) state.Present {
+	v := c.server.opts.Machine.Present()
+	c.held.begin(r)
+	return v
+}
+
+// look takes the present state with the znode at path.
+func (c *queries) look(r *request, path string) (state.Present, state.Node, bool) {
+	v, n, ok := c.server.opts.Machine.Look(path)
+	c.held.begin(r)
+	return v, n, ok
+}
+
+// lookData is look with the znode's data.
+func (c *queries) lookData(r *request, path string) (state.Present, state.Node, bool) {
+	v, n, ok := c.server.opts.Machine.LookData(path)
+	c.held.begin(r)
+	return v, n, ok
+}
+
+// letGo says that the read holds nothing of the state any more.
+func (c *queries) letGo() {
+	if since, long := c.held.end(); long {
+		c.server.watchdog.readEnded(&c.held, c.conn, since)
+	}
 }
 
 // answerReserved gives the present up for a View of the same moment, in which body makes the reply, of about so many
@@ -56,6 +85,7 @@ func (c *queries) answerReserved(r *request, p state.Present, bytes int,
 	b, h.Err = body(v, h.Append(b))
 	err := v.Err()
 	v.Close()
+	c.letGo()
 	stopped := c.scan.Stopped()
 	c.scan.End()
 	*buf = jute.EndFrame(b, mark)
@@ -100,9 +130,9 @@ func (c *queries) exists(r *request) error {
 		return c.admitter.tooManyWatches(r)
 	}
 	if jute.HasNUL(p.Path) {
-		return c.answer(r, c.server.opts.Machine.Present(), jute.BadArguments, nil)
+		return c.answer(r, c.present(r), jute.BadArguments, nil)
 	}
-	v, n, ok := c.server.opts.Machine.Look(p.Path)
+	v, n, ok := c.look(r, p.Path)
 	if ok && !c.allowed(n.ACL(), jute.PermRead) {
 		return c.answer(r, v, jute.NoAuth, nil)
 	}
@@ -128,7 +158,7 @@ func (c *queries) verdict(n state.Node, ok bool) jute.Code {
 }
 
 // lookUp finds a znode in the present state.
-type lookUp func(path string) (state.Present, state.Node, bool)
+type lookUp func(r *request, path string) (state.Present, state.Node, bool)
 
 // findFor finds the znode that getData, getChildren or getChildren2 is about. Unless it may be shown, ok is false, the
 // present is given back and the request answered: err is what the handler returns.
@@ -140,7 +170,7 @@ func (c *queries) findFor(r *request, look lookUp) (v state.Present, n state.Nod
 	if p.Watch && !c.admitter.watchable(1) {
 		return v, n, false, c.admitter.tooManyWatches(r)
 	}
-	v, n, ok = look(p.Path)
+	v, n, ok = look(r, p.Path)
 	if code := c.verdict(n, ok); code != jute.OK {
 		return v, n, false, c.answer(r, v, code, nil)
 	}
@@ -155,7 +185,7 @@ const aboutHeadBytes = 128
 
 // getData answers getData.
 func (c *queries) getData(r *request) error {
-	v, n, ok, err := c.findFor(r, c.server.opts.Machine.LookData)
+	v, n, ok, err := c.findFor(r, c.lookData)
 	if !ok {
 		return err
 	}
@@ -173,7 +203,7 @@ func (c *queries) getData(r *request) error {
 
 // getChildren answers getChildren and getChildren2.
 func (c *queries) getChildren(r *request) error {
-	v, n, ok, err := c.findFor(r, c.server.opts.Machine.Look)
+	v, n, ok, err := c.findFor(r, c.look)
 	if !ok {
 		return err
 	}
@@ -229,7 +259,7 @@ func (c *queries) scanning() {
 	if c.pace == nil {
 		c.pace = c.scan.Pace
 	}
-	c.scan = c.server.readTurns.Scan(&c.Out)
+	c.scan = c.server.readTurns.Scan(&c.Out, &c.held.waits)
 }
 
 // getACL answers getACL: READ or ADMIN will do, and without ADMIN the digests are not shown.
@@ -238,7 +268,7 @@ func (c *queries) getACL(r *request) error {
 	if c.req.decode(r, p) != nil || p.Nulls != 0 {
 		return c.unreadable(r)
 	}
-	v, n, ok := c.server.opts.Machine.Look(p.Path)
+	v, n, ok := c.look(r, p.Path)
 	if !ok {
 		return c.answer(r, v, jute.NoNode, nil)
 	}
@@ -259,7 +289,7 @@ func (c *queries) getAllChildrenNumber(r *request) error {
 	if c.req.decode(r, p) != nil || p.Nulls != 0 {
 		return c.unreadable(r)
 	}
-	v, n, ok := c.server.opts.Machine.Look(p.Path)
+	v, n, ok := c.look(r, p.Path)
 	if code := c.verdict(n, ok); code != jute.OK {
 		return c.answer(r, v, code, nil)
 	}
@@ -285,7 +315,7 @@ func (c *queries) getEphemerals(r *request) error {
 		prefix = ""
 	}
 	c.scanning()
-	return c.answerReserved(r, c.server.opts.Machine.Present(), 0, func(v state.View, b []byte) ([]byte, jute.Code) {
+	return c.answerReserved(r, c.present(r), 0, func(v state.View, b []byte) ([]byte, jute.Code) {
 		v.Pace(c.pace)
 		mark, count := len(b), 0
 		b = jute.AppendInt(b, 0)
@@ -311,7 +341,7 @@ func isBlank(s string) bool {
 // whoAmI answers the connection's identities.
 func (c *queries) whoAmI(r *request) error {
 	resp := jute.WhoAmIResponse{ClientInfo: c.server.opts.Registry.WhoAmI([]jute.ClientInfo{}, c.login.ids.Snapshot())}
-	return c.answer(r, c.server.opts.Machine.Present(), jute.OK, resp.Append)
+	return c.answer(r, c.present(r), jute.OK, resp.Append)
 }
 
 // multiReadTimes is how many times the longest request the answer of a multiRead may be, unless it is that of one
@@ -327,7 +357,7 @@ func (c *queries) multiRead(r *request) error {
 	if !list.readable {
 		return c.unreadable(r)
 	}
-	v := c.server.opts.Machine.Present()
+	v := c.present(r)
 	if list.writes {
 		return c.answer(r, v, jute.MarshallingError, jute.AppendMultiEnd)
 	}

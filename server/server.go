@@ -24,16 +24,17 @@ import (
 
 // Server serves clients. Make it before the node, as the node's observer; Start it when the node may serve; then Serve.
 type Server struct {
-	opts    Options // immutable after New, but for node, which Start sets
-	frames  limits.FrameLimits
-	started time.Time
-	ids     *idSource
-	watches *watch.Table
-	flusher *socket.Flusher
-	metrics metrics
-	bad     *warning.Limiter
-	full    *warning.Limiter // writes that were refused for want of room
-	slow    slowLog
+	opts     Options // immutable after New, but for node, which Start sets
+	frames   limits.FrameLimits
+	started  time.Time
+	ids      *idSource
+	watches  *watch.Table
+	flusher  *socket.Flusher
+	metrics  metrics
+	bad      *warning.Limiter
+	full     *warning.Limiter // writes that were refused for want of room
+	slow     slowLog
+	watchdog watchdog
 
 	handshakes socket.Handshakes
 	readTurns  limits.ReadTurns
@@ -68,6 +69,7 @@ func New(o Options) *Server {
 	s.frames.Init(limits.FrameOptions{FrameBytes: o.MaxFrameBytes, LargeBytes: o.Limits.LargeRequestBytes,
 		AllBytes: o.Limits.LargeRequestsBytes})
 	s.slow.init(&o)
+	s.watchdog.init(s)
 	s.newcomers = limits.NewTokenBucket(o.Limits.Sessions, o.LocalSessions, o.Random, s.elapsed())
 	s.handshakes.Init(o.Limits.Handshakes, o.Limits.HandshakesComputing)
 	s.connections.init(o.MaxConnectionsPerIP, o.MaxConnections)
@@ -97,6 +99,7 @@ func (s *Server) Start(node Node) {
 	}
 	go s.flusher.Run()
 	s.spawn(ends.cleanUp)
+	s.spawn(s.watchdog.run)
 }
 
 // spawn runs f on a goroutine that Shutdown waits for.

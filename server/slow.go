@@ -84,16 +84,24 @@ func shown(text string) string {
 	return strings.ToValidUTF8(text[:shownBytesMax], "") + "…"
 }
 
-// pathOf is the path that a request begins with; "" for one that does not.
+// pathOf is the first path of a request that is no write; "" for one without any.
 func pathOf(r *request) string {
+	var d jute.Decoder
+	d.Reset(r.body)
 	switch r.op {
+	case jute.OpMultiRead:
+		if ops := jute.NewMultiDecoder(&d); !ops.Next() {
+			return ""
+		}
+	case jute.OpSetWatches, jute.OpSetWatches2:
+		d.Long() // the client's zxid
+		for d.Int() == 0 && d.Err() == nil { // lists without paths
+		}
 	case jute.OpExists, jute.OpGetData, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetACL, jute.OpSync,
 		jute.OpGetAllChildrenNumber, jute.OpGetEphemerals, jute.OpAddWatch, jute.OpCheckWatches, jute.OpRemoveWatches:
 	default:
 		return ""
 	}
-	var d jute.Decoder
-	d.Reset(r.body)
 	var p jute.PathRequest
 	p.Decode(&d)
 	return p.Path

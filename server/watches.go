@@ -22,7 +22,7 @@ func (c *queries) addWatch(r *request) error {
 	if !c.admitter.watchable(watchesOf[p.Mode]) {
 		return c.admitter.tooManyWatches(r)
 	}
-	v := c.server.opts.Machine.Present()
+	v := c.present(r)
 	c.server.watches.AddWatch(&c.watch, p.Path, p.Mode)
 	return c.answer(r, v, jute.OK, (&jute.ErrorResponse{}).Append)
 }
@@ -47,7 +47,7 @@ func (c *queries) watcherType(r *request, found func(*watch.Holder, string, jute
 	if found(&c.watch, p.Path, p.Type) {
 		code = jute.OK
 	}
-	return c.answer(r, c.server.opts.Machine.Present(), code, nil)
+	return c.answer(r, c.present(r), code, nil)
 }
 
 // setWatches registers a client's watches again and tells it what it has missed, before the reply
@@ -82,15 +82,16 @@ func (c *queries) setWatches(r *request) error {
 		}
 	}
 	for len(all) > watchesAtOnce {
-		v := c.setAgain(all[:watchesAtOnce], p.RelativeZxid)
+		v := c.setAgain(r, all[:watchesAtOnce], p.RelativeZxid)
 		err := v.Err()
 		v.Close()
+		c.letGo()
 		if err != nil {
 			return err
 		}
 		all = all[watchesAtOnce:]
 	}
-	return c.answer(r, c.setAgain(all, p.RelativeZxid), jute.OK, nil)
+	return c.answer(r, c.setAgain(r, all, p.RelativeZxid), jute.OK, nil)
 }
 
 // watchAgain is one watch of a setWatches.
@@ -105,12 +106,13 @@ const watchesAtOnce = 1024
 
 // setAgain registers watches again, and appends the events that were missed: at one moment, the present, which it
 // returns. So the events of later changes come behind those that were missed.
-func (c *queries) setAgain(some []watchAgain, relative jute.Zxid) state.Present {
+func (c *queries) setAgain(r *request, some []watchAgain, relative jute.Zxid) state.Present {
 	paths := make([]string, len(some))
 	for i := range some {
 		paths[i] = some[i].path
 	}
 	v, nodes := c.server.opts.Machine.LookAll(paths, make([]state.Node, 0, len(some)))
+	c.held.begin(r)
 	if relative < v.LoadedZxid() { // it has seen another tree: no zxid in this one tells what is new to it
 		relative = -1
 	}

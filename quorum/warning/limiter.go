@@ -27,13 +27,14 @@ func NewLimiter(logger *slog.Logger, c clock.Clock) *Limiter {
 	return &Limiter{logger: logger, clock: c, tokens: rate.NewLimiter(1, Burst)}
 }
 
-// Warn writes a warning, or counts it. message is a constant; what varies is in attrs, slog.Attr each.
-func (l *Limiter) Warn(message string, attrs ...any) {
+// Warn writes a warning, or counts it; written tells which. message is a constant; what varies is in attrs, slog.Attr
+// each.
+func (l *Limiter) Warn(message string, attrs ...any) (written bool) {
 	l.mu.Lock()
 	if !l.tokens.AllowN(l.clock.Now(), 1) {
 		l.omitted++
 		l.mu.Unlock()
-		return
+		return false
 	}
 	omitted := l.omitted
 	l.omitted = 0
@@ -42,4 +43,5 @@ func (l *Limiter) Warn(message string, attrs ...any) {
 		attrs = append(attrs, slog.Int("omitted", omitted))
 	}
 	l.logger.Warn(message, attrs...) //nolint:sloglint // every caller passes a constant
+	return true
 }

@@ -33,8 +33,11 @@ func (s *ReadTurns) Init(stop <-chan struct{}) {
 	s.yield = yieldProcessor
 }
 
-// Scan returns a read for a client, or for the server itself if that is nil.
-func (s *ReadTurns) Scan(reads Client) Scan { return Scan{turns: s, reads: reads} }
+// Scan returns a read for a client, or for the server itself if that is nil. waits is true while it waits for its turn;
+// nil: nobody asks.
+func (s *ReadTurns) Scan(reads Client, waits *atomic.Bool) Scan {
+	return Scan{turns: s, reads: reads, waits: waits}
+}
 
 // Begin waits for a turn; false if gone is closed before.
 func (s *ReadTurns) Begin(gone <-chan struct{}) bool {
@@ -65,7 +68,8 @@ func (s *ReadTurns) End() { <-s.turns }
 // Scan is one read that may turn out to be large. The zero Scan has read nothing.
 type Scan struct {
 	turns   *ReadTurns
-	reads   Client // nil if it is not made for a client
+	reads   Client       // nil if it is not made for a client
+	waits   *atomic.Bool // true while it waits; may be nil
 	keys    int
 	turn    bool
 	stopped bool // ended before its end
@@ -85,6 +89,10 @@ func (s *Scan) begin() bool {
 		gone := s.turns.stop
 		if s.reads != nil {
 			gone = s.reads.Ending()
+		}
+		if s.waits != nil {
+			s.waits.Store(true)
+			defer s.waits.Store(false)
 		}
 		s.turn = s.turns.Begin(gone)
 		s.stopped = !s.turn

@@ -12,7 +12,7 @@ func TestLargeReadsGiveTheProcessorAway(t *testing.T) {
 	turns.Init(make(chan struct{}))
 	yields := 0
 	turns.yield = func() { yields++ }
-	scan := turns.Scan(nil)
+	scan := turns.Scan(nil, nil)
 	pace := func(keys int) {
 		for range keys / state.ScanPace {
 			if !scan.Pace() {

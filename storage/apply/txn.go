@@ -17,6 +17,7 @@ type Txn struct {
 	access      access
 	writer      writer
 	replacement Replacement
+	evaluating  func(proposal int)
 	marks       []mark // the last ones, oldest first
 
 	version entry.Level // of the entry
@@ -44,6 +45,8 @@ type Options struct {
 	// CountZnodes is how many znodes an entry counts at the most: of the count that was begun first, and as many again
 	// for the quotas that it makes itself. 0: 1,024.
 	CountZnodes int64
+	// Evaluating is told which proposal of an entry is evaluated next, the first being 0; nil: nobody is.
+	Evaluating func(proposal int)
 }
 
 // New returns a Txn for the state that o shows.
@@ -51,7 +54,7 @@ func New(o Options) *Txn {
 	if o.CountZnodes == 0 {
 		o.CountZnodes = CountZnodesMax
 	}
-	t := &Txn{base: o.Base, replacement: o.Replacement}
+	t := &Txn{base: o.Base, replacement: o.Replacement, evaluating: o.Evaluating}
 	t.sessions.made = make(map[jute.SessionID]*schema.SessionInfo)
 	t.tree.init(o.Store, &t.Changes)
 	t.quotas = quotas{base: o.Base, changes: &t.Changes, tree: &t.tree, countMax: o.CountZnodes}
@@ -83,6 +86,9 @@ func (t *Txn) Evaluate(data []byte) error {
 		t.alone = len(t.Results) == 0 && len(reader.Rest) == 0
 		if err := t.checkLevel(); err != nil {
 			return err
+		}
+		if t.evaluating != nil {
+			t.evaluating(len(t.Results))
 		}
 		t.evaluate()
 		if t.tree.err != nil {

@@ -115,6 +115,7 @@ type Machine struct {
 
 	// the last mark of which a verdict has said the same; 0: none since the start
 	agreed atomic.Uint64
+	steps  steps
 	disk   atomic.Pointer[disk.Operations] // of store
 }
 
@@ -148,6 +149,7 @@ func (m *Machine) begin() {
 	m.batch = &batch{m.store.db.NewBatch()}
 	m.txn = apply.New(apply.Options{
 		Base: &m.mu.Base, Store: &m.shown, Replacement: replacements{m}, CountZnodes: m.opts.countPiece,
+		Evaluating: func(proposal int) { m.steps.at(StepEvaluate, proposal) },
 	})
 }
 
@@ -219,11 +221,14 @@ func (m *Machine) Apply(index, term uint64, data []byte, sink Sink) error {
 		return fmt.Errorf("apply of log entry %d after entry %d: the log and the state do not fit together", index,
 			applied)
 	}
+	m.steps.at(StepFlush, 0)
+	defer m.steps.at(StepNone, 0)
 	if err := m.flush.wait(); err != nil {
 		return err
 	}
 	t := m.txn
 	t.Begin(index, term)
+	m.steps.at(StepEvaluate, 0)
 	if len(data) > 0 {
 		if err := t.Evaluate(data); err != nil {
 			t.End()
@@ -241,6 +246,13 @@ func (m *Machine) Apply(index, term uint64, data []byte, sink Sink) error {
 		return fmt.Errorf("apply log entry %d: %w", index, err)
 	}
 	return m.flush.note(int64(len(data)), requests)
+}
+
+// Applying tells what Apply is at, and with which proposal of the entry, the first being 0. Any goroutine may call it,
+// and it does not wait.
+func (m *Machine) Applying() (step Step, proposal int) {
+	now := m.steps.now.Load()
+	return Step(now >> 32), int(uint32(now))
 }
 
 // AppliedIndex returns the index of the last entry applied.

@@ -33,6 +33,7 @@ func (m *Machine) publish(sink Sink) error {
 			return err
 		}
 	}
+	m.steps.at(StepPublish, 0)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.commitLocked(); err != nil {
@@ -51,13 +52,14 @@ func (m *Machine) publish(sink Sink) error {
 	if c.Agreed > 0 {
 		m.agreed.Store(c.Agreed)
 	}
-	tell(sink, c)
+	m.tell(sink, c)
 	return nil
 }
 
 // tell tells the sink of all results.
-func tell(sink Sink, c *apply.Changes) {
+func (m *Machine) tell(sink Sink, c *apply.Changes) {
 	for i := range c.Results {
+		m.steps.at(StepTell, i)
 		sink.Result(c.Origin, c.BatchNo, i, &c.Results[i])
 	}
 }
@@ -102,7 +104,7 @@ func (m *Machine) swapIn(sink Sink) error {
 		return m.store.fault.Trip(fmt.Errorf("replace the state: %w", err))
 	}
 	c := &m.txn.Changes
-	err := m.replaceStore(dir+datadir.ReplacementSuffix, func() { tell(sink, c) })
+	err := m.replaceStore(dir+datadir.ReplacementSuffix, func() { m.tell(sink, c) })
 	if err != nil {
 		return err
 	}
