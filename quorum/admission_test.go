@@ -178,7 +178,7 @@ func TestAMajorityWithoutDisksWaits(t *testing.T) {
 // withAnOldMember returns a group of three whose member 3 is of the first feature level, and what their levels are.
 func withAnOldMember(t *testing.T) (*testGroup, *agreements) {
 	founding := entry.FoundTxn{ClusterID: entry.ClusterID{1, 2, 3}, Config: []byte("config")}
-	a := &agreements{levels: map[uint64]entry.Level{1: 2, 2: 2, 3: entry.LevelOldest}}
+	a := &agreements{levels: map[uint64]entry.Level{1: entry.LevelNewest, 2: entry.LevelNewest, 3: entry.LevelOldest}}
 	return newTestGroup(t, 3, 0, func(o *Options) {
 		o.Bootstrap = founding.Append(nil)
 		o.Machine.(*fakeMachine).levels = true

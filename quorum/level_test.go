@@ -152,7 +152,9 @@ func TestFoundersBeginAtTheirLevel(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			founding := entry.FoundTxn{ClusterID: entry.ClusterID{1, 2, 3}, Config: []byte("config")}
-			levels := &agreements{levels: map[uint64]entry.Level{1: 2, 2: 2, 3: tc.third}}
+			levels := &agreements{levels: map[uint64]entry.Level{
+				1: entry.LevelNewest, 2: entry.LevelNewest, 3: tc.third,
+			}}
 			g := newTestGroup(t, 3, 0, func(o *Options) {
 				o.Bootstrap = founding.Append(nil)
 				o.Machine.(*fakeMachine).levels = true

@@ -8,6 +8,7 @@ import (
 	"zkd/server/limits"
 	"zkd/server/socket"
 	"zkd/storage/acl"
+	"zkd/storage/schema"
 	"zkd/storage/state"
 )
 
@@ -170,8 +171,13 @@ func (c *queries) findFor(r *request, look lookUp) (v state.Present, n state.Nod
 	if p.Watch && !c.admitter.watchable(1) {
 		return v, n, false, c.admitter.tooManyWatches(r)
 	}
+	shown := c.mayReadQuota(p.Path) // before the present, which nothing is read under
 	v, n, ok = look(r, p.Path)
-	if code := c.verdict(n, ok); code != jute.OK {
+	code := c.verdict(n, ok)
+	if code == jute.OK && !shown {
+		code = jute.NoAuth
+	}
+	if code != jute.OK {
 		return v, n, false, c.answer(r, v, code, nil)
 	}
 	return v, n, true, nil
@@ -344,6 +350,31 @@ func (c *queries) whoAmI(r *request) error {
 	return c.answer(r, c.present(r), jute.OK, resp.Append)
 }
 
+// mayReadQuota tells whether the client may see path as far as it is a znode of a quota: what that says is for who may
+// read what it is about, or, while that is missing, the nearest above. ZooKeeper tells it to everybody.
+func (c *queries) mayReadQuota(path string) bool {
+	if _, ok := schema.QuotaOf(path); !ok {
+		return true
+	}
+	v := c.server.opts.Machine.View()
+	defer v.Close()
+	return c.mayReadQuotaIn(v, path)
+}
+
+// mayReadQuotaIn is mayReadQuota in a View.
+func (c *queries) mayReadQuotaIn(v state.View, path string) bool {
+	target, ok := schema.QuotaOf(path)
+	if !ok {
+		return true
+	}
+	there := func(path string) bool {
+		_, ok := v.Exists(path)
+		return ok
+	}
+	n, ok := v.Exists(schema.Nearest(target, there))
+	return ok && c.CanRead(n.ACL())
+}
+
 // multiReadTimes is how many times the longest request the answer of a multiRead may be, unless it is that of one
 // operation. A guess: a client takes four times as much by default. Without a bound a request of a megabyte, each
 // operation of which reads the same megabyte, asks for more than any server has.
@@ -422,7 +453,7 @@ func (c *queries) appendRead(b []byte, v state.View, op jute.Op, path string, se
 	switch {
 	case !ok:
 		code = jute.NoNode
-	case !seen.readable(c.conn, n.ACL()):
+	case !seen.readable(c.conn, n.ACL()), !c.mayReadQuotaIn(v, path):
 		code = jute.NoAuth
 	}
 	if code != jute.OK {

@@ -3,12 +3,14 @@ package faults
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"zkd/compat-tests/ensemble"
 	"zkd/compat-tests/target"
+	"zkd/storage/entry"
 )
 
 // The keys and figures of feature levels (docs/operations.md, "Upgrades").
@@ -47,7 +49,7 @@ func TestRollingUpgradeAndBack(t *testing.T) {
 			m.allow(s)
 			m.nemesis.Restart(s)
 		}
-		m.atLevel("2")
+		m.atLevel(strconv.Itoa(int(entry.LevelNewest)))
 		m.refuses(m.e.Followers()[0])
 		m.nemesis.Run(harmTime)
 	})
@@ -154,14 +156,14 @@ func (m *mixed) refuses(s *ensemble.Server) {
 	s.Binary = m.old
 	s.Launch()
 	if why := ensemble.Await(healedWithin, func() (bool, string) {
-		return !s.Running(), "the old zkd runs on data of level 2"
+		return !s.Running(), "the old zkd runs on data of a newer level"
 	}); why != "" {
 		m.t.Error(why)
 	}
 	m.says(s, s.LogPath(), "run the zkd that wrote it, or a newer one")
 	s.Wipe()
 	s.Launch()
-	m.says(s, s.LogPath(), "the ensemble is at feature level 2, and the zkd of server")
+	m.says(s, s.LogPath(), fmt.Sprintf("the ensemble is at feature level %d, and the zkd of server", entry.LevelNewest))
 	s.Kill9()
 	s.Wipe()
 	s.Binary = ""

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"zkd/jute"
+	"zkd/storage/entry"
 	"zkd/storage/schema"
 )
 
@@ -33,6 +34,9 @@ func (t *Txn) delete(_ jute.Op, d *jute.Decoder, out *OpResult) jute.Code {
 		return jute.BadVersion
 	case c.cur.Children > 0:
 		return jute.NotEmpty
+	}
+	if code := t.mayLimit(r.Path); code != jute.OK {
+		return code
 	}
 	t.remove(parent, c)
 	out.Op = jute.OpDelete
@@ -112,6 +116,9 @@ func (t *Txn) setData(_ jute.Op, d *jute.Decoder, out *OpResult) jute.Code {
 	if code != jute.OK {
 		return code
 	}
+	if code := t.mayLimit(r.Path); code != jute.OK {
+		return code
+	}
 	grown := int64(len(r.Data)) - int64(c.cur.DataLen)
 	if code := t.checkQuota(r.Path, grown, 0); code != jute.OK {
 		return code
@@ -146,6 +153,9 @@ func (t *Txn) setACL(_ jute.Op, d *jute.Decoder, out *OpResult) jute.Code {
 	}
 	c, code := t.checkAccess(r.Path, jute.PermAdmin)
 	if code != jute.OK {
+		return code
+	}
+	if code := t.mayLimit(r.Path); code != jute.OK {
 		return code
 	}
 	if r.Version != jute.AnyVersion && r.Version != c.cur.Aversion {
@@ -206,4 +216,22 @@ func (t *Txn) checkAccess(path string, perm jute.Perms) (*change, jute.Code) {
 		return nil, jute.NoAuth
 	}
 	return c, jute.OK
+}
+
+// mayLimit fails with NoAuth if path is a znode of a quota and the caller does not administer what the quota limits:
+// the path itself, or, while that is missing, the nearest one above. ZooKeeper asks the ACL of the quota's own znodes
+// alone, so that anybody may lock the owner of a path out. From entry.LevelQuotaRights on.
+func (t *Txn) mayLimit(path string) jute.Code {
+	if t.Level < entry.LevelQuotaRights {
+		return jute.OK
+	}
+	target, ok := schema.QuotaOf(path)
+	if !ok {
+		return jute.OK
+	}
+	there := func(path string) bool { return t.tree.look(path).cur != nil }
+	if n := t.tree.look(schema.Nearest(target, there)).cur; n == nil || !t.access.allowed(n, jute.PermAdmin) {
+		return jute.NoAuth
+	}
+	return jute.OK
 }

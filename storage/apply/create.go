@@ -53,6 +53,9 @@ func (t *Txn) create(op jute.Op, d *jute.Decoder, out *OpResult) jute.Code {
 	if schema.OwnerKind(parent.cur.Owner) == schema.OwnerSession {
 		return jute.NoChildrenForEphemerals
 	}
+	if code := t.mayLimit(path); code != jute.OK {
+		return code
+	}
 	if code := t.checkQuota(path, int64(len(r.Data)), 1); code != jute.OK {
 		return code
 	}

@@ -15,6 +15,9 @@ const OpCountQuota jute.Op = -22
 // LevelCounting is the level from which on large subtrees are counted in pieces.
 const LevelCounting Level = 2
 
+// LevelQuotaRights is the level from which on a quota needs ADMIN on the path that it limits.
+const LevelQuotaRights Level = 3
+
 // Level is a feature level: what all members of an ensemble can do. It is part of the replicated state, goes up by an
 // entry of the log, and never down. What is new at a level (an operation, a flag, a meaning of what was there) is
 // proposed at that level only (docs/decisions/0022).
@@ -25,7 +28,7 @@ const (
 	// LevelOldest is what zkd did before it knew levels. A state that says none is of it.
 	LevelOldest Level = 1
 	// LevelNewest is the highest that this program can do.
-	LevelNewest Level = 2
+	LevelNewest Level = 3
 )
 
 // OpRaiseLevel is the proposal that raises the ensemble's feature level. Its body is a RaiseTxn. It takes no zxid, and

@@ -41,6 +41,41 @@ func QuotaTarget(path, name string) (target string, ok bool) {
 	return target, ok
 }
 
+// QuotaOf returns the path that a limits or stats znode is about, if path is one.
+func QuotaOf(path string) (target string, ok bool) {
+	if target, ok = QuotaTarget(path, LimitsName); !ok {
+		target, ok = QuotaTarget(path, StatsName)
+	}
+	return target, ok
+}
+
+// Nearest returns the longest path that is there of path and those above it; the root always is. It asks for few of
+// them, however deep path is: what is above a path that is there, is there. So it searches by halves of the bytes.
+func Nearest(path string, there func(path string) bool) string {
+	if there(path) {
+		return path
+	}
+	found, missing := 0, len(path) // bytes of the longest that is there, and of the shortest that is not
+	for {
+		end := strings.LastIndexByte(path[:(found+missing)/2+1], '/')
+		if end <= found { // one long name has all of this half
+			end = found + 1 + strings.IndexByte(path[found+1:], '/')
+		}
+		if end <= found || end >= missing {
+			break
+		}
+		if there(path[:end]) {
+			found = end
+		} else {
+			missing = end
+		}
+	}
+	if found == 0 {
+		return RootPath
+	}
+	return path[:found]
+}
+
 // AppendQuotaNode adds the path of a znode of the quota of target to b.
 func AppendQuotaNode(b []byte, target, name string) []byte {
 	if len(target) == 1 {

@@ -120,13 +120,13 @@ func TestNewerEntriesStopBeforeAnythingIsApplied(t *testing.T) {
 		entry      []byte
 		level      bool
 	}{
-		{"a newer entry", "a log entry is of feature level 3, and it can do 2", newer, true},
+		{"a newer entry", "a log entry is of feature level 4, and it can do 3", newer, true},
 		{"an operation", "operation -999", entry.AppendProposal(bytes.Clone(first), &entry.Proposal{Op: -999}), true},
 		{"an operation that is no write", "operation 4 ",
 			entry.AppendProposal(bytes.Clone(first), &entry.Proposal{Op: jute.OpGetData}), true},
 		{"a flag", "flags 0x8000",
 			entry.AppendProposal(bytes.Clone(first), &entry.Proposal{Op: jute.OpError, Flags: 1 << 15}), true},
-		{"a raise", "a log entry is of feature level 3, and it can do 2", raised, true},
+		{"a raise", "a log entry is of feature level 4, and it can do 3", raised, true},
 		{"an operation above its entry", "and its entry of 1", wrong, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -172,7 +172,7 @@ func TestNewerStateIsRefused(t *testing.T) {
 	}
 	closeMachine(t, m)
 	_, err := OpenMachine(MachineOptions{Dir: "state", FS: fs})
-	if !errors.Is(err, entry.ErrLevel) || !strings.Contains(err.Error(), "state store state is of feature level 3") {
+	if !errors.Is(err, entry.ErrLevel) || !strings.Contains(err.Error(), "state store state is of feature level 4") {
 		t.Errorf("open: %v", err)
 	}
 }

@@ -260,6 +260,8 @@ func (o *oracle) create(p *entry.Proposal, op jute.Op, d *jute.Decoder, out *app
 		out.Code = jute.NodeExists
 	case owner > 0:
 		out.Code = jute.NoChildrenForEphemerals
+	case !o.mayLimit(p, path):
+		out.Code = jute.NoAuth
 	default:
 		out.Code = o.overQuota(p, path, len(r.Data), 1)
 	}
@@ -333,6 +335,8 @@ func (o *oracle) deleteOrCheck(p *entry.Proposal, op jute.Op, r *jute.PathVersio
 		return jute.BadVersion
 	case op == jute.OpDelete && len(n.child) > 0:
 		return jute.NotEmpty
+	case op == jute.OpDelete && !o.mayLimit(p, r.Path):
+		return jute.NoAuth
 	}
 	if op == jute.OpDelete {
 		o.remove(strings.Clone(r.Path))
@@ -371,7 +375,7 @@ func (o *oracle) setData(p *entry.Proposal, d *jute.Decoder, out *apply.OpResult
 		out.Code = jute.BadArguments
 	case n == nil:
 		out.Code = jute.NoNode
-	case !acl.Allowed(n.acl, jute.PermWrite, p.Identities):
+	case !acl.Allowed(n.acl, jute.PermWrite, p.Identities), !o.mayLimit(p, r.Path):
 		out.Code = jute.NoAuth
 	default:
 		grown := len(r.Data) - len(n.data)
@@ -407,7 +411,7 @@ func (o *oracle) setACL(p *entry.Proposal, d *jute.Decoder, out *apply.OpResult)
 		out.Code = code
 	case n == nil:
 		out.Code = jute.NoNode
-	case !acl.Allowed(n.acl, jute.PermAdmin, p.Identities):
+	case !acl.Allowed(n.acl, jute.PermAdmin, p.Identities), !o.mayLimit(p, r.Path):
 		out.Code = jute.NoAuth
 	case r.Version != -1 && r.Version != n.stat.Aversion:
 		out.Code = jute.BadVersion
@@ -439,6 +443,19 @@ func quotaValue(text, key string) int {
 		}
 	}
 	return -1
+}
+
+// mayLimit tells whether the caller may change path, as far as it is a znode of a quota.
+func (o *oracle) mayLimit(p *entry.Proposal, path string) bool {
+	target, ok := strings.CutPrefix(path, "/zookeeper/quota/")
+	if base := jute.BaseName(path); !ok || base != "zookeeper_limits" && base != "zookeeper_stats" ||
+		o.level < entry.LevelQuotaRights {
+		return true
+	}
+	for target = jute.ParentPath("/" + target); o.nodes[target] == nil; {
+		target = jute.ParentPath(target)
+	}
+	return acl.Allowed(o.nodes[target].acl, jute.PermAdmin, p.Identities)
 }
 
 // overQuota refuses what a hard quota forbids.
