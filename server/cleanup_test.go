@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -108,4 +109,33 @@ func TestCleanUpEndsItsRoundWithTheLeadership(t *testing.T) {
 		now.Advance(time.Second)
 		return !r.exists("/a") && !r.exists("/b")
 	})
+}
+
+// TestCleanUpSearchesInPieces: containers that were never used, more than a piece has, keep those that were from
+// nothing, and the search is never so large that it needs a turn among large reads.
+func TestCleanUpSearchesInPieces(t *testing.T) {
+	now := clock.NewManual(time.Unix(1_000_000_000, 0))
+	r := startRig(t, rigOptions{clock: now, ready: func() { now.Advance(ahead) }})
+	c := r.connect(t)
+	made := multi{}
+	for i := range 4 * searchContainers {
+		path := fmt.Sprintf("/unused%05d", i)
+		made = append(made, multi{{jute.OpCreateContainer, makeNode(path, "", jute.ModeContainer)}}...)
+	}
+	c.must(jute.OpMulti, made, jute.OK)
+	for _, path := range []string{"/first", "/zlast"} {
+		c.must(jute.OpCreateContainer, makeNode(path, "", jute.ModeContainer), jute.OK)
+		c.mustCreate(path+"/child", "", jute.ModePersistent)
+		c.must(jute.OpDelete, gone(path+"/child"), jute.OK)
+	}
+	eventually(t, "both go", func() bool {
+		now.Advance(time.Second)
+		return !r.exists("/first") && !r.exists("/zlast")
+	})
+	if n := r.server.readTurns.Taken(); n != 0 {
+		t.Errorf("the search has taken %d turns", n)
+	}
+	if !r.exists("/unused00000") {
+		t.Error("a container is gone that was never used")
+	}
 }

@@ -94,7 +94,7 @@ func pathOf(r *request) string {
 			return ""
 		}
 	case jute.OpSetWatches, jute.OpSetWatches2:
-		d.Long() // the client's zxid
+		d.Long()                             // the client's zxid
 		for d.Int() == 0 && d.Err() == nil { // lists without paths
 		}
 	case jute.OpExists, jute.OpGetData, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetACL, jute.OpSync,

@@ -213,7 +213,7 @@ func (h *harness) read(words []string) string {
 			limits.NeverUsedMillis = jute.Millis(n)
 		}
 		var paths []string
-		v.Expiring(jute.Millis(now), limits, func(path string) { paths = append(paths, path) })
+		v.Expiring(jute.Millis(now), limits, "", func(path string) { paths = append(paths, path) })
 		return strings.Join(paths, " ")
 	case "counting":
 		var out strings.Builder

@@ -250,7 +250,8 @@ func (v View) Digest() uint64 { return v.at.pos.Digest }
 
 // ExpiryLimits bounds a search for znodes that may go away.
 type ExpiryLimits struct {
-	Max int // candidates
+	Max        int // candidates
+	Containers int // that one View looks at, candidates or not; 0: all
 	// NeverUsedMillis lets containers that never had a child go when their mtime is older
 	// (znode.container.maxNeverUsedIntervalMs); 0 keeps them.
 	NeverUsedMillis jute.Millis
@@ -258,32 +259,57 @@ type ExpiryLimits struct {
 
 // Expiring calls f with the paths of containers and TTL znodes whose time has come at now
 // (org.apache.zookeeper.server.ContainerManager.getCandidates): TTL znodes first, the longest overdue before the
-// others. It reads little more than it finds.
-func (v View) Expiring(now jute.Millis, limits ExpiryLimits, f func(path string)) {
+// others, then containers behind the path after; "" begins. next is where a later View is to go on, "" at the end.
+//
+// Of TTL znodes it reads what it finds. Of containers it reads those without children that it must not take, too:
+// there may be any number of them that were never used.
+func (v View) Expiring(now jute.Millis, limits ExpiryLimits, after string, f func(path string)) (next string) {
 	left := limits.Max
-	upper := binary.BigEndian.AppendUint64([]byte{schema.KindExpiry, schema.ExpiryTTL}, uint64(now))
-	err := v.at.scanRange([]byte{schema.KindExpiry, schema.ExpiryTTL}, upper, func(key, _ []byte) (bool, error) {
-		if left--; left < 0 {
-			return false, nil
-		}
-		f(string(key[schema.ExpiryTTLPrefixBytes:]))
-		return true, nil
-	})
-	if err == nil && left > 0 {
-		err = v.at.scan([]byte{schema.KindExpiry, schema.ExpiryContainer}, func(key, _ []byte) (bool, error) {
-			path := string(key[2:])
-			n, err := v.at.following(path) // past the cache, where they would take the place of what is in use
-			if err != nil {
-				return false, err
+	var err error
+	if after == "" {
+		upper := binary.BigEndian.AppendUint64([]byte{schema.KindExpiry, schema.ExpiryTTL}, uint64(now))
+		err = v.at.scanRange([]byte{schema.KindExpiry, schema.ExpiryTTL}, upper, func(key, _ []byte) (bool, error) {
+			if left--; left < 0 {
+				return false, nil
 			}
-			unused := n != nil && n.Creations == 0 && (limits.NeverUsedMillis == 0 ||
-				now-n.Mtime <= limits.NeverUsedMillis)
-			if n != nil && !unused {
-				f(path)
-				left--
-			}
-			return left > 0, nil
+			f(string(key[schema.ExpiryTTLPrefixBytes:]))
+			return true, nil
 		})
 	}
+	if err == nil && left > 0 {
+		limits.Max = left
+		next, err = v.at.expiringContainers(now, limits, after, f)
+	}
 	v.note(err)
+	return next
+}
+
+// expiringContainers calls f with the containers that may go, behind the path after.
+func (a *readView) expiringContainers(now jute.Millis, limits ExpiryLimits, after string,
+	f func(path string)) (next string, err error) {
+	lower := []byte{schema.KindExpiry, schema.ExpiryContainer}
+	upper := schema.PrefixEnd(lower)
+	if after != "" {
+		lower = append(append(lower, after...), 0)
+	}
+	left, seen := limits.Max, 0
+	err = a.scanRange(lower, upper, func(key, _ []byte) (bool, error) {
+		path := string(key[2:])
+		n, err := a.following(path) // past the cache, where they would take the place of what is in use
+		if err != nil {
+			return false, err
+		}
+		unused := n != nil && n.Creations == 0 && (limits.NeverUsedMillis == 0 ||
+			now-n.Mtime <= limits.NeverUsedMillis)
+		if n != nil && !unused {
+			f(path)
+			left--
+		}
+		if seen++; left == 0 || seen == limits.Containers {
+			next = path
+			return false, nil
+		}
+		return true, nil
+	})
+	return next, err
 }

@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -132,5 +133,44 @@ func TestChildrenAreOnlyChildren(t *testing.T) {
 		if n := v.CountBelow(parent); n != below {
 			t.Errorf("%d below %s, want %d", n, parent, below)
 		}
+	}
+}
+
+// TestExpiringContainersArePieces: however many containers were never used, a View looks at no more of them than it is
+// to, and one after the other they find what may go, once each.
+func TestExpiringContainersArePieces(t *testing.T) {
+	h := newHarness(t, MachineOptions{})
+	proposals := []*entry.Proposal{}
+	path := func(i int) string { return fmt.Sprintf("/c%04d", i) }
+	const containers = 1000
+	var want []string
+	for i := range containers {
+		create := jute.CreateRequest{Path: path(i), ACL: acl.Open, Flags: jute.ModeContainer}
+		proposals = append(proposals, &entry.Proposal{Op: jute.OpCreateContainer,
+			Session: 1, Identities: entrytest.Identities, Body: create.Append(nil)})
+		if i%333 == 0 {
+			want = append(want, path(i))
+			child := path(i) + "/child"
+			proposals = append(proposals, entrytest.Create(child, nil, jute.ModePersistent), entrytest.Delete(child))
+		}
+	}
+	h.apply(append([]*entry.Proposal{entrytest.Session(1)}, proposals...)...)
+	var got []string
+	pieces, after := 0, ""
+	for {
+		v := h.m.View()
+		v.Pace(func() bool { return true })
+		limits := ExpiryLimits{Max: containers, Containers: 300}
+		after = v.Expiring(1<<50, limits, after, func(path string) { got = append(got, path) })
+		if v.at.paced > limits.Containers {
+			t.Errorf("piece %d has read %d keys", pieces, v.at.paced)
+		}
+		v.Close()
+		if pieces++; after == "" {
+			break
+		}
+	}
+	if !slices.Equal(got, want) || pieces != 4 {
+		t.Errorf("%d pieces have found %v, want 4 and %v", pieces, got, want)
 	}
 }

@@ -31,7 +31,7 @@ func BenchmarkWaits(b *testing.B) {
 		"search": func() {
 			v := m.View()
 			defer v.Close()
-			v.Expiring(1<<50, ExpiryLimits{Max: 10}, func(string) {})
+			v.Expiring(1<<50, ExpiryLimits{Max: 10}, "", func(string) {})
 		},
 	} {
 		b.Run(name, func(b *testing.B) { benchWaits(b, m, other) })
