@@ -230,13 +230,18 @@ func (c *conn) latency(op jute.Op, arrival, now time.Duration) {
 	c.server.metrics.latency.Add(ms)
 }
 
-// CanRead reports whether an event about a znode with this ACL may be delivered to the connection.
-func (c *conn) CanRead(list []jute.ACL) bool { return c.allowed(list, jute.PermRead) }
+// Proven returns what decides of which events the connection hears.
+func (c *conn) Proven() *acl.Proven {
+	if c.server.opts.Flags&entry.FlagSkipACL != 0 {
+		return nil
+	}
+	return c.login.ids.Proven()
+}
 
 // allowed reports whether the connection has the permission (ZooKeeperServer.checkACL).
 func (c *conn) allowed(list []jute.ACL, perm jute.Perms) bool {
 	return c.server.opts.Flags&entry.FlagSkipACL != 0 || len(list) == 0 ||
-		acl.Allowed(list, perm, c.login.ids.Snapshot())
+		c.login.ids.Proven().Allowed(list, perm)
 }
 
 // WatchFired appends a watch event. The apply goroutine calls it.

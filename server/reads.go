@@ -436,11 +436,11 @@ type verdicts map[*jute.ACL]bool
 // readable reports whether c may read a znode with that list.
 func (v verdicts) readable(c *conn, list []jute.ACL) bool {
 	if len(list) <= 1 {
-		return c.CanRead(list)
+		return c.allowed(list, jute.PermRead)
 	}
 	may, known := v[&list[0]]
 	if !known {
-		may = c.CanRead(list)
+		may = c.allowed(list, jute.PermRead)
 		v[&list[0]] = may
 	}
 	return may

@@ -102,6 +102,9 @@ func (s *Server) Committed(r *apply.Result) {
 	if leads {
 		s.metrics.proposals.Add(r.Bytes, r.Bytes, r.Bytes)
 	}
+	if r.First {
+		s.watches.Begin()
+	}
 	for i := range r.Events {
 		s.watches.Fire((*watch.Event)(&r.Events[i]))
 	}

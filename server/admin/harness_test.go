@@ -18,6 +18,7 @@ import (
 	"zkd/server/stats"
 	"zkd/server/stats/catalog"
 	"zkd/server/watch"
+	"zkd/storage/acl"
 	"zkd/storage/ensemble"
 )
 
@@ -106,7 +107,7 @@ func standalone() *fourletter.Info {
 // nobody watches.
 type nobody struct{}
 
-func (nobody) CanRead([]jute.ACL) bool         { return true }
+func (nobody) Proven() *acl.Proven             { return nil }
 func (nobody) WatchFired(*watch.Event, []byte) {}
 
 // leading is member 3 of three, which leads, with an observer.

@@ -8,14 +8,15 @@ import (
 	"sync/atomic"
 
 	"zkd/jute"
+	"zkd/storage/acl"
 )
 
 // Identities is who one connection is. One goroutine adds (the connection's reader), any may read. The zero Identities
 // has none; the connection calls Start before its first request.
 type Identities struct {
-	ids atomic.Pointer[[]jute.ID] // what it points to never changes
-	set *javaSet                  // of the same, their order; nil up to the second. Owned by who adds.
-	any []jute.ID                 // of SchemeSASLAny: last in ids, not in set, which clients see. Owned by who adds.
+	ids atomic.Pointer[acl.Proven]
+	set *javaSet  // of the same, their order; nil up to the second. Owned by who adds.
+	any []jute.ID // of SchemeSASLAny: last in ids, not in set, which clients see. Owned by who adds.
 }
 
 // Bounds of what one connection may prove: each of its writes carries all of it. No client has reason to come near
@@ -27,18 +28,20 @@ const (
 
 // Start sets the first identity, ip:<address>, the address as HostAddress writes it.
 func (c *Identities) Start(remote netip.Addr) {
-	ids := []jute.ID{{Scheme: SchemeIP, ID: HostAddress(remote)}}
-	c.ids.Store(&ids)
+	c.ids.Store(acl.NewProven([]jute.ID{{Scheme: SchemeIP, ID: HostAddress(remote)}}))
 }
 
 // Snapshot returns the identities in the order in which ZooKeeper goes through them, that of a hash set (javaSet). The
 // slice is shared and never changes: it may be kept and must not be written to. Costs one atomic load.
 func (c *Identities) Snapshot() []jute.ID {
 	if p := c.ids.Load(); p != nil {
-		return *p
+		return p.IDs()
 	}
 	return nil
 }
+
+// Proven returns the identities ready to be asked about; nil before Start. It is the same until another is added.
+func (c *Identities) Proven() *acl.Proven { return c.ids.Load() }
 
 // Add takes an auth packet in and returns the code of its reply: OK, or AuthFailed, after which the connection is
 // closed (org.apache.zookeeper.server.ZooKeeperServer.processPacket). What goes beyond the bounds of a connection
@@ -95,8 +98,7 @@ func (c *Identities) Grant(id jute.ID) bool {
 		c.any, changed = append(c.any, id), true
 	}
 	if changed {
-		ids := append(c.set.list(), c.any...)
-		c.ids.Store(&ids)
+		c.ids.Store(acl.NewProven(append(c.set.list(), c.any...)))
 	}
 	return true
 }

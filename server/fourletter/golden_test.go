@@ -16,6 +16,7 @@ import (
 	"zkd/server/stats"
 	"zkd/server/stats/catalog"
 	"zkd/server/watch"
+	"zkd/storage/acl"
 )
 
 // The files of testdata were recorded from one standalone ZooKeeper 3.9.5 with three sessions, ephemerals and watches;
@@ -43,7 +44,7 @@ func at(clock string) time.Time {
 // sink is a connection that hears nothing.
 type sink struct{ watch.Holder }
 
-func (*sink) CanRead([]jute.ACL) bool         { return true }
+func (*sink) Proven() *acl.Proven             { return nil }
 func (*sink) WatchFired(*watch.Event, []byte) {}
 
 // recordedWatches has the watches of the recorded server.

@@ -5,6 +5,7 @@ import (
 
 	"zkd/jute"
 	"zkd/server/stats"
+	"zkd/storage/acl"
 	"zkd/storage/invariants"
 )
 
@@ -16,9 +17,10 @@ type FiredCounts struct {
 
 // firing is the scratch memory of Fire, kept between calls.
 type firing struct {
-	found  []*Holder
-	notice []byte
-	busy   bool // asserts that Fire is never inside itself
+	found    []*Holder
+	notice   []byte
+	busy     bool         // asserts that Fire is never inside itself
+	verdicts acl.Verdicts // who may hear of znodes with long lists
 }
 
 // keepFound is how many entries of scratch memory Fire keeps, 1 MiB: a change that finds a million connections shall
@@ -40,6 +42,18 @@ func (t *Table) Fire(ev *Event) {
 		t.tell(ev)
 	}
 	t.firing.busy = false
+}
+
+// keepVerdicts is above how many entries of lists and answers Fire forgets what it knows of them, between two entries
+// of the log: some 2 MB (a guess). In an entry it forgets nothing, or a few lists in turn could have each event read
+// one again. What it needs then is not more than what the entry has read to change these znodes.
+const keepVerdicts = 16 << 10
+
+// Begin says that the events of another entry of the log follow. It is for the goroutine that fires.
+func (t *Table) Begin() {
+	if t.firing.verdicts.Size() > keepVerdicts {
+		t.firing.verdicts.Forget()
+	}
 }
 
 // Fired returns the table's counts of connections found by changes. They may be read and reset at any time.
@@ -129,8 +143,10 @@ func (t *Table) tell(ev *Event) {
 	f.notice = f.notice[:0]
 	for i, h := range f.found {
 		f.found[i] = nil
-		if len(ev.ACL) > 0 && !h.watcher.CanRead(ev.ACL) {
-			continue
+		if len(ev.ACL) > 0 {
+			if who := h.watcher.Proven(); who != nil && !f.verdicts.Allowed(ev.ACL, jute.PermRead, who) {
+				continue
+			}
 		}
 		if len(f.notice) == 0 {
 			f.notice = AppendNotice(f.notice, ev.Type, ev.Path, ev.Zxid)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"zkd/jute"
+	"zkd/storage/acl"
 )
 
 // client is a connection that writes down what it is told.
@@ -13,7 +14,7 @@ type client struct {
 	Holder
 	mu   sync.Mutex
 	got  []string
-	deny map[string]bool // schemes of ACLs that it may not read
+	deny map[string]bool // users whom it has not proven to be, of list's
 	hook func()
 }
 
@@ -23,7 +24,26 @@ func newClient(id jute.SessionID) *client {
 	return c
 }
 
-func (c *client) CanRead(acl []jute.ACL) bool { return !c.deny[acl[0].ID.Scheme] }
+// users are those that lists of tests name.
+var users = []string{"x", "y"}
+
+// listOf returns a list that lets one of users read; of "" none.
+func listOf(user string) []jute.ACL {
+	if user == "" {
+		return nil
+	}
+	return []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: acl.SchemeDigest, ID: user}}}
+}
+
+func (c *client) Proven() *acl.Proven {
+	var ids []jute.ID
+	for _, user := range users {
+		if !c.deny[user] {
+			ids = append(ids, jute.ID{Scheme: acl.SchemeDigest, ID: user})
+		}
+	}
+	return acl.NewProven(ids)
+}
 
 func (c *client) WatchFired(ev *Event, notice []byte) {
 	c.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"zkd/jute"
+	"zkd/storage/acl"
 )
 
 // bytesPerWatchMax is the promise of the package.
@@ -111,10 +112,11 @@ func TestAllocations(t *testing.T) {
 // quietWatcher only counts.
 type quietWatcher struct {
 	Holder
+	who   *acl.Proven
 	fired int
 }
 
-func (q *quietWatcher) CanRead([]jute.ACL) bool   { return true }
+func (q *quietWatcher) Proven() *acl.Proven       { return q.who }
 func (q *quietWatcher) WatchFired(*Event, []byte) { q.fired++ }
 
 func BenchmarkFire(b *testing.B) {

@@ -84,8 +84,6 @@ var modelPaths = []string{"/", "/a", "/a/b", "/ab", "/ab/é"}
 // clientsMax keeps the clients so few that they meet on paths.
 const clientsMax = 4
 
-var modelSchemes = []string{"", "x", "y"}
-
 func (w *world) connect(t *rapid.T) {
 	if len(w.clients) == clientsMax {
 		return
@@ -149,12 +147,9 @@ func (w *world) unregister(t *rapid.T, c *client, path string) {
 
 func (w *world) fire(t *rapid.T, path string) {
 	typ := jute.EventType(rapid.IntRange(1, 4).Draw(t, "event"))
-	scheme := rapid.SampledFrom(modelSchemes).Draw(t, "acl")
+	user := rapid.SampledFrom(append(users, "")).Draw(t, "acl")
 	w.zxid++
-	ev := Event{Type: typ, Path: path, Zxid: w.zxid}
-	if scheme != "" {
-		ev.ACL = []jute.ACL{{ID: jute.ID{Scheme: scheme}}}
-	}
+	ev := Event{Type: typ, Path: path, Zxid: w.zxid, ACL: listOf(user)}
 	told := map[*client]bool{}
 	if typ != jute.EventNodeChildrenChanged {
 		told = w.data.trigger(path)
@@ -165,7 +160,7 @@ func (w *world) fire(t *rapid.T, path string) {
 	w.table.Fire(&ev)
 	for _, c := range w.clients {
 		var want []string
-		if told[c] && !c.deny[scheme] {
+		if told[c] && !c.deny[user] {
 			want = []string{fmt.Sprintf("%s %s@%d", eventName(typ), path, w.zxid)}
 		}
 		if diff := cmp.Diff(want, c.take()); diff != "" {

@@ -8,15 +8,17 @@ import (
 	"unsafe"
 
 	"zkd/jute"
+	"zkd/storage/acl"
 )
 
 // Watcher is a connection as the table sees it. The table calls both methods on the goroutine that fires, without
 // holding any lock of its own; neither may wait. Either may still be called for a change that was being fired while the
 // connection left.
 type Watcher interface {
-	// CanRead says whether the connection may hear of a change of a znode with this ACL, by its identities of now
-	// (org.apache.zookeeper.server.ServerCnxn.process). It is not asked about a znode without an ACL.
-	CanRead(acl []jute.ACL) bool
+	// Proven returns who the connection is now: what READ is checked on before it hears of a change of a znode with an
+	// ACL (org.apache.zookeeper.server.ServerCnxn.process). nil may hear of all. While it is the same, so are the
+	// answers.
+	Proven() *acl.Proven
 	// WatchFired tells of a change. notice is one whole frame, length included: the notification as the client gets it.
 	// It is valid only during the call.
 	WatchFired(ev *Event, notice []byte)
@@ -27,7 +29,7 @@ type Event struct {
 	Type jute.EventType
 	Path string
 	Zxid jute.Zxid
-	ACL  []jute.ACL // of the znode that READ is checked on; nil when anyone may hear
+	ACL  []jute.ACL // of the znode that READ is checked on; nil when anyone may hear. It never changes
 }
 
 // Holder is a connection's side of the table: part of the connection's struct, set up once by Init, its address the

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"zkd/jute"
 	"zkd/server/stats"
+	"zkd/storage/acl"
 	"zkd/storage/invariants"
 )
 
@@ -140,11 +142,10 @@ func TestOrderOfTables(t *testing.T) {
 // TestUnreadable: who may not read does not hear, but a standard watch is gone all the same.
 func TestUnreadable(t *testing.T) {
 	table, c := New(), newClient(1)
-	c.deny = map[string]bool{"digest": true}
+	c.deny = map[string]bool{"x": true}
 	table.AddData(&c.Holder, "/a")
 	table.AddWatch(&c.Holder, "/", jute.WatchPersistentRecursive)
-	secret := []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "digest", ID: "u:x"}}}
-	table.Fire(&Event{Type: jute.EventNodeDataChanged, Path: "/a", ACL: secret})
+	table.Fire(&Event{Type: jute.EventNodeDataChanged, Path: "/a", ACL: listOf("x")})
 	if got := c.take(); got != nil {
 		t.Errorf("told %v without READ", got)
 	}
@@ -154,6 +155,73 @@ func TestUnreadable(t *testing.T) {
 	table.Fire(&Event{Type: jute.EventNodeDataChanged, Path: "/a", Zxid: 9})
 	if diff := cmp.Diff([]string{"changed /a@9"}, c.take()); diff != "" {
 		t.Errorf("the recursive watch (-want +got):\n%s", diff)
+	}
+}
+
+// strangers are n connections with m identities each, watching /a for good.
+func strangers(table *Table, n, m int) []quietWatcher {
+	all := make([]quietWatcher, n)
+	for i := range all {
+		var ids []jute.ID
+		for k := range m {
+			ids = append(ids, jute.ID{Scheme: acl.SchemeDigest, ID: fmt.Sprintf("nobody%d:%d", i, k)})
+		}
+		all[i].who = acl.NewProven(ids)
+		all[i].Init(&all[i], jute.SessionID(i))
+		table.AddWatch(&all[i].Holder, "/a", jute.WatchPersistent)
+	}
+	return all
+}
+
+// longList is a list of n entries.
+func longList(n int) (list []jute.ACL) {
+	for i := range n {
+		list = append(list, jute.ACL{Perms: jute.PermRead,
+			ID: jute.ID{Scheme: acl.SchemeDigest, ID: fmt.Sprintf("somebody:%d", i)}})
+	}
+	return list
+}
+
+// TestLongListsCostOnce: changes of a znode whose list is long, watched by many who are many, cost the list once and
+// each watcher's identities once, in one entry of the log and in the next.
+func TestLongListsCostOnce(t *testing.T) {
+	const entries, connections, identities, changes = 2000, 50, 900, 700
+	table := New()
+	watchers := strangers(table, connections, identities)
+	list := longList(entries)
+	for i := range changes {
+		if i%100 == 0 {
+			table.Begin()
+		}
+		table.Fire(&Event{Type: jute.EventNodeDataChanged, Path: "/a", ACL: list})
+	}
+	if work, most := table.firing.verdicts.Work(), entries+connections*(identities+1); work > most {
+		t.Errorf("looked at %d entries and identities, want at most %d", work, most)
+	}
+	for i := range watchers {
+		if watchers[i].fired != 0 {
+			t.Fatalf("watcher %d was told %d times", i, watchers[i].fired)
+		}
+	}
+	watchers[7].who = acl.NewProven([]jute.ID{list[1999].ID})
+	table.Fire(&Event{Type: jute.EventNodeDataChanged, Path: "/a", ACL: list})
+	if watchers[7].fired != 1 || watchers[8].fired != 0 {
+		t.Error("what a watcher has proven meanwhile does not count, or counts for another")
+	}
+}
+
+// TestVerdictsAreForgotten: what Fire knows of lists is bounded between two entries of the log, and not before.
+func TestVerdictsAreForgotten(t *testing.T) {
+	table := New()
+	strangers(table, 1, 10)
+	for range 2 * keepVerdicts / 100 {
+		table.Fire(&Event{Type: jute.EventNodeDataChanged, Path: "/a", ACL: longList(100)})
+	}
+	if size := table.firing.verdicts.Size(); size < 2*keepVerdicts-200 {
+		t.Errorf("%d are known inside an entry, want all", size)
+	}
+	if table.Begin(); table.firing.verdicts.Size() != 0 {
+		t.Error("all are known after it")
 	}
 }
 

@@ -43,13 +43,8 @@ var (
 // Allowed reports whether someone with the identities ids may do perm to a znode with this list
 // (org.apache.zookeeper.server.ZooKeeperServer.checkACL). An empty list allows everything. Of perm, one bit suffices.
 func Allowed(list []jute.ACL, perm jute.Perms, ids []jute.ID) bool {
-	if len(list) == 0 {
+	if len(list) == 0 || anyoneMay(list, perm) {
 		return true
-	}
-	for i := range list {
-		if list[i].Perms&perm != 0 && isAnyone(&list[i].ID) {
-			return true
-		}
 	}
 	for i := range ids {
 		if ids[i].Scheme == SchemeSuper {
@@ -57,19 +52,9 @@ func Allowed(list []jute.ACL, perm jute.Perms, ids []jute.ID) bool {
 		}
 	}
 	if len(list)*len(ids) > compareMax {
-		return newProven(ids).allow(list, perm)
+		return newExact(ids).allow(list, perm)
 	}
-	for i := range list {
-		if list[i].Perms&perm == 0 {
-			continue
-		}
-		for j := range ids {
-			if matches(&ids[j], &list[i].ID) {
-				return true
-			}
-		}
-	}
-	return false
+	return compare(list, perm, ids)
 }
 
 // isAnyone reports whether id is world:anyone.
@@ -88,64 +73,6 @@ func matches(id, entry *jute.ID) bool {
 		return id.ID == entry.ID || id.ID == SchemeSuper
 	case SchemeIP:
 		return ipMatches(id.ID, entry.ID)
-	}
-	return false
-}
-
-// compareMax is up to how many pairs of an entry and an identity are compared each with each. Above it the identities
-// are looked up, for a client chooses both numbers. A guess: the lookup table costs about as much.
-const compareMax = 256
-
-// name is a scheme and an id.
-type name struct{ scheme, id string }
-
-// proven is a set of identities in which the one that an entry names is found at once.
-type proven struct {
-	exact   map[name]struct{} // all but those of ip
-	ips     []string          // a connection has one
-	anySASL bool              // see matches
-}
-
-// newProven makes the set of ids.
-func newProven(ids []jute.ID) *proven {
-	p := &proven{exact: make(map[name]struct{}, len(ids))}
-	for i := range ids {
-		id := &ids[i]
-		if id.Scheme == SchemeIP {
-			p.ips = append(p.ips, id.ID)
-			continue
-		}
-		p.anySASL = p.anySASL || id.Scheme == SchemeSASL && id.ID == SchemeSuper
-		p.exact[name{id.Scheme, id.ID}] = struct{}{}
-	}
-	return p
-}
-
-// has reports whether an identity has that scheme and id.
-func (p *proven) has(scheme, id string) bool {
-	_, ok := p.exact[name{scheme, id}]
-	return ok
-}
-
-// allow is the end of Allowed.
-func (p *proven) allow(list []jute.ACL, perm jute.Perms) bool {
-	for i := range list {
-		if list[i].Perms&perm != 0 && p.match(&list[i].ID) {
-			return true
-		}
-	}
-	return false
-}
-
-// match reports whether one of the identities is the one that an ACL entry names: matches for all of them.
-func (p *proven) match(entry *jute.ID) bool {
-	switch entry.Scheme {
-	case SchemeDigest, SchemeX509:
-		return p.has(entry.Scheme, entry.ID)
-	case SchemeSASL:
-		return p.anySASL || p.has(SchemeSASL, entry.ID) || p.has(SchemeSASLAny, entry.ID)
-	case SchemeIP:
-		return slices.ContainsFunc(p.ips, func(ip string) bool { return ipMatches(ip, entry.ID) })
 	}
 	return false
 }

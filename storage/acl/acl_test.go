@@ -236,7 +236,8 @@ func TestAllowed(t *testing.T) {
 func TestManyIdentities(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	schemes := []string{"digest", "x509", "sasl", SchemeSASLAny, "ip", "super", "world", "zkd", "auth"}
-	texts := []string{"a", "b", "super", "anyone", "10.0.0.1", "10.0.0.2", "10.0.0.0/8", "11.0.0.0/30", ""}
+	texts := []string{"a", "b", "super", "anyone", "10.0.0.1", "10.0.0.2", "10.0.0.0/8", "10.0.0.2/31", "11.0.0.1",
+		"11.0.0.0/30", "9.0.0.0/6", ""}
 	for range 20_000 {
 		ids, list := make([]jute.ID, r.IntN(4)), make([]jute.ACL, r.IntN(4))
 		for i := range ids {
@@ -249,8 +250,16 @@ func TestManyIdentities(t *testing.T) {
 			return a.Perms&jute.PermRead != 0 &&
 				slices.ContainsFunc(ids, func(id jute.ID) bool { return matches(&id, &a.ID) })
 		})
-		if got := newProven(ids).allow(list, jute.PermRead); got != want {
+		if got := newExact(ids).allow(list, jute.PermRead); got != want {
 			t.Fatalf("%v of %v: %v, want %v", ids, list, got, want)
+		}
+		if len(list) == 0 {
+			continue
+		}
+		x := newIndex(list)
+		want = Allowed(list, jute.PermRead, ids)
+		if got := x.allows(jute.PermRead, NewProven(ids)); got != want {
+			t.Fatalf("%v of %v: %v by the index, want %v", ids, list, got, want)
 		}
 	}
 	var ids []jute.ID
@@ -261,6 +270,93 @@ func TestManyIdentities(t *testing.T) {
 	if Allowed(list, jute.PermRead, ids) || !Allowed(list, jute.PermWrite, ids) {
 		t.Error("many identities are not looked up rightly")
 	}
+}
+
+// hostile returns a list of n entries, which give READ to nobody of these who each have proven m identities.
+func hostile(n, m, connections int) (list []jute.ACL, who []*Proven) {
+	for i := range n {
+		list = append(list, entry(jute.PermRead, "digest", fmt.Sprintf("user%d:%027d=", i, i)))
+	}
+	for c := range connections {
+		ids := []jute.ID{{Scheme: "ip", ID: "10.0.0.1"}}
+		for i := range m - 1 {
+			ids = append(ids, jute.ID{Scheme: "digest", ID: fmt.Sprintf("nobody%d-%d:%027d=", c, i, i)})
+		}
+		who = append(who, NewProven(ids))
+	}
+	return list, who
+}
+
+// TestAVerdictIsGivenOnce: however often, and by however many, a long list is asked about, it is read once, and so are
+// the identities of each who asks.
+func TestAVerdictIsGivenOnce(t *testing.T) {
+	const entries, identities, connections = 2000, 900, 50
+	list, who := hostile(entries, identities, connections)
+	allowed := NewProven(append([]jute.ID{{Scheme: "digest", ID: list[entries-1].ID.ID}}, who[0].ids...))
+	var v Verdicts
+	for range 700 {
+		for _, w := range who {
+			if v.Allowed(list, jute.PermRead, w) {
+				t.Fatal("allowed to nobody")
+			}
+		}
+		if !v.Allowed(list, jute.PermRead, allowed) || v.Allowed(list, jute.PermWrite, allowed) {
+			t.Fatal("not what the list gives")
+		}
+	}
+	if most := entries + (connections+2)*(identities+1); v.Work() > most {
+		t.Errorf("looked at %d, want at most %d", v.Work(), most)
+	}
+	if v.Size() == 0 {
+		t.Error("nothing is kept")
+	}
+	if v.Forget(); v.Size() != 0 || v.Allowed(list, jute.PermRead, who[0]) {
+		t.Error("not forgotten, or another answer afterwards")
+	}
+}
+
+// TestProvenAnswersAsAllowed: with few and many identities.
+func TestProvenAnswersAsAllowed(t *testing.T) {
+	list, who := hostile(300, 64, 1)
+	for _, ids := range [][]jute.ID{nil, who[0].ids, append([]jute.ID{list[299].ID}, who[0].ids...),
+		append([]jute.ID{{Scheme: SchemeSuper}}, who[0].ids...)} {
+		for _, one := range [][]jute.ACL{nil, list[298:], list, append(slices.Clone(list), Open...)} {
+			for _, perm := range []jute.Perms{jute.PermRead, jute.PermAdmin} {
+				if got, want := NewProven(ids).Allowed(one, perm), Allowed(one, perm, ids); got != want {
+					t.Errorf("%d identities, %d entries, permission %d: %v, want %v", len(ids), len(one), perm, got,
+						want)
+				}
+			}
+		}
+	}
+}
+
+// BenchmarkHostileList asks for 50 connections with 900 identities about a list of 2,000 entries.
+func BenchmarkHostileList(b *testing.B) {
+	list, who := hostile(2000, 900, 50)
+	b.Run("each", func(b *testing.B) {
+		for b.Loop() {
+			for _, w := range who {
+				Allowed(list, jute.PermRead, w.ids)
+			}
+		}
+	})
+	b.Run("verdicts", func(b *testing.B) {
+		var v Verdicts
+		for b.Loop() {
+			for _, w := range who {
+				v.Allowed(list, jute.PermRead, w)
+			}
+		}
+	})
+	b.Run("first verdicts", func(b *testing.B) {
+		for b.Loop() {
+			var v Verdicts
+			for _, w := range who {
+				v.Allowed(list, jute.PermRead, w)
+			}
+		}
+	})
 }
 
 // TestLongListsHaveNoDuplicates: the first of each stays, in their order, beyond the few that are compared.

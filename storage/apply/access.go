@@ -9,35 +9,31 @@ import (
 	"zkd/storage/schema"
 )
 
-// verdict is a question that allowed has answered: may the caller do that to a znode with that list? A list has its own
-// memory for as long as the proposal is evaluated.
-type verdict struct {
-	list *jute.ACL // the first entry
-	n    int
-	perm jute.Perms
-}
-
 // verdictsFrom is from how many pairs of an entry and an identity on an answer is kept. A guess: below it the answer
 // costs as much as to look for it.
 const verdictsFrom = 64
 
 // access is who the caller of a proposal is, and what he may do.
 type access struct {
-	p *entry.Proposal
-	// verdicts are what allowed has found out for the proposal, of lists that are long for this caller.
-	verdicts map[verdict]bool
+	p   *entry.Proposal
+	who *acl.Proven // the caller, if somebody has asked; made of p's identities
+	// verdicts are what allowed has found out in the entry, of lists that are long for those who asked.
+	verdicts acl.Verdicts
 	// grown is how many bytes the lists of the proposal have that name auth.
 	grown int
 }
 
 // begin starts a proposal.
-func (a *access) begin() {
-	clear(a.verdicts)
-	a.grown = 0
+func (a *access) begin() { a.who, a.grown = nil, 0 }
+
+// end forgets the entry.
+func (a *access) end() {
+	a.begin()
+	a.verdicts.Forget()
 }
 
-// allowed reports whether the caller may do perm to n. A multi may ask thousands of times about one znode, with a list
-// and identities that its client has made long.
+// allowed reports whether the caller may do perm to n. An entry may ask thousands of times about one znode, with a list
+// and identities that clients have made long.
 func (a *access) allowed(n *schema.Znode, perm jute.Perms) bool {
 	if a.p.Flags&entry.FlagSkipACL != 0 {
 		return true
@@ -45,16 +41,10 @@ func (a *access) allowed(n *schema.Znode, perm jute.Perms) bool {
 	if len(n.ACL)*len(a.p.Identities) < verdictsFrom {
 		return acl.Allowed(n.ACL, perm, a.p.Identities)
 	}
-	asked := verdict{list: &n.ACL[0], n: len(n.ACL), perm: perm}
-	allowed, known := a.verdicts[asked]
-	if !known {
-		allowed = acl.Allowed(n.ACL, perm, a.p.Identities)
-		if a.verdicts == nil {
-			a.verdicts = map[verdict]bool{}
-		}
-		a.verdicts[asked] = allowed
+	if a.who == nil {
+		a.who = acl.NewProven(slices.Clone(a.p.Identities)) // the slice is the next proposal's, too
 	}
-	return allowed
+	return a.verdicts.Allowed(n.ACL, perm, a.who)
 }
 
 // Bounds of what auth may make of the lists of one proposal, in bytes: so much in any case, and so many times what the

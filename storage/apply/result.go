@@ -17,6 +17,7 @@ type Result struct {
 	Stat    jute.Stat // of what a create, SetData or setACL has made; of /zookeeper/config
 	Data    []byte    // what a reconfig has made of /zookeeper/config
 	Bytes   int       // of the proposal in the log
+	First   bool      // of its entry
 	// Ops are the results of a multi, in order. The Code of a failed multi is the first failed operation's, although
 	// the reply's header says OK (docs: wire format of multi); Code is MarshallingError, with no Ops, if it could not
 	// be read.

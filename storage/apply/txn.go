@@ -112,7 +112,7 @@ func (t *Txn) Prepare(batch Batch) error {
 func (t *Txn) End() {
 	t.tree.end()
 	t.quotas.end()
-	t.access.begin()
+	t.access.end()
 	t.end()
 }
 
@@ -124,7 +124,7 @@ func (t *Txn) evaluate() {
 		t.Position.Zxid++
 	}
 	t.Results = append(t.Results, Result{Op: p.Op, Session: p.Session, Xid: p.Xid, Zxid: t.Position.Zxid,
-		Bytes: t.bytes})
+		Bytes: t.bytes, First: len(t.Results) == 0})
 	s := span{events: len(t.events), ops: len(t.ops)}
 	r := &t.Results[len(t.Results)-1]
 	proposalHandler(p.Op)(t, r)
