@@ -96,6 +96,8 @@ type Limits struct {
 	Sessions                   int                // zkd.maxSessions; 0 is no limit
 	Watches                    int                // zkd.maxWatches; 0 is no limit
 	WatchesPerConnection       int                // zkd.maxWatchesPerConnection; 0 is no limit
+	Identities                 int                // zkd.maxIdentitiesPerConnection of one connection (64)
+	IdentityBytes              int                // zkd.maxIdentityBytesPerConnection (8 KiB)
 }
 
 // ConnectionThrottle is the token bucket for new connections, ZooKeeper's BlueThrottle.

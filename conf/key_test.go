@@ -122,7 +122,11 @@ func otherValue(k *key) string {
 		}
 		return "other"
 	default:
-		return fmt.Sprint(max(k.min+1, 6001))
+		other := max(k.min+1, 6001)
+		if k.max > 0 {
+			other = min(other, k.max)
+		}
+		return fmt.Sprint(other)
 	}
 }
 

@@ -1,5 +1,11 @@
 package conf
 
+// Bounds of what operators may let one connection prove: all servers take what one of them lets in.
+const (
+	identitiesMost    = 1024
+	identityBytesMost = 64 << 10
+)
+
 // limitKeys are the rows that bound what requests and new connections may ask for: JVM properties of ZooKeeper, and
 // below them what it has not.
 var limitKeys = []key{
@@ -104,4 +110,13 @@ var limitKeys = []key{
 	{name: "zkd.maxWatchesPerConnection", kind: kindNumber, def: "0", min: 0, max: maxInt, mark: must, effect: works,
 		doc: "The same for the watches of one connection.",
 		set: func(c *Config, v value) { c.Limits.WatchesPerConnection = int(v.num) }},
+	{name: "zkd.maxIdentitiesPerConnection", kind: kindNumber, def: "64", min: 2, max: identitiesMost, mark: must,
+		effect: works,
+		doc: "Identities that one connection may have, its address included: one more fails as a wrong password " +
+			"does.",
+		set: func(c *Config, v value) { c.Limits.Identities = int(v.num) }},
+	{name: "zkd.maxIdentityBytesPerConnection", kind: kindNumber, def: "8192", min: 256, max: identityBytesMost,
+		mark: must, effect: works,
+		doc: "The same for the bytes of the schemes and ids of one connection's identities together.",
+		set: func(c *Config, v value) { c.Limits.IdentityBytes = int(v.num) }},
 }

@@ -15,6 +15,7 @@ import (
 	"zkd/quorum/batcher"
 	"zkd/quorum/clock"
 	"zkd/server/audit"
+	"zkd/server/auth"
 	"zkd/storage/apply"
 	"zkd/storage/entry"
 )
@@ -139,7 +140,7 @@ func BenchmarkAudited(b *testing.B) {
 	defer log.Close()
 	r := newRig(b, func(o *Options) { o.Audit = log })
 	c := newConn(r.server, &Port{}, netip.AddrPort{})
-	c.login.ids.Start(c.remote.Addr())
+	c.login.ids.Start(c.remote.Addr(), auth.Bounds{})
 	req := &request{op: jute.OpSetData, body: setTo("/some/path/of/a/znode", "x").Append(nil)}
 	result := &apply.Result{Op: jute.OpSetData}
 	b.ReportAllocs()

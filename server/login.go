@@ -35,8 +35,12 @@ func (c *login) auth(r *request) error {
 		return nil
 	}
 	c.server.metrics.authFailed.Add(1)
-	c.server.bad.Warn("authentication failed", slog.String("peer", c.remote.String()), session(c.session),
-		slog.String("scheme", shown(p.Scheme)))
+	if c.ids.Full() {
+		c.tooMany(p.Scheme)
+	} else {
+		c.server.bad.Warn("authentication failed", slog.String("peer", c.remote.String()), session(c.session),
+			slog.String("scheme", shown(p.Scheme)))
+	}
 	if code == jute.BadArguments {
 		return errClose
 	}
@@ -76,7 +80,15 @@ func (c *login) sasl(r *request) error {
 }
 
 // errTooManyIdentities means an identity beyond what one connection may have.
-var errTooManyIdentities = errors.New("connection has too many identities")
+var errTooManyIdentities = errors.New(
+	"connection has too many identities: zkd.maxIdentitiesPerConnection or zkd.maxIdentityBytesPerConnection "+
+		"refuses more")
+
+// tooMany tells the log that a connection may have no more identities.
+func (c *login) tooMany(scheme string) {
+	c.server.bad.Warn("identity refused: zkd.maxIdentitiesPerConnection or zkd.maxIdentityBytesPerConnection",
+		slog.String("peer", c.remote.String()), session(c.session), slog.String("scheme", shown(scheme)))
+}
 
 // saslFailed says that a dialogue has failed, and ends the connection unless its client may stay without an identity.
 func (c *login) saslFailed(r *request, s *sasl.Server, err error) error {
@@ -123,7 +135,7 @@ func (c *login) certify(state tls.ConnectionState) error {
 	for _, id := range ids {
 		if !c.ids.Grant(id) {
 			c.server.metrics.authFailed.Add(1)
-			return fmt.Errorf("%w: the name in the certificate is too long", errTLS)
+			return fmt.Errorf("%w: %w", errTLS, errTooManyIdentities)
 		}
 	}
 	c.server.opts.Logger.Debug("client certificate accepted", slog.String("peer", c.remote.String()),

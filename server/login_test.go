@@ -3,6 +3,7 @@ package server
 import (
 	"crypto/md5" //nolint:gosec // the mechanism is made of it
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -224,4 +225,31 @@ func TestEnsembleScheme(t *testing.T) {
 			t.Errorf("%s is %d, want %d", name, n.Whole, want)
 		}
 	}
+}
+
+// prove adds an identity of the scheme digest.
+func (c *client) prove(user string, want jute.Code) {
+	c.t.Helper()
+	c.must(jute.OpAuth, &jute.AuthPacket{Scheme: auth.SchemeDigest, Auth: []byte(user + ":p")}, want)
+}
+
+// TestIdentitiesAreBounded: who proves to be too many is refused, and the log says by what.
+func TestIdentitiesAreBounded(t *testing.T) {
+	log := &logged{}
+	r := newRig(t, func(o *Options) {
+		o.Limits.Identities = auth.Bounds{Identities: 3}
+		o.Logger = slog.New(slog.NewJSONHandler(log, nil))
+	})
+	c, other := r.connect(t), r.connect(t)
+	c.prove("one", jute.OK)
+	c.prove("two", jute.OK)
+	c.prove("two", jute.OK)
+	if log.has("identity refused") {
+		t.Error("refused before it was too many")
+	}
+	c.prove("three", jute.AuthFailed)
+	c.wantClosed()
+	eventually(t, "the refusal is in the log", func() bool { return log.has("identity refused") })
+	other.prove("one", jute.OK)
+	other.must(jute.OpCreate, makeNode("/a", "", jute.ModePersistent), jute.OK)
 }

@@ -96,6 +96,7 @@ type Limits struct {
 	HandshakesComputing int
 	SessionsMax         int // zkd.maxSessions: sessions that are known, above which none is made; 0 is no limit
 	Watches             watch.Bounds
+	Identities          auth.Bounds // of one connection
 }
 
 // defaultMaxUnreadBytes is a guess: 16 of the longest replies that a default client takes.

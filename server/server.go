@@ -179,7 +179,7 @@ func (s *Server) accept(nc net.Conn, p *Port) {
 		return
 	}
 	c.Init(nc, &s.frames, &s.metrics.output)
-	c.login.ids.Start(c.remote.Addr())
+	c.login.ids.Start(c.remote.Addr(), s.opts.Limits.Identities)
 	s.spawn(c.serve)
 }
 

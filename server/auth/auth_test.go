@@ -33,7 +33,7 @@ func newRegistry(t testing.TB, o Options) *Registry {
 
 func started() *Identities {
 	var c Identities
-	c.Start(home)
+	c.Start(home, Bounds{})
 	return &c
 }
 
@@ -381,8 +381,8 @@ func TestTooMany(t *testing.T) {
 	r := newRegistry(t, Options{})
 	remote := netip.MustParseAddr("127.0.0.1")
 	var many, long Identities
-	many.Start(remote)
-	for i := 1; i < identitiesMax; i++ {
+	many.Start(remote, Bounds{})
+	for i := 1; i < defaultIdentities; i++ {
 		if code := many.Add(r, remote, SchemeDigest, fmt.Appendf(nil, "u%d:p", i)); code != jute.OK {
 			t.Fatalf("identity %d: %v", i, code)
 		}
@@ -391,10 +391,13 @@ func TestTooMany(t *testing.T) {
 		t.Errorf("one that is there already: %v, want OK", code)
 	}
 	if code := many.Add(r, remote, SchemeDigest, []byte("more:p")); code != jute.AuthFailed {
-		t.Errorf("one more than %d: %v, want AuthFailed", identitiesMax, code)
+		t.Errorf("one more than %d: %v, want AuthFailed", defaultIdentities, code)
 	}
-	long.Start(remote)
-	name := strings.Repeat("n", identityBytesMax/2)
+	if !many.Full() || long.Full() {
+		t.Errorf("full: %t and %t, want the first alone", many.Full(), long.Full())
+	}
+	long.Start(remote, Bounds{})
+	name := strings.Repeat("n", defaultIdentityBytes/2)
 	if code := long.Add(r, remote, SchemeDigest, []byte(name+"a:p")); code != jute.OK {
 		t.Errorf("a long one: %v, want OK", code)
 	}
@@ -403,5 +406,13 @@ func TestTooMany(t *testing.T) {
 	}
 	if n := len(long.Snapshot()); n != 2 {
 		t.Errorf("%d identities are left, want 2", n)
+	}
+	var few Identities
+	few.Start(remote, Bounds{Identities: 2, Bytes: 1000})
+	if code := few.Add(r, remote, SchemeDigest, []byte("u1:p")); code != jute.OK {
+		t.Errorf("the second of two: %v, want OK", code)
+	}
+	if code := few.Add(r, remote, SchemeDigest, []byte("u2:p")); code != jute.AuthFailed {
+		t.Errorf("the third of two: %v, want AuthFailed", code)
 	}
 }

@@ -12,22 +12,39 @@ import (
 )
 
 // Identities is who one connection is. One goroutine adds (the connection's reader), any may read. The zero Identities
-// has none; the connection calls Start before its first request.
+// has none and takes none; the connection calls Start before its first request.
 type Identities struct {
 	ids atomic.Pointer[acl.Proven]
 	set *javaSet  // of the same, their order; nil up to the second. Owned by who adds.
 	any []jute.ID // of SchemeSASLAny: last in ids, not in set, which clients see. Owned by who adds.
+
+	// Owned by who adds.
+	bounds Bounds
+	full   bool // one was refused for the bounds
 }
 
-// Bounds of what one connection may prove: each of its writes carries all of it. No client has reason to come near
-// (ZooKeeper has no bound).
+// Bounds are how much one connection may prove, its address included: servers keep it in memory and replicate it, and
+// what it may do is looked up in it (ZooKeeper has no bound). What is zero takes the default.
+type Bounds struct {
+	Identities int // 64
+	Bytes      int // of the schemes and ids together: 8 KiB
+}
+
+// Defaults of Bounds. Guesses: clients have one identity or two.
 const (
-	identitiesMax    = 1024
-	identityBytesMax = 64 << 10 // of the schemes and ids together
+	defaultIdentities    = 64
+	defaultIdentityBytes = 8 << 10
 )
 
 // Start sets the first identity, ip:<address>, the address as HostAddress writes it.
-func (c *Identities) Start(remote netip.Addr) {
+func (c *Identities) Start(remote netip.Addr, b Bounds) {
+	if b.Identities == 0 {
+		b.Identities = defaultIdentities
+	}
+	if b.Bytes == 0 {
+		b.Bytes = defaultIdentityBytes
+	}
+	c.bounds = b
 	c.ids.Store(acl.NewProven([]jute.ID{{Scheme: SchemeIP, ID: HostAddress(remote)}}))
 }
 
@@ -83,7 +100,8 @@ func (c *Identities) has(scheme string) bool {
 // copied.
 func (c *Identities) Grant(id jute.ID) bool {
 	old := c.Snapshot()
-	if !slices.Contains(old, id) && !fits(old, id) {
+	if !slices.Contains(old, id) && !c.fits(old, id) {
+		c.full = true
 		return false
 	}
 	id = jute.ID{Scheme: strings.Clone(id.Scheme), ID: strings.Clone(id.ID)}
@@ -103,13 +121,16 @@ func (c *Identities) Grant(id jute.ID) bool {
 	return true
 }
 
+// Full reports whether an identity was refused because the connection would have had too many. For who adds.
+func (c *Identities) Full() bool { return c.full }
+
 // fits tells whether a connection that has old may have id, too.
-func fits(old []jute.ID, id jute.ID) bool {
+func (c *Identities) fits(old []jute.ID, id jute.ID) bool {
 	bytes := len(id.Scheme) + len(id.ID)
 	for i := range old {
 		bytes += len(old[i].Scheme) + len(old[i].ID)
 	}
-	return len(old) < identitiesMax && bytes <= identityBytesMax
+	return len(old) < c.bounds.Identities && bytes <= c.bounds.Bytes
 }
 
 // HostAddress writes an address as Java's InetAddress.getHostAddress does: IPv4 addresses, those inside IPv6 too, with

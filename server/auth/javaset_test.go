@@ -19,7 +19,7 @@ func TestOrder(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	trees := 0
 	for i := 0; i+1 < len(lines); i += 2 {
-		var c Identities
+		c := Identities{bounds: Bounds{Identities: 1 << 10, Bytes: 1 << 20}}
 		for id := range strings.FieldsSeq(lines[i]) {
 			c.Grant(jute.ID{Scheme: SchemeDigest, ID: id})
 		}

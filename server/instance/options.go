@@ -8,6 +8,7 @@ import (
 	"zkd/conf"
 	"zkd/quorum"
 	"zkd/server"
+	"zkd/server/auth"
 	"zkd/server/fourletter"
 	"zkd/server/limits"
 	"zkd/server/watch"
@@ -81,6 +82,7 @@ func limitsOf(c conf.Limits) server.Limits {
 			RenewWeight: s.RenewWeight,
 		},
 		SessionsMax: c.Sessions, Watches: watch.Bounds{All: c.Watches, PerHolder: c.WatchesPerConnection},
+		Identities: auth.Bounds{Identities: c.Identities, Bytes: c.IdentityBytes},
 	}
 }
 
