@@ -264,6 +264,7 @@ func (s *spaceControl) admitted(data []byte) []byte {
 	for reader.Next(&p) {
 		if state.Grows(&p, found) {
 			p.Op, p.Code, p.Body, p.Identities = jute.OpError, jute.SystemError, nil, p.Identities[:0]
+			p.Reference = 0
 			refused++
 		}
 		record = entry.AppendProposal(record, &p)

@@ -19,9 +19,9 @@
 //
 // # Life of a write
 //
-// The reader proposes the request as it came and goes on reading. When the entry is applied, the apply goroutine calls
-// Committed, which fires the watches, and then the Applied of the connection's writes, which appends the reply; the
-// flusher goroutine writes what has gathered.
+// The reader proposes the request as it came, with who its client is or a reference to that, and goes on reading. When
+// the entry is applied, the apply goroutine calls Committed, which fires the watches, and then the Applied of the
+// connection's writes, which appends the reply; the flusher goroutine writes what has gathered.
 //
 // # A connection
 //

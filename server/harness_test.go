@@ -66,6 +66,7 @@ type rigOptions struct {
 	clock clock.Clock            // of the server alone; default the real one
 	ready func()                 // called between New and Start
 	node  func(Node) Node        // around the server's node
+	level entry.Level            // the highest to which the group agrees; default the newest
 }
 
 // newRig starts a server, and stops it at the end of the test.
@@ -95,9 +96,9 @@ func startRig(t testing.TB, o rigOptions) *rig {
 	defer cancel()
 	var err error
 	r.node, err = quorum.Start(ctx, quorum.Options{
-		ID: 1, Log: r.log, Machine: r.machine, Clock: clock.Real(), Now: r.options.Clock.Now, Logger: discard,
-		Observer: r.server,
-		Rand:     mathrand.New(mathrand.NewPCG(mathrand.Uint64(), 1)), OnFatal: func(error) { r.failed.Store(true) },
+		ID: 1, LevelMax: o.level, Log: r.log, Machine: r.machine, Clock: clock.Real(), Now: r.options.Clock.Now,
+		Logger: discard, Observer: r.server,
+		Rand: mathrand.New(mathrand.NewPCG(mathrand.Uint64(), 1)), OnFatal: func(error) { r.failed.Store(true) },
 	})
 	if err != nil {
 		t.Fatalf("start the node: %v", err)

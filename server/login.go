@@ -81,7 +81,7 @@ func (c *login) sasl(r *request) error {
 
 // errTooManyIdentities means an identity beyond what one connection may have.
 var errTooManyIdentities = errors.New(
-	"connection has too many identities: zkd.maxIdentitiesPerConnection or zkd.maxIdentityBytesPerConnection "+
+	"connection has too many identities: zkd.maxIdentitiesPerConnection or zkd.maxIdentityBytesPerConnection " +
 		"refuses more")
 
 // tooMany tells the log that a connection may have no more identities.

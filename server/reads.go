@@ -372,7 +372,7 @@ func (c *queries) mayReadQuotaIn(v state.View, path string) bool {
 		return ok
 	}
 	n, ok := v.Exists(schema.Nearest(target, there))
-	return ok && c.CanRead(n.ACL())
+	return ok && c.allowed(n.ACL(), jute.PermRead)
 }
 
 // multiReadTimes is how many times the longest request the answer of a multiRead may be, unless it is that of one

@@ -14,7 +14,8 @@ import (
 // goroutine; the rest is the reader's.
 type writes struct {
 	*conn
-	proposal entry.Proposal // the present one
+	proposal       entry.Proposal // the present one
+	identification identification
 
 	refusals struct { // for want of room
 		any        bool
@@ -117,6 +118,7 @@ func (c *writes) fail(r *request, code jute.Code) error {
 // begin counts r in as a write under way, and makes the proposal for it.
 func (c *writes) begin(r *request, code jute.Code) (batcher.Waiter, error) {
 	s := c.server
+	c.identification.bytes(c.login.ids.Proven())
 	if !c.Out.BeginWrite(c.now, &s.inFlight, s.elapsed) {
 		return nil, errGone
 	}
@@ -126,9 +128,13 @@ func (c *writes) begin(r *request, code jute.Code) (batcher.Waiter, error) {
 	}
 	c.proposal = entry.Proposal{
 		Op: r.op, Session: c.session, Xid: r.xid, Time: s.millis(), Flags: flags, Code: code,
-		Server: s.opts.ServerID, Identities: c.login.ids.Snapshot(), Body: r.body,
+		Server: s.opts.ServerID, Body: r.body,
 	}
-	return c.waiter(), nil
+	w := c.waiter()
+	if err := c.identify(&c.proposal); err != nil {
+		return nil, c.begun(w, err)
+	}
+	return w, nil
 }
 
 // begun ends a write that the node has not taken.
@@ -171,7 +177,7 @@ func (w *largeWrite) Dropped(err error) {
 func (c *writes) Applied(r *apply.Result) {
 	c.server.inFlight.End()
 	if r.Code == jute.SessionMoved {
-		c.Out.Close()
+		c.Out.DropWrite() // the session's next connection may wait for it
 		return
 	}
 	closes := r.Op == jute.OpCloseSession

@@ -33,6 +33,7 @@ type proposalJSON struct {
 	Time       time.Time       `json:"time"`
 	Bytes      int             `json:"bytes"`
 	Identities []string        `json:"identities,omitempty"`
+	Reference  string          `json:"identities_reference,omitempty"`
 	Operations []operationJSON `json:"operations"`
 }
 
@@ -126,16 +127,31 @@ func readEntry(e *raftlog.LogEntry) (entryJSON, error) {
 	for reader.Next(&p) {
 		one := proposalJSON{Op: opName(p.Op), Session: hexText(p.Session), Xid: int32(p.Xid),
 			Time: time.UnixMilli(int64(p.Time)).UTC(), Bytes: len(p.Body), Operations: []operationJSON{}}
-		for _, id := range p.Identities {
-			user, _, _ := strings.Cut(id.ID, ":")
-			one.Identities = append(one.Identities, strings.Clone(id.Scheme+":"+user))
-		}
+		one.identify(&p)
 		for _, o := range inspect.Operations(&p) {
 			one.Operations = append(one.Operations, operationJSON{opName(o.Op), o.Path, o.DataBytes, o.Unreadable})
 		}
 		shown.Proposals = append(shown.Proposals, one)
 	}
 	return shown, reader.Err()
+}
+
+// identify shows who the client is, without the digests of passwords. A list and the requests that refer to it have the
+// same reference.
+func (one *proposalJSON) identify(p *entry.Proposal) {
+	ids, reference := p.Identities, p.Reference
+	if list := entry.IdentityList(p.Body); p.Op == entry.OpSetIdentities {
+		if set, err := list.Decode(); err == nil {
+			ids, reference = set, list.Reference()
+		}
+	}
+	for _, id := range ids {
+		user, _, _ := strings.Cut(id.ID, ":")
+		one.Identities = append(one.Identities, strings.Clone(id.Scheme+":"+user))
+	}
+	if reference != 0 {
+		one.Reference = fmt.Sprintf("%016x", uint64(reference))
+	}
 }
 
 // opName names an operation; those of zkd's own have no name in the protocol.
@@ -159,6 +175,8 @@ func opName(op jute.Op) string {
 		return "compareState"
 	case entry.OpCountQuota:
 		return "countQuota"
+	case entry.OpSetIdentities:
+		return "setIdentities"
 	default:
 		return op.String()
 	}

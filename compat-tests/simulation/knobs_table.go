@@ -54,6 +54,7 @@ func knobsOfTheNode() []Knob {
 		{"quorum/batcher/batcher.go", "batchBufferBytes", "int", of(0, 100)},
 		{"quorum/liveness/tracker.go", "expireBatch", "int", of(1, 3)},
 		{"quorum/liveness/tracker.go", "reportBatch", "int", of(1, 3)},
+		{"server/identify.go", "inlineIdentityBytes", "int", of(0, 20)},
 		{"server/instance/peers/bootstrap.go", "askAgain", "time.Duration",
 			of(10*time.Millisecond, 500*time.Millisecond)},
 	}

@@ -86,6 +86,9 @@ const proposalOverheadBytes = 48
 // proposalBytes is about how much p adds to an entry, never 0.
 func proposalBytes(p *entry.Proposal) int {
 	n := proposalOverheadBytes + len(p.Body)
+	if p.Reference != 0 {
+		return n
+	}
 	for i := range p.Identities {
 		n += 8 + len(p.Identities[i].Scheme) + len(p.Identities[i].ID)
 	}

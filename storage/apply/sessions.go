@@ -44,7 +44,8 @@ func (t *Txn) createSession(r *Result) {
 }
 
 // reattachSession lets a client come back with the right password: the session gets the new timeout and belongs to
-// the server through which the client came. It fails with SessionExpired.
+// the server through which the client came. What its connection before had proven is gone. It fails with
+// SessionExpired.
 func (t *Txn) reattachSession(r *Result) {
 	var body entry.SessionTxn
 	if body.Decode(t.p.Body) != nil {
@@ -59,6 +60,43 @@ func (t *Txn) reattachSession(r *Result) {
 	info := &schema.SessionInfo{ID: old.ID, TimeoutMillis: body.TimeoutMillis, Passwd: old.Passwd, Owner: body.Owner}
 	t.sessions.set(info.ID, info)
 	r.NewSession = info
+}
+
+// setIdentities takes what the connection of a session has proven. It counts until the next list, until another
+// connection takes the session over, or until it ends.
+func (t *Txn) setIdentities(r *Result) {
+	list, err := schema.NewIdentities(t.p.Body)
+	if err != nil {
+		r.Code = jute.MarshallingError
+		return
+	}
+	if r.Code = t.checkSession(); r.Code != jute.OK {
+		return
+	}
+	old := t.sessions.get(t.p.Session)
+	if old == nil { // one of a server's own carries its identities itself
+		r.Code = jute.SessionExpired
+		return
+	}
+	info := *old
+	info.Identities = list
+	t.sessions.set(info.ID, &info)
+}
+
+// resolve fills in the identities that the proposal refers to. It is false if the session has others, or none: a
+// connection that has lost the session has proposed it, or one whose list has not become part of the log. Of a session
+// that is not there, or not this server's, the operation finds out itself.
+func (t *Txn) resolve() bool {
+	p := &t.p
+	info := t.sessions.get(p.Session)
+	if info == nil || p.Server != 0 && info.Owner != p.Server {
+		return true
+	}
+	if info.Identities == nil || info.Identities.Reference != p.Reference {
+		return false
+	}
+	p.Identities = append(p.Identities, info.Identities.IDs...) // a copy: the memory is that of the next proposal, too
+	return true
 }
 
 // closeSession ends a session and deletes its ephemerals in the order of their paths (ZooKeeper: of a hash set), each

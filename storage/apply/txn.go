@@ -127,7 +127,11 @@ func (t *Txn) evaluate() {
 		Bytes: t.bytes, First: len(t.Results) == 0})
 	s := span{events: len(t.events), ops: len(t.ops)}
 	r := &t.Results[len(t.Results)-1]
-	proposalHandler(p.Op)(t, r)
+	if p.Reference == 0 || t.resolve() {
+		proposalHandler(p.Op)(t, r)
+	} else {
+		r.Code = jute.SessionMoved
+	}
 	s.eventsEnd, s.opsEnd = len(t.events), len(t.ops)
 	t.spans = append(t.spans, s)
 }
@@ -137,7 +141,7 @@ func takesZxid(op jute.Op) bool {
 	switch op {
 	case entry.OpReattachSession, entry.OpFoundEnsemble, entry.OpLoadBegin, entry.OpLoadChunk,
 		entry.OpLoadCommit, entry.OpLoadAbort,
-		entry.OpRaiseLevel, entry.OpCompareState, entry.OpCountQuota:
+		entry.OpRaiseLevel, entry.OpCompareState, entry.OpCountQuota, entry.OpSetIdentities:
 		return false
 	}
 	return true
@@ -145,6 +149,7 @@ func takesZxid(op jute.Op) bool {
 
 // handlers has what evaluates a proposal, by opcode; lowestOp is the first one's.
 var handlers = [...]func(*Txn, *Result){
+	entry.OpSetIdentities - lowestOp:   (*Txn).setIdentities,
 	entry.OpCountQuota - lowestOp:      func(*Txn, *Result) {},
 	entry.OpCompareState - lowestOp:    (*Txn).compareState,
 	entry.OpRaiseLevel - lowestOp:      (*Txn).raiseLevel,
@@ -170,7 +175,7 @@ var handlers = [...]func(*Txn, *Result){
 }
 
 // lowestOp is the lowest opcode of a proposal.
-const lowestOp = entry.OpCountQuota
+const lowestOp = entry.OpSetIdentities
 
 // proposalHandler returns what evaluates op, or nil.
 func proposalHandler(op jute.Op) func(*Txn, *Result) {

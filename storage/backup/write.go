@@ -163,7 +163,9 @@ func (b *writer) session(s *schema.SessionInfo) error {
 		return err
 	}
 	b.payload = binary.BigEndian.AppendUint64(b.payload, uint64(s.ID))
-	b.payload = schema.AppendSession(b.payload, s)
+	kept := *s
+	kept.Identities = nil // they are those of a connection, which will be another one
+	b.payload = schema.AppendSession(b.payload, &kept)
 	b.tally.Sessions++
 	if len(b.payload) < blockBytes {
 		return nil

@@ -79,10 +79,10 @@ func (r *RaiseTxn) Decode(b []byte) error {
 // known tells whether this program can evaluate proposals of op.
 func known(op jute.Op) bool {
 	switch op {
-	case OpCountQuota, OpCompareState, OpRaiseLevel, OpLoadAbort, OpLoadCommit, OpLoadChunk, OpLoadBegin,
-		OpFoundEnsemble, OpReattachSession, jute.OpCloseSession, jute.OpCreateSession, jute.OpError, jute.OpCreate,
-		jute.OpDelete, jute.OpSetData, jute.OpSetACL, jute.OpMulti, jute.OpCreate2, jute.OpCreateContainer,
-		jute.OpDeleteContainer, jute.OpReconfig, jute.OpCreateTTL:
+	case OpSetIdentities, OpCountQuota, OpCompareState, OpRaiseLevel, OpLoadAbort, OpLoadCommit, OpLoadChunk,
+		OpLoadBegin, OpFoundEnsemble, OpReattachSession, jute.OpCloseSession, jute.OpCreateSession, jute.OpError,
+		jute.OpCreate, jute.OpDelete, jute.OpSetData, jute.OpSetACL, jute.OpMulti, jute.OpCreate2,
+		jute.OpCreateContainer, jute.OpDeleteContainer, jute.OpReconfig, jute.OpCreateTTL:
 		return true
 	}
 	return false
@@ -99,6 +99,8 @@ func (p *Proposal) Level() Level {
 		var raise RaiseTxn
 		_ = raise.Decode(p.Body) // what cannot be read raises to nothing
 		return max(raise.Level, LevelKnown)
+	case p.Op == OpSetIdentities || p.Reference != 0:
+		return LevelIdentities
 	case p.Op < OpRaiseLevel:
 		return LevelKnown
 	default:

@@ -41,9 +41,9 @@ const (
 //
 // Body and the identities' strings are views of the bytes that it was decoded from.
 type Proposal struct {
-	// Op is a write opcode, jute.OpCreateSession, jute.OpCloseSession, OpReattachSession, OpFoundEnsemble,
-	// jute.OpDeleteContainer (the last two proposed by a server itself, never by a client) or jute.OpError, which
-	// takes a zxid, changes nothing and answers Code.
+	// Op is a write opcode, jute.OpCreateSession, jute.OpCloseSession, OpReattachSession, OpSetIdentities,
+	// OpFoundEnsemble, jute.OpDeleteContainer (the last two proposed by a server itself, never by a client) or
+	// jute.OpError, which takes a zxid, changes nothing and answers Code.
 	Op      jute.Op
 	Session jute.SessionID
 	Xid     jute.Xid    // for logs only
@@ -56,6 +56,9 @@ type Proposal struct {
 	// is answered SessionMoved; 0 is not compared.
 	Server     uint64
 	Identities []jute.ID // what the connection has proven, for ACL checks
+	// Reference, if not 0, stands for Identities: they are those of the session's OpSetIdentities with it. Who
+	// evaluates the proposal fills them in.
+	Reference Reference
 	// Body is the request's record; a SessionTxn for the session ops that have one, a FoundTxn or a ReconfigTxn.
 	Body []byte
 }
@@ -75,10 +78,11 @@ func (p *Proposal) Append(b []byte) []byte {
 	b = binary.BigEndian.AppendUint16(b, uint16(p.Flags))
 	b = binary.BigEndian.AppendUint32(b, uint32(p.Code))
 	b = binary.BigEndian.AppendUint64(b, p.Server)
-	b = binary.BigEndian.AppendUint16(b, uint16(len(p.Identities)))
-	for i := range p.Identities {
-		b = jute.AppendString(b, p.Identities[i].Scheme)
-		b = jute.AppendString(b, p.Identities[i].ID)
+	if p.Reference != 0 {
+		b = binary.BigEndian.AppendUint16(b, referred)
+		b = binary.BigEndian.AppendUint64(b, uint64(p.Reference))
+	} else {
+		b = appendIdentities(b, p.Identities)
 	}
 	return append(b, p.Body...)
 }
@@ -97,19 +101,21 @@ func (p *Proposal) Decode(b []byte) error {
 	p.Server = binary.BigEndian.Uint64(b[30:])
 	n := int(binary.BigEndian.Uint16(b[38:]))
 	b = b[proposalFixedBytes:]
-	p.Identities = p.Identities[:0]
-	for range n {
-		var id jute.ID
-		var ok bool
-		if id.Scheme, b, ok = CutString(b); !ok {
-			return errProposal
-		}
-		if id.ID, b, ok = CutString(b); !ok {
-			return errProposal
-		}
-		p.Identities = append(p.Identities, id)
+	p.Identities, p.Reference = p.Identities[:0], 0
+	if n == referred {
+		return p.decodeReference(b)
 	}
-	p.Body = b
+	var err error
+	p.Identities, p.Body, err = cutIdentities(p.Identities, n, b)
+	return err
+}
+
+// decodeReference reads what is in the place of identities, and the body.
+func (p *Proposal) decodeReference(b []byte) error {
+	if len(b) < 8 || binary.BigEndian.Uint64(b) == 0 {
+		return errProposal
+	}
+	p.Reference, p.Body = Reference(binary.BigEndian.Uint64(b)), b[8:]
 	return nil
 }
 

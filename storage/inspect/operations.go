@@ -80,6 +80,9 @@ func describeOperation(op jute.Op, body []byte, d *jute.Decoder) Operation {
 	case jute.OpCreateSession, entry.OpReattachSession:
 		var r entry.SessionTxn
 		o.Unreadable = r.Decode(body) != nil
+	case entry.OpSetIdentities:
+		_, err := entry.IdentityList(body).Decode()
+		o.Unreadable = err != nil
 	case jute.OpCloseSession, jute.OpError:
 	default:
 		o.Unreadable = true

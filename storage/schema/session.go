@@ -1,7 +1,9 @@
 package schema
 
 import (
+	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"zkd/jute"
@@ -13,26 +15,56 @@ type SessionInfo struct {
 	ID            jute.SessionID
 	TimeoutMillis int32
 	Passwd        entry.Passwd
-	Owner         uint64 // the server through which the client came last
+	Owner         uint64      // the server through which the client came last
+	Identities    *Identities // what its connection has proven, if writes refer to it; nil: none do. Immutable
 }
 
-// sessionValueVersion begins the value of a session.
-const sessionValueVersion = 1
+// Identities is a list of identities that a session's writes refer to.
+type Identities struct {
+	Reference entry.Reference
+	IDs       []jute.ID // views of text
 
-// SessionValueBytes is the size of a session's value.
+	text entry.IdentityList
+}
+
+// NewIdentities reads a list, of which it keeps a copy.
+func NewIdentities(l entry.IdentityList) (*Identities, error) {
+	text := entry.IdentityList(bytes.Clone(l))
+	ids, err := text.Decode()
+	if err != nil {
+		return nil, fmt.Errorf("a list of identities: %w", err)
+	}
+	return &Identities{Reference: text.Reference(), IDs: ids, text: text}, nil
+}
+
+// The value of a session begins with its version: there is a list of identities, or none.
+const (
+	sessionValueVersion    = 1
+	sessionValueIdentities = 2
+)
+
+// SessionValueBytes is the size of a session's value without identities.
 const SessionValueBytes = 1 + 4 + 16 + 8
 
 // AppendSession adds the value of s to b.
 func AppendSession(b []byte, s *SessionInfo) []byte {
-	b = append(b, sessionValueVersion)
+	version := byte(sessionValueVersion)
+	if s.Identities != nil {
+		version = sessionValueIdentities
+	}
+	b = append(b, version)
 	b = binary.BigEndian.AppendUint32(b, uint32(s.TimeoutMillis))
 	b = append(b, s.Passwd[:]...)
-	return binary.BigEndian.AppendUint64(b, s.Owner)
+	b = binary.BigEndian.AppendUint64(b, s.Owner)
+	if s.Identities != nil {
+		b = append(b, s.Identities.text...)
+	}
+	return b
 }
 
 // DecodeSession reads a session from its key and value.
 func DecodeSession(key, value []byte) (*SessionInfo, error) {
-	if len(key) != 9 || len(value) != SessionValueBytes || value[0] != sessionValueVersion {
+	if len(key) != 9 || len(value) < SessionValueBytes {
 		return nil, fmt.Errorf("%w: session %x", ErrDamagedValue, key)
 	}
 	s := &SessionInfo{
@@ -40,5 +72,18 @@ func DecodeSession(key, value []byte) (*SessionInfo, error) {
 		Owner: binary.BigEndian.Uint64(value[21:]),
 	}
 	copy(s.Passwd[:], value[5:])
+	var err error
+	switch rest := value[SessionValueBytes:]; {
+	case value[0] == sessionValueIdentities:
+		s.Identities, err = NewIdentities(rest)
+	case value[0] != sessionValueVersion || len(rest) > 0:
+		err = errSessionValue
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: session %x: %w", ErrDamagedValue, key, err)
+	}
 	return s, nil
 }
+
+// errSessionValue means a version or a length that no value of a session has.
+var errSessionValue = errors.New("no such version or length")

@@ -128,11 +128,20 @@ func dumpView(v View, system bool) string {
 	v.Sessions(func(s schema.SessionInfo) { sessions = append(sessions, s) })
 	slices.SortFunc(sessions, func(a, b schema.SessionInfo) int { return int(a.ID - b.ID) })
 	for _, s := range sessions {
-		fmt.Fprintf(&out, "session %d timeout=%d owner=%d passwd=%x\n", s.ID, s.TimeoutMillis, s.Owner, s.Passwd)
+		formatSession(&out, &s)
 	}
 	fmt.Fprintf(&out, "zxid=%d nodes=%d ephemerals=%d bytes=%d\n", v.Zxid(), v.NodeCount(), v.EphemeralCount(),
 		v.ApproximateDataBytes())
 	return out.String()
+}
+
+// formatSession writes what there is of a session.
+func formatSession(out *strings.Builder, s *schema.SessionInfo) {
+	fmt.Fprintf(out, "session %d timeout=%d owner=%d passwd=%x", s.ID, s.TimeoutMillis, s.Owner, s.Passwd)
+	if s.Identities != nil {
+		fmt.Fprintf(out, " identities=%v", s.Identities.IDs)
+	}
+	fmt.Fprintln(out)
 }
 
 // discardLogger returns a logger that says nothing.
@@ -175,7 +184,7 @@ func (o *oracle) dump() (text string, digest uint64) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(o.sessions)) {
 		s := o.sessions[id]
-		fmt.Fprintf(&out, "session %d timeout=%d owner=%d passwd=%x\n", s.ID, s.TimeoutMillis, s.Owner, s.Passwd)
+		formatSession(&out, &s)
 	}
 	fmt.Fprintf(&out, "zxid=%d nodes=%d ephemerals=%d bytes=%d\n", o.zxid, len(o.nodes), ephemerals, bytes)
 	return out.String(), digest

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -112,6 +113,13 @@ func TestNewerEntriesStopBeforeAnythingIsApplied(t *testing.T) {
 	newer[0] = byte(entry.LevelNewest) + 1
 	raised := entry.AppendProposal(bytes.Clone(first), &entry.Proposal{Op: entry.OpRaiseLevel,
 		Body: (&entry.RaiseTxn{Level: entry.LevelNewest + 1}).Append(nil)})
+	under := func(p *entry.Proposal) []byte {
+		b := entry.AppendProposal(bytes.Clone(first), p)
+		b[0] = byte(entry.LevelOldest)
+		return b
+	}
+	beyond := fmt.Sprintf("a log entry is of feature level %d, and it can do %d", entry.LevelNewest+1,
+		entry.LevelNewest)
 	wrong := entry.AppendProposal(bytes.Clone(first), &entry.Proposal{Op: entry.OpRaiseLevel,
 		Body: (&entry.RaiseTxn{Level: entry.LevelNewest}).Append(nil)})
 	wrong[0] = byte(entry.LevelOldest)
@@ -120,13 +128,21 @@ func TestNewerEntriesStopBeforeAnythingIsApplied(t *testing.T) {
 		entry      []byte
 		level      bool
 	}{
-		{"a newer entry", "a log entry is of feature level 4, and it can do 3", newer, true},
+		{"a newer entry", beyond, newer, true},
 		{"an operation", "operation -999", entry.AppendProposal(bytes.Clone(first), &entry.Proposal{Op: -999}), true},
 		{"an operation that is no write", "operation 4 ",
 			entry.AppendProposal(bytes.Clone(first), &entry.Proposal{Op: jute.OpGetData}), true},
 		{"a flag", "flags 0x8000",
 			entry.AppendProposal(bytes.Clone(first), &entry.Proposal{Op: jute.OpError, Flags: 1 << 15}), true},
-		{"a raise", "a log entry is of feature level 4, and it can do 3", raised, true},
+		{"a raise", beyond, raised, true},
+		{"a list of identities above its entry", "and its entry of 1",
+			under(&entry.Proposal{Op: entry.OpSetIdentities}), false},
+		{"a reference above its entry", "and its entry of 1",
+			under(&entry.Proposal{Op: jute.OpError, Reference: 1}), false},
+		{"a list of identities above the ensemble", "and the ensemble at 1",
+			entry.AppendProposal(bytes.Clone(first), &entry.Proposal{Op: entry.OpSetIdentities}), false},
+		{"a reference above the ensemble", "and the ensemble at 1",
+			entry.AppendProposal(bytes.Clone(first), &entry.Proposal{Op: jute.OpError, Reference: 1}), false},
 		{"an operation above its entry", "and its entry of 1", wrong, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -172,7 +188,8 @@ func TestNewerStateIsRefused(t *testing.T) {
 	}
 	closeMachine(t, m)
 	_, err := OpenMachine(MachineOptions{Dir: "state", FS: fs})
-	if !errors.Is(err, entry.ErrLevel) || !strings.Contains(err.Error(), "state store state is of feature level 4") {
+	want := fmt.Sprintf("state store state is of feature level %d", entry.LevelNewest+1)
+	if !errors.Is(err, entry.ErrLevel) || !strings.Contains(err.Error(), want) {
 		t.Errorf("open: %v", err)
 	}
 }

@@ -80,12 +80,35 @@ func (n *oracleNode) visible() jute.Stat {
 // apply evaluates a proposal.
 func (o *oracle) apply(p *entry.Proposal) apply.Result {
 	o.events = nil
-	if p.Op != entry.OpReattachSession && p.Op != entry.OpFoundEnsemble && p.Op != entry.OpCountQuota &&
-		p.Op != entry.OpRaiseLevel {
+	switch p.Op {
+	case entry.OpReattachSession, entry.OpFoundEnsemble, entry.OpCountQuota, entry.OpRaiseLevel,
+		entry.OpSetIdentities:
+	default:
 		o.zxid++
 	}
 	r := apply.Result{Op: p.Op, Session: p.Session, Xid: p.Xid, Zxid: o.zxid}
+	session, found := o.sessions[p.Session]
+	if p.Reference != 0 && found {
+		if session.Identities == nil || session.Identities.Reference != p.Reference {
+			r.Code = jute.SessionMoved
+			return r
+		}
+		resolved := *p
+		resolved.Identities = session.Identities.IDs
+		p = &resolved
+	}
 	switch p.Op {
+	case entry.OpSetIdentities:
+		list, err := schema.NewIdentities(p.Body)
+		switch {
+		case err != nil:
+			r.Code = jute.MarshallingError
+		case !found:
+			r.Code = jute.SessionExpired
+		default:
+			session.Identities = list
+			o.sessions[p.Session] = session
+		}
 	case jute.OpError:
 		r.Code = p.Code
 	case entry.OpRaiseLevel:

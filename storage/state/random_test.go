@@ -67,11 +67,12 @@ func runModel(t *testing.T, seed uint64, ops int) (counts int) {
 	o := newOracle()
 	o.piece = int(options.countPiece)
 	for done := 0; done < ops; {
-		if o.level < entry.LevelCounting && r.IntN(30) == 0 {
+		if o.level < entry.LevelNewest && r.IntN(30) == 0 {
 			raise := &entry.Proposal{Op: entry.OpRaiseLevel,
 				Body: (&entry.RaiseTxn{Level: entry.LevelNewest}).Append(nil)}
 			o.apply(raise)
 			h.apply(raise)
+			g.Refers = true
 		}
 		record := make([]*entry.Proposal, 1+r.IntN(1+r.IntN(40)))
 		var want strings.Builder

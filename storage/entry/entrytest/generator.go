@@ -22,6 +22,9 @@ type Generator struct {
 	r      *rand.Rand
 	time   jute.Millis
 	config func() string // the present configuration of the ensemble, as a leader knows it
+
+	// Refers says that sessions get lists of identities that proposals refer to: from entry.LevelIdentities on.
+	Refers bool
 }
 
 // NewGenerator returns one that draws from r.
@@ -86,14 +89,38 @@ func (g *Generator) acl() []jute.ACL {
 // version returns an expected version.
 func (g *Generator) version() jute.Version { return Pick[jute.Version](g, -1, -1, -1, 0, 1, 2) }
 
-// Proposal returns a random proposal.
+// identities returns what a connection may have proven.
+func (g *Generator) identities() []jute.ID {
+	return Pick(g, []jute.ID{{Scheme: "ip", ID: "10.1.1.1"}}, []jute.ID{{Scheme: "ip", ID: "1.1.1.1"}},
+		[]jute.ID{{Scheme: "digest", ID: "me:x"}}, []jute.ID{{Scheme: "super"}})
+}
+
+// Proposal returns a random proposal. Those that refer to lists of sessions often refer to one that is not there.
 func (g *Generator) Proposal() *entry.Proposal {
+	p := g.plain()
+	if !g.Refers {
+		return p
+	}
+	switch g.r.IntN(20) {
+	case 0:
+		p.Op, p.Body = entry.OpSetIdentities, entry.ListIdentities(g.identities())
+		if g.r.IntN(20) == 0 {
+			p.Body = p.Body[:len(p.Body)-1]
+		}
+	case 1, 2, 3:
+		p.Identities, p.Reference = nil, entry.ListIdentities(g.identities()).Reference()
+	}
+	return p
+}
+
+// plain returns a random proposal that says itself who its client is.
+func (g *Generator) plain() *entry.Proposal {
 	g.time += jute.Millis(g.r.IntN(50))
 	p := &entry.Proposal{
 		Session: Pick(g, jute.SessionID(1), 2, 0xff, 0xffff), Time: g.time, Xid: 9,
-		Flags: Pick(g, entry.FlagExtendedTypes, entry.FlagExtendedTypes|entry.FlagEnforceQuota, entry.FlagEnforceQuota),
-		Identities: Pick(g, []jute.ID{{Scheme: "ip", ID: "10.1.1.1"}}, []jute.ID{{Scheme: "ip", ID: "1.1.1.1"}},
-			[]jute.ID{{Scheme: "digest", ID: "me:x"}}, []jute.ID{{Scheme: "super"}}),
+		Flags: Pick(g, entry.FlagExtendedTypes, entry.FlagExtendedTypes|entry.FlagEnforceQuota,
+			entry.FlagEnforceQuota),
+		Identities: g.identities(),
 	}
 	if g.r.IntN(6) == 0 {
 		p.Flags |= entry.FlagLocalSession

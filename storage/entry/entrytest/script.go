@@ -26,7 +26,7 @@ var opWords = map[string]jute.Op{
 	"closeSession": jute.OpCloseSession,
 	"reattach":     entry.OpReattachSession, "error": jute.OpError, "getData": jute.OpGetData,
 	"found": entry.OpFoundEnsemble, "reconfig": jute.OpReconfig, "raise": entry.OpRaiseLevel,
-	"count": entry.OpCountQuota,
+	"count": entry.OpCountQuota, "identities": entry.OpSetIdentities,
 }
 
 // Script reads proposals from words: the scripts of testdata, and tests.
@@ -99,8 +99,8 @@ func (l operation) number(key string, def int64) int64 {
 	return def
 }
 
-// fill sets what belongs to the proposal: session, time, flags, server, code, ids, cut (bytes of the body that are
-// missing).
+// fill sets what belongs to the proposal: session, time, flags, server, code, ids, refer (to a list of them that the
+// session has), cut (bytes of the body that are missing).
 func (l operation) fill(p *entry.Proposal) error {
 	p.Session = jute.SessionID(l.number("session", int64(p.Session)))
 	p.Time = jute.Millis(l.number("time", int64(p.Time)))
@@ -115,14 +115,25 @@ func (l operation) fill(p *entry.Proposal) error {
 		}
 		p.Body = b
 	}
-	p.Identities = []jute.ID{{Scheme: acl.SchemeIP, ID: "127.0.0.1"}}
-	if ids := l.keys["ids"]; ids != "" {
-		for text := range strings.SplitSeq(ids, ",") {
-			scheme, id, _ := strings.Cut(text, ":")
-			p.Identities = append(p.Identities, jute.ID{Scheme: scheme, ID: id})
-		}
+	if refer, ok := l.keys["refer"]; ok {
+		p.Reference = entry.ListIdentities(identities(refer)).Reference()
+		return nil
 	}
+	p.Identities = identities(l.keys["ids"])
 	return nil
+}
+
+// identities returns those of a connection that has also proven ids, with commas between them.
+func identities(ids string) []jute.ID {
+	all := []jute.ID{{Scheme: acl.SchemeIP, ID: "127.0.0.1"}}
+	if ids == "" {
+		return all
+	}
+	for text := range strings.SplitSeq(ids, ",") {
+		scheme, id, _ := strings.Cut(text, ":")
+		all = append(all, jute.ID{Scheme: scheme, ID: id})
+	}
+	return all
 }
 
 // modeWords are the values of mode.
@@ -131,7 +142,7 @@ var modeWords = map[string]jute.CreateMode{
 }
 
 // record adds the record of op: path (nullpath), data (null), size, acl, mode, ttl, version; of sessions timeout,
-// passwd, owner.
+// passwd, owner, list.
 func (l operation) record(op jute.Op, b []byte) []byte {
 	data := []byte(l.keys["data"])
 	if l.keys["data"] == "null" {
@@ -168,6 +179,8 @@ func (l operation) record(op jute.Op, b []byte) []byte {
 		return (&jute.SetACLRequest{Path: l.path, ACL: l.acl(), Version: version, Nulls: nulls}).Append(b)
 	case jute.OpDeleteContainer, jute.OpGetData:
 		return (&jute.PathRequest{Path: l.path, Nulls: nulls}).Append(b)
+	case entry.OpSetIdentities:
+		return append(b, entry.ListIdentities(identities(l.keys["list"]))...)
 	case entry.OpRaiseLevel:
 		return (&entry.RaiseTxn{Level: entry.LevelNewest}).Append(b)
 	case entry.OpFoundEnsemble:
