@@ -3,10 +3,12 @@ package server
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"zkd/jute"
+	"zkd/server/socket"
 )
 
 // startHeld starts a server with globalOutstandingLimit=1 that has two writes of b to /n under way and one of a, whose
@@ -97,4 +99,29 @@ func TestShutdownEndsHeldReaders(t *testing.T) {
 		t.Errorf("shutdown with writes that never end: %v", err)
 	}
 	r.count(0)
+}
+
+// TestLargeWritesOfOneConnectionLeaveRoom: however much one client sends at once, what is under way of it is a part of
+// what the group takes before all wait; others go on beside it.
+func TestLargeWritesOfOneConnectionLeaveRoom(t *testing.T) {
+	r, node := startHolding(t, rigOptions{})
+	a, b := r.connect(t), r.connect(t)
+	a.mustCreate("/n", "", jute.ModePersistent)
+	r.nothingUnderWay()
+	const size, writes = socket.MaxOutstandingBytes / 8, 20
+	sent := make(chan struct{})
+	go func() { // it is more than the server takes now
+		defer close(sent)
+		a.pipeline(writes, jute.OpSetData, setTo("/n", strings.Repeat("x", size)))
+	}()
+	node.holds(t, 8)
+	b.pipeline(1, jute.OpSetData, setTo("/n", "b"))
+	node.holds(t, 9)
+	if got := r.connOf(a).Out.State(); got.Outstanding != 8 {
+		t.Errorf("%d writes of one connection are under way, want 8", got.Outstanding)
+	}
+	node.release(-1)
+	b.wantReplies(1, jute.OK)
+	<-sent
+	a.wantReplies(writes, jute.OK)
 }

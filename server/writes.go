@@ -118,8 +118,8 @@ func (c *writes) fail(r *request, code jute.Code) error {
 // begin counts r in as a write under way, and makes the proposal for it.
 func (c *writes) begin(r *request, code jute.Code) (batcher.Waiter, error) {
 	s := c.server
-	c.identification.bytes(c.login.ids.Proven())
-	if !c.Out.BeginWrite(c.now, &s.inFlight, s.elapsed) {
+	write := socket.Write{Came: c.now, Bytes: len(r.body) + c.identification.bytes(c.login.ids.Proven())}
+	if !c.Out.BeginWrite(write, &s.inFlight, s.elapsed) {
 		return nil, errGone
 	}
 	flags := s.opts.Flags

@@ -130,6 +130,7 @@ func knobsOfTheServer() []Knob {
 		{"server/socket/output.go", "maxPooledBytes", "int", of(0, 4<<10)},
 		{"server/socket/output.go", "FlushAtBytes", "int", of(1, 100, 4<<10)},
 		{"server/socket/output.go", "MaxOutstanding", "int", of(1, 2, 16)},
+		{"server/socket/output.go", "MaxOutstandingBytes", "int", of(1, 1<<10)},
 		{"server/socket/pair.go", "lingerBytes", "int64", of(1, 1<<10)},
 		{"server/limits/inflight.go", "batchPart", "int", of(1, 64)},
 		{"server/limits/inflight.go", "againPart", "int64", of(1, 64)},

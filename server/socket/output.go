@@ -27,6 +27,11 @@ const FlushAtBytes = 128 << 10
 // times what clients pipeline.
 const MaxOutstanding = 4096
 
+// MaxOutstandingBytes is how much the writes of one connection that are under way may have together before its next
+// request waits: an eighth of what the group takes of a server before all wait (quorum.defaultMaxOutstandingBytes). A
+// guess: with a commit in ten milliseconds it is 400 MB a second.
+const MaxOutstandingBytes = 4 << 20
+
 // buffers holds byte slices that connections read into and write from while they have something to do.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, outputBufferBytes); return &b }}
 
@@ -59,22 +64,23 @@ type Output struct {
 
 	mu sync.Mutex
 	// The rest is guarded by mu.
-	to          io.Writer       // net, or its TLS
-	raw         syscall.RawConn // socket, while no TLS is between
-	settled     sync.Cond       // outstanding became 0, or the output was written, or the connection ended
-	buf         *[]byte         // what is appended to; nil while there is nothing to send
-	ahead       []piece         // goes before buf, in order
-	aheadBytes  int             // of ahead
-	reserved    bool            // a reply that goes before buf is being made: buf waits
-	outstanding int             // writes proposed and not answered
-	arrivals    arrivals        // of the outstanding ones
-	overLimit   bool            // the reader waits because too much is under way on all connections together
-	writing     bool            // someone is writing and will come back for more
-	queued      bool            // in the flusher's list
-	finish      bool            // close when all is written
-	closed      bool
-	gone        chan struct{} // closed with the connection; nil until somebody asks
-	replies     replySizes    // since the last write
+	to               io.Writer       // net, or its TLS
+	raw              syscall.RawConn // socket, while no TLS is between
+	settled          sync.Cond       // outstanding became 0, or the output was written, or the connection ended
+	buf              *[]byte         // what is appended to; nil while there is nothing to send
+	ahead            []piece         // goes before buf, in order
+	aheadBytes       int             // of ahead
+	reserved         bool            // a reply that goes before buf is being made: buf waits
+	outstanding      int             // writes proposed and not answered
+	outstandingBytes int             // of these
+	arrivals         arrivals        // of the outstanding ones
+	overLimit        bool            // the reader waits because too much is under way on all connections together
+	writing          bool            // someone is writing and will come back for more
+	queued           bool            // in the flusher's list
+	finish           bool            // close when all is written
+	closed           bool
+	gone             chan struct{} // closed with the connection; nil until somebody asks
+	replies          replySizes    // since the last write
 
 	attempt attempt // owned by whoever set writing
 }
@@ -428,15 +434,21 @@ func (o *Output) AwaitWrites() {
 	}
 }
 
-// BeginWrite counts a write in that came at a time, after waiting while too much is under way: of this connection, of
-// all connections together, or unread. It returns false if the connection has ended.
+// Write is a write that is to begin.
+type Write struct {
+	Came  time.Duration
+	Bytes int // that the group gets to store
+}
+
+// BeginWrite counts a write in, after waiting while too much is under way: of this connection, of all connections
+// together, or unread. It returns false if the connection has ended.
 //
 // However much is under way, a connection may have some, so a reader waits for the replies of its own connection alone:
 // it looks again when they are written, and nobody has to wake the readers of other connections.
-func (o *Output) BeginWrite(came time.Duration, all *limits.InFlight, elapsed func() time.Duration) bool {
+func (o *Output) BeginWrite(w Write, all *limits.InFlight, elapsed func() time.Duration) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	a := Arrival{At: came, Taken: came}
+	a := Arrival{At: w.Came, Taken: w.Came, bytes: w.Bytes}
 	for !o.closed && o.fullLocked(all) {
 		o.settled.Wait()
 		a.Taken = 0
@@ -444,10 +456,11 @@ func (o *Output) BeginWrite(came time.Duration, all *limits.InFlight, elapsed fu
 	if o.closed {
 		return false
 	}
-	if a.Taken != came {
+	if a.Taken != w.Came {
 		a.Taken = elapsed()
 	}
 	o.outstanding++
+	o.outstandingBytes += w.Bytes
 	o.arrivals.push(a)
 	all.Begin()
 	return true
@@ -458,6 +471,7 @@ func (o *Output) BeginWrite(came time.Duration, all *limits.InFlight, elapsed fu
 func (o *Output) EndWriteLocked(last bool) (came Arrival, open bool) {
 	o.outstanding--
 	came, _ = o.arrivals.pop()
+	o.outstandingBytes -= came.bytes
 	if o.outstanding == 0 || o.outstanding == MaxOutstanding {
 		o.settled.Broadcast()
 	}
@@ -476,7 +490,7 @@ func (o *Output) DropWrite() {
 
 // fullLocked reports whether another write must wait.
 func (o *Output) fullLocked(all *limits.InFlight) bool {
-	if o.outstanding > MaxOutstanding || o.lenLocked() > FlushAtBytes {
+	if o.outstanding > MaxOutstanding || o.outstandingBytes >= MaxOutstandingBytes || o.lenLocked() > FlushAtBytes {
 		return true
 	}
 	if o.overLimit {
@@ -488,7 +502,10 @@ func (o *Output) fullLocked(all *limits.InFlight) bool {
 }
 
 // Arrival is when a write came, and when its connection might propose it: later only if it was held back.
-type Arrival struct{ At, Taken time.Duration }
+type Arrival struct {
+	At, Taken time.Duration
+	bytes     int
+}
 
 // arrivals is a queue of the outstanding writes.
 type arrivals struct {
