@@ -26,6 +26,8 @@ type Ensemble struct {
 	Version             int64
 	DynamicConfigFile   string        // dynamicConfigFile
 	Listen              []string      // where the peer port listens, host:port; the host is empty for all addresses
+	SecretFile          string        // zkd.quorum.secretFile: what servers prove to each other; empty is none
+	SecretRequired      bool          // zkd.quorum.secretRequired (true): nobody passes without
 	Join                bool          // zkd.join (false): this server founds nothing
 	InitLimit           int           // initLimit, in ticks; 0 is not set
 	InitTimeout         time.Duration // InitLimit in time: a transfer of state without headway is begun anew

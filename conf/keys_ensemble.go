@@ -88,6 +88,15 @@ var ownKeys = []key{
 		doc: "File with the users of SASL's DIGEST-MD5, `name:password` a line, in place of a JAAS file. It switches " +
 			"the scheme sasl on, without authProvider.X. Let nobody but the server read it.",
 		set: func(c *Config, v value) { c.Auth.SASLUsersFile = v.text }},
+	{name: "zkd.quorum.secretFile", kind: kindPath, mark: must, effect: works,
+		doc: "File with the secret of the ensemble, 16 bytes at least, which servers prove to each other before they " +
+			"say anything else; without TLS it encrypts, too, what they say. Each line is a secret: the first is " +
+			"proven, all are taken. Other users must not be able to read the file.",
+		set: func(c *Config, v value) { c.Ensemble.SecretFile = v.text }},
+	{name: "zkd.quorum.secretRequired", kind: kindBoolean, def: "true", mark: must, effect: works,
+		doc: "`false`: servers without the secret are let in, too. For the time in which it is given to one server " +
+			"after the other.",
+		set: func(c *Config, v value) { c.Ensemble.SecretRequired = v.flag }},
 	{name: "zkd.linearizableReads", kind: kindBoolean, def: "false", mark: must, effect: works,
 		doc: "Every read waits until this server has seen all that was committed before it, for the price of a " +
 			"message to the leader and back. Without it reads are those of ZooKeeper: of this server, in the order " +

@@ -33,6 +33,9 @@ func (l *loader) finishEnsemble() {
 	} else if e.Join && !l.hasProblem("server.") {
 		l.refuse("zkd.join", "needs the server lines of the ensemble to join, and this server's own")
 	}
+	if e.SecretFile == "" && e.SecretRequired && l.isSet("zkd.quorum.secretRequired") {
+		l.refuse("zkd.quorum.secretRequired", "needs zkd.quorum.secretFile")
+	}
 	if l.config.Tree.ExtendedTypes && e.Distributed && e.MyID > maxExtendedID {
 		l.report(Problem{Key: "myid", Source: l.myIDSource, Value: strconv.FormatInt(e.MyID, 10),
 			Allowed: "must be 254 or less with extendedTypesEnabled=true"})

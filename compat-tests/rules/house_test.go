@@ -131,7 +131,7 @@ var floors = map[string][]string{
 		"disk", "crashfs/powercut", "zkdata/zkdatatest", "raftlog", "raftlog/logtest", "datadir", "datadir/dirtest",
 		"state", "state/statetest", "backup", "migrate", "inspect", ".",
 	},
-	"quorum": {"clock", "warning", "liveness", "transport", "snapshot", "member", "batcher", ".", "sim"},
+	"quorum": {"clock", "warning", "liveness", "proof", "transport", "snapshot", "member", "batcher", ".", "sim"},
 	"server": {
 		"stats", "stats/catalog", "limits", "socket", "watch", "auth", "auth/sasl", "auth/sasl/gssapi", "audit",
 		"fourletter", "backup", "admin", ".",

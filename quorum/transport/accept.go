@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"net"
 	"time"
+
+	"zkd/quorum/proof"
 )
 
 // Bounds on accepted connections. Guesses: an ensemble has a handful of servers, on as many hosts or on one.
@@ -132,9 +134,21 @@ func (t *Transport) greet(raw net.Conn, at string) (*acceptedConn, error) {
 	if err != nil {
 		return nil, cause(ctx, err)
 	}
+	proven, err := t.opts.Gate.Accept(conn)
+	if errors.Is(err, proof.ErrUnproven) {
+		return nil, cause(ctx, t.turnAway(proven, err))
+	}
+	if err != nil {
+		return nil, cause(ctx, err)
+	}
+	conn = proven.Conn
 	h, err := readHello(conn)
 	if err != nil {
 		return nil, cause(ctx, err)
+	}
+	if c := proven.Call; c != nil && *c != (proof.Call{From: h.from, To: h.to, Purpose: uint8(h.purpose)}) {
+		return nil, fmt.Errorf("the handshake is from server %d to %d for %d, the proof from %d to %d for %d",
+			h.from, h.to, h.purpose, c.From, c.To, c.Purpose)
 	}
 	if err := t.await(ctx, h); err != nil {
 		return nil, err
@@ -160,6 +174,17 @@ func (t *Transport) greet(raw net.Conn, at string) (*acceptedConn, error) {
 		return nil, fmt.Errorf("server %d (%q) was refused: %s", h.from, h.name, refusal.Text)
 	}
 	return g, err
+}
+
+// turnAway tells a caller who has proven nothing that a proof is wanted, and nothing else. What it has said is not
+// looked at.
+func (t *Transport) turnAway(conn io.ReadWriter, why error) error {
+	if _, err := readSealed(conn, make([]byte, helloHeadBytes)); err != nil {
+		return fmt.Errorf("%w: %w", why, err)
+	}
+	a := answer{code: Unproven, text: "this port is for those who prove that they belong to the ensemble"}
+	_, _ = conn.Write(a.encode()) // it ends anyway
+	return why
 }
 
 // newAnswer returns an answer with as much as the caller may know. Whoever is not known to be a server of the ensemble

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"zkd/quorum/proof"
 )
 
 // connect tries the peer's addresses, the one that was good last before the others, then where else it may be.
@@ -55,11 +57,22 @@ func (p *peer) tryEach(ctx context.Context, addresses []string, what purpose, lo
 	return nil, errors.Join(errs...)
 }
 
-// dial connects to one address and shakes hands, within so long. The peer holds the connection.
+// dial connects to one address and shakes hands, within so long. The peer holds the connection. A server of a version
+// that knows of no proofs is called without, unless one is demanded.
 func (p *peer) dial(ctx context.Context, address string, what purpose, long time.Duration) (*link, error) {
-	t := p.transport
-	ctx, cancel := t.within(ctx, p.done, long)
+	ctx, cancel := p.transport.within(ctx, p.done, long)
 	defer cancel()
+	gate := p.transport.opts.Gate
+	l, err := p.call(ctx, address, what, gate)
+	if err != nil && errors.Is(err, proof.ErrHungUp) && gate.MayOmit() {
+		return p.call(ctx, address, what, &proof.Gate{})
+	}
+	return l, err
+}
+
+// call connects to one address, proves what gate has, and shakes hands, until ctx ends.
+func (p *peer) call(ctx context.Context, address string, what purpose, gate *proof.Gate) (*link, error) {
+	t := p.transport
 	raw, err := t.opts.Dial(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", address, cause(ctx, err))
@@ -73,7 +86,7 @@ func (p *peer) dial(ctx context.Context, address string, what purpose, long time
 		return nil, fmt.Errorf("connect to %s: %w", address, errClosed)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() }) // what waits for it sees the error
-	l, err := p.introduce(ctx, raw, address, what)
+	l, err := p.introduce(ctx, raw, address, what, gate)
 	if err == nil && !stop() {
 		err = context.Cause(ctx)
 	}
@@ -93,7 +106,9 @@ func cause(ctx context.Context, err error) error {
 }
 
 // introduce shakes hands on a connection that was made.
-func (p *peer) introduce(ctx context.Context, raw net.Conn, address string, what purpose) (*link, error) {
+func (p *peer) introduce(
+	ctx context.Context, raw net.Conn, address string, what purpose, gate *proof.Gate,
+) (*link, error) {
 	t := p.transport
 	conn := raw
 	if t.opts.TLSClient != nil {
@@ -102,6 +117,10 @@ func (p *peer) introduce(ctx context.Context, raw net.Conn, address string, what
 			return nil, fmt.Errorf("TLS: %w: does the peer use TLS, and do both trust the other's certificate?", err)
 		}
 		conn = secure
+	}
+	conn, err := gate.Dial(ctx, conn, proof.Call{From: t.opts.ID, To: p.id, Purpose: uint8(what)}, hostOf(address))
+	if err != nil {
+		return nil, err
 	}
 	said := t.standing()
 	h := hello{
@@ -116,7 +135,8 @@ func (p *peer) introduce(ctx context.Context, raw net.Conn, address string, what
 	a, err := readAnswer(conn)
 	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
 		return nil, fmt.Errorf("%w: it hung up without an answer: it is no zkd server's port for servers, "+
-			"or one that wants TLS, or has too many connections", err)
+			"or one that wants TLS, or a proof (zkd.quorum.secretFile, quorum.auth.enableSasl), or has too many "+
+			"connections", err)
 	}
 	if err != nil {
 		return nil, err

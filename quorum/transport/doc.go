@@ -6,6 +6,8 @@
 // calls, who is meant, which cluster both belong to, and what the connection is for; what then follows is frames.
 // docs/formats/peer.md draws the bytes.
 //
+// Before that handshake package proof has both sides prove that they belong together, if the options say so.
+//
 // It owns the connections, the queues of what is to be sent, and the dialing anew. It must never know what is in a
 // frame, nor raft, nor the configuration: members and addresses are handed in with SetPeers, listeners, dialing, TLS,
 // time and randomness with Options.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"zkd/quorum/clock"
+	"zkd/quorum/proof"
 )
 
 // Handler is told what arrives and which peers can be reached. Calls for different peers come at once.
@@ -93,6 +94,10 @@ type Options struct {
 	// TLSClient, if not nil, returns the configuration of one connection that is made to host, a name or an IP address.
 	// Without a ServerName that host is verified.
 	TLSClient func(host string) *tls.Config
+	// Gate is what this server proves to others, within TLS if there is any, and wants proven before anything else is
+	// said. nil: nothing.
+	Gate *proof.Gate
+
 	// PortUnification accepts connections with and without TLS; needs TLSServer.
 	PortUnification bool
 	// DetectionTimeout bounds how long an accepted connection may take to show what it speaks, with PortUnification;
@@ -135,6 +140,9 @@ func (o *Options) check() error {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Gate == nil {
+		o.Gate = &proof.Gate{}
 	}
 	if o.ClusterID == nil {
 		o.ClusterID = func() [16]byte { return [16]byte{} }

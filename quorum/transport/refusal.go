@@ -33,6 +33,8 @@ const (
 	// BootstrapConflict: one of both bootstraps an ensemble without data, the other belongs to one that is founded on
 	// data.
 	BootstrapConflict
+	// Unproven: the accepting server demands a proof before it says anything.
+	Unproven
 )
 
 // remedies says for each refusal what an operator does about it, on the side that is refused.
@@ -52,6 +54,8 @@ var remedies = [...]string{
 	OldLevel: "run on the older server the zkd that the others run: the feature level of an ensemble is never lowered",
 	BootstrapConflict: "stop the servers that have no data of their own and empty their dataDir: they get the " +
 		"data from the others; until then this passes only if they have founded an ensemble",
+	Unproven: "give this server what that one demands: zkd.quorum.secretFile with the same secret, or " +
+		"quorum.auth.enableSasl=true and quorum.auth.learnerRequireSasl=true with a login",
 }
 
 // remedy says what an operator does about the refusal.

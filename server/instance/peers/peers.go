@@ -42,6 +42,7 @@ type Peers struct {
 	bootstrap *quorum.BootstrapChoice
 	data      [16]byte
 	streams   *transport.Transport
+	guarded   bool // nobody comes in at the ports without a proof or a certificate
 	ports     *peerPorts
 	sender    *snapshot.Sender
 	receiver  *snapshot.Receiver
@@ -90,7 +91,7 @@ type Options struct {
 	FS              vfs.FS // of the state
 	Files           Files
 	Network         Network
-	Random          io.Reader  // of the ids of clusters
+	Random          io.Reader  // of the ids of clusters and of proofs
 	Rand            *rand.Rand // of the streams alone
 	Dir             *datadir.Dir
 	Machine         *state.Machine
@@ -135,6 +136,9 @@ func Open(ctx context.Context, o Options) (_ *Peers, err error) {
 		Where:         func() []string { return p.ports.where() },
 	}
 	if err := p.secure(&streams); err != nil {
+		return nil, err
+	}
+	if err := p.prove(&streams); err != nil {
 		return nil, err
 	}
 	if p.streams, err = transport.New(streams); err != nil {

@@ -72,6 +72,7 @@ type peerPorts struct {
 	network portsNetwork
 	accept  func(net.Listener) // has others let in
 	leave   func(net.Listener) // closes it
+	guarded bool               // nobody comes in without a proof or a certificate
 
 	mu     sync.Mutex
 	own    []listenAddress // guarded by mu; where the configuration has this server
@@ -214,6 +215,7 @@ func (p *peerPorts) openLocked(ctx context.Context, s listenAddress, within time
 	p.accept(l)
 	p.logger.Info("peer port listening", slog.String("address", l.Addr().String()),
 		slog.Bool("former", former), slog.Bool("proposed", within > 0 && !former))
+	p.warnOfStrangers(l)
 	return port, nil
 }
 

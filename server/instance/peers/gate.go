@@ -1,0 +1,61 @@
+package peers
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+
+	"zkd/quorum/proof"
+	"zkd/quorum/transport"
+	"zkd/storage/datadir"
+)
+
+// prove has the streams prove that they belong to the ensemble, as the configuration asks for.
+func (p *Peers) prove(o *transport.Options) (err error) {
+	gate := &proof.Gate{}
+	if gate.Secret, err = p.secret(); err != nil {
+		return err
+	}
+	o.Gate = gate
+	p.guarded = gate.Demands() || o.TLSServer != nil && !o.PortUnification
+	return nil
+}
+
+// secret reads zkd.quorum.secretFile; nil if there is none.
+func (p *Peers) secret() (*proof.Secret, error) {
+	file := p.config.Ensemble.SecretFile
+	if file == "" {
+		return nil, nil //nolint:nilnil // none, and nothing wrong
+	}
+	info, err := p.opts.Files.Stat(file)
+	if err != nil {
+		return nil, fmt.Errorf("zkd.quorum.secretFile: %w", err)
+	}
+	if datadir.OpenToOthers(info.Mode()) {
+		return nil, fmt.Errorf("zkd.quorum.secretFile: %s has mode %#o, and other users of this machine may read or "+
+			"write it: chmod o-rwx %s", file, info.Mode().Perm(), file)
+	}
+	text, err := p.opts.Files.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("zkd.quorum.secretFile: %w", err)
+	}
+	lines, err := proof.ParseSecrets(text)
+	if err != nil {
+		return nil, fmt.Errorf("zkd.quorum.secretFile %s: %w", file, err)
+	}
+	if !p.config.Ensemble.SecretRequired {
+		p.logger.Warn("quorum secret not required yet: zkd.quorum.secretRequired=false")
+	}
+	return proof.NewSecret(proof.SecretOptions{Lines: lines, Demand: p.config.Ensemble.SecretRequired,
+		Random: p.opts.Random})
+}
+
+// warnOfStrangers logs that whoever reaches a listener may claim to be a server of the ensemble.
+func (p *peerPorts) warnOfStrangers(l net.Listener) {
+	tcp, ok := l.Addr().(*net.TCPAddr)
+	if p.guarded || ok && tcp.IP.IsLoopback() {
+		return
+	}
+	p.logger.Warn("peer port open to strangers: set zkd.quorum.secretFile or sslQuorum",
+		slog.String("address", l.Addr().String()))
+}
