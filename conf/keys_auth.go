@@ -1,11 +1,7 @@
 package conf
 
-// noTicket is why what is about a server's own Kerberos ticket is ignored, and notByName why what is about SASL between
-// members is.
-const (
-	noTicket  = "zkd takes the tickets of clients with its keytab and needs none of its own"
-	notByName = "members prove who they are by certificates: sslQuorum"
-)
+// noTicket is why what is about a server's own Kerberos ticket is ignored.
+const noTicket = "zkd takes the tickets of clients with its keytab and needs none of its own"
 
 // authKeys are the rows about who a client is and who is super.
 var authKeys = []key{
@@ -117,29 +113,34 @@ var authKeys = []key{
 		min: 0, max: maxInt,
 		mark: should, effect: ignored, why: noTicket, doc: "Shortest time between two Kerberos logins; zkd makes none.",
 		set: func(c *Config, v value) { c.Auth.KerberosMinReLogin = v.span }},
-	{name: "quorum.auth.enableSasl", kind: kindBoolean, def: "false", mark: should, effect: refused,
-		doc: "SASL between members.",
+	{name: "quorum.auth.enableSasl", kind: kindBoolean, def: "false", mark: should, effect: works,
+		doc: "Members take logins of other members by SASL: DIGEST-MD5 or GSSAPI, by the sections QuorumServer and " +
+			"QuorumLearner of java.security.auth.login.config. With nothing beside it nobody has to log in.",
 		set: func(c *Config, v value) { c.Auth.QuorumSASL = v.flag }},
-	{name: "quorum.auth.serverRequireSasl", kind: kindBoolean, def: "false", mark: should, effect: refused,
-		doc: "A member refuses others without SASL; needs the two beside it.",
+	{name: "quorum.auth.serverRequireSasl", kind: kindBoolean, def: "false", mark: should, effect: works,
+		doc: "A member refuses others that do not log in; needs quorum.auth.enableSasl and " +
+			"quorum.auth.learnerRequireSasl.",
 		set: func(c *Config, v value) { c.Auth.QuorumServerRequireSASL = v.flag }},
-	{name: "quorum.auth.learnerRequireSasl", kind: kindBoolean, def: "false", mark: should, effect: refused,
-		doc: "A member connects to others with SASL alone; needs quorum.auth.enableSasl.",
+	{name: "quorum.auth.learnerRequireSasl", kind: kindBoolean, def: "false", mark: should, effect: works,
+		doc: "A member logs in at others, and connects to none that does not prove itself by it; needs " +
+			"quorum.auth.enableSasl.",
 		set: func(c *Config, v value) { c.Auth.QuorumLearnerRequireSASL = v.flag }},
 	{name: "quorum.auth.server.saslLoginContext", kind: kindText, def: "QuorumServer", mark: should,
-		effect: ignored, why: notByName,
-		doc: "Section of the JAAS file for accepting members.",
+		effect: works,
+		doc: "Section of the JAAS file by which members accept logins: DigestLoginModule with user_<name>, or " +
+			"Krb5LoginModule with a keytab.",
 		set: func(c *Config, v value) { c.Auth.QuorumServerSection = v.text }},
 	{name: "quorum.auth.learner.saslLoginContext", kind: kindText, def: "QuorumLearner", mark: should,
-		effect: ignored, why: notByName,
-		doc: "Section of the JAAS file for connecting members.",
+		effect: works,
+		doc: "Section of the JAAS file by which members log in: DigestLoginModule with username and password, or " +
+			"Krb5LoginModule with a keytab.",
 		set: func(c *Config, v value) { c.Auth.QuorumLearnerSection = v.text }},
 	{name: "quorum.auth.kerberos.servicePrincipal", kind: kindText, def: "zkquorum/localhost", mark: should,
-		effect: ignored, why: notByName,
-		doc: "Kerberos principal of members.",
-		set: func(c *Config, v value) { c.Auth.QuorumPrincipal = v.text }},
+		effect: works,
+		doc:    "Kerberos principal at which members log in; `_HOST` stands for the host of the server line.",
+		set:    func(c *Config, v value) { c.Auth.QuorumPrincipal = v.text }},
 	{name: "quorum.cnxn.threads.size", kind: kindNumber, def: "20", mark: should,
-		effect: ignored, why: notByName,
+		effect: ignored, why: "members authenticate each other on goroutines; 64 may do so at once",
 		doc: "Threads for authentication between members.",
 		set: func(c *Config, v value) { c.Auth.QuorumConnectionThreads = int(v.num) }},
 }

@@ -7,8 +7,7 @@ import (
 )
 
 // Unsupported lists what the configuration asks for that this release cannot do and must not pass over: hierarchical
-// quorums, SASL between members. A server must refuse to start while the list
-// is not empty. Each Problem says in Allowed what to change.
+// quorums, say. A server must refuse to start while the list is not empty. Each Problem says in Allowed what to change.
 func (c *Config) Unsupported() []Problem {
 	u := unsupported{config: c}
 	u.ensemble()
@@ -77,8 +76,6 @@ func (u *unsupported) authProvider() {
 
 func (u *unsupported) authentication() {
 	a := &u.config.Auth
-	u.add(a.QuorumSASL, "quorum.auth.enableSasl",
-		"members do not prove who they are by SASL; remove it and use certificates: sslQuorum=true")
 	for _, name := range slices.Sorted(maps.Keys(a.Providers)) {
 		u.provider(name, a.Providers[name])
 	}

@@ -76,11 +76,17 @@ func Start(tb testing.TB) *KDC {
 `)
 	k.Run(tb, "kdb5_util", "create", "-s", "-r", Realm, "-P", "of the test")
 	for _, principal := range []string{Server, Bob, Alice} {
-		k.Run(tb, "kadmin.local", "-r", Realm, "-q", "addprinc -randkey "+principal)
-		k.Run(tb, "kadmin.local", "-r", Realm, "-q", "ktadd -k "+k.Keytab(principal)+" "+principal)
+		k.Add(tb, principal)
 	}
 	k.serve(tb, addr)
 	return k
+}
+
+// Add makes a principal, and its keytab.
+func (k *KDC) Add(tb testing.TB, principal string) {
+	tb.Helper()
+	k.Run(tb, "kadmin.local", "-r", Realm, "-q", "addprinc -randkey "+principal)
+	k.Run(tb, "kadmin.local", "-r", Realm, "-q", "ktadd -k "+k.Keytab(principal)+" "+principal)
 }
 
 // write writes a file of the KDC.

@@ -149,15 +149,9 @@ func newMechanism(a *conf.Auth, kerberos jaas.Kerberos, w *World, logger *slog.L
 		}
 		return digestMD5(a, users, w.Random), "", nil
 	}
-	// Java takes a URL, and = before it as that no other file counts; here none does anyway.
-	file := strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(a.JAASFile, "="), "file:"), "//")
-	text, err := w.Files.ReadFile(file)
+	logins, file, err := readLogins(a, w.Files)
 	if err != nil {
-		return nil, "", fmt.Errorf("read java.security.auth.login.config: %w", err)
-	}
-	logins, err := jaas.Parse(text)
-	if err != nil {
-		return nil, "", fmt.Errorf("java.security.auth.login.config %s: %w", file, err)
+		return nil, "", err
 	}
 	section, ok := logins.Section(a.JAASSection)
 	if !ok || len(section.Modules) == 0 {
@@ -172,20 +166,46 @@ func newMechanism(a *conf.Auth, kerberos jaas.Kerberos, w *World, logger *slog.L
 	return mechanism, section.Modules[0].Option("principal"), nil
 }
 
+// readLogins reads the JAAS file, and returns its name, too.
+func readLogins(a *conf.Auth, files Files) (logins *jaas.Config, file string, err error) {
+	// Java takes a URL, and = before it as that no other file counts; here none does anyway.
+	file = strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(a.JAASFile, "="), "file:"), "//")
+	text, err := files.ReadFile(file)
+	if err != nil {
+		return nil, "", fmt.Errorf("read java.security.auth.login.config: %w", err)
+	}
+	if logins, err = jaas.Parse(text); err != nil {
+		return nil, "", fmt.Errorf("java.security.auth.login.config %s: %w", file, err)
+	}
+	return logins, file, nil
+}
+
 // loginMechanism is what the modules of a section make of it: a module that gives the server a principal means GSSAPI,
 // all others DIGEST-MD5 (org.apache.zookeeper.util.SecurityUtils.createSaslServer).
 func loginMechanism(a *conf.Auth, s *jaas.Section, kerberos jaas.Kerberos, w *World) (sasl.Mechanism, error) {
+	m, err := kerberosModule(s)
+	if err != nil {
+		return nil, err
+	}
+	if m != nil {
+		return kerberosMechanism(m, kerberos, w)
+	}
+	return digestMD5(a, s.Users(), w.Random), nil
+}
+
+// kerberosModule returns the module of a section that means GSSAPI, nil if all mean DIGEST-MD5.
+func kerberosModule(s *jaas.Section) (*jaas.Module, error) {
 	for i := range s.Modules {
 		switch m := &s.Modules[i]; m.Class {
 		case jaas.DigestModule:
 		case jaas.KerberosModule:
-			return kerberosMechanism(m, kerberos, w)
+			return m, nil
 		default:
 			return nil, fmt.Errorf("line %d: the login module %s is unknown; known are %s and %s", m.Line, m.Class,
 				jaas.DigestModule, jaas.KerberosModule)
 		}
 	}
-	return digestMD5(a, s.Users(), w.Random), nil
+	return nil, nil //nolint:nilnil // none, and nothing wrong
 }
 
 // digestMD5 is DIGEST-MD5 with these users.

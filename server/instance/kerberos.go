@@ -17,13 +17,9 @@ var errNoKeytab = errors.New(
 
 // kerberosMechanism is GSSAPI with the keytab of a login module (com.sun.security.auth.module.Krb5LoginModule).
 func kerberosMechanism(m *jaas.Module, kerberos jaas.Kerberos, w *World) (sasl.Mechanism, error) {
-	file := strings.TrimPrefix(m.Option("keyTab"), "FILE:")
-	principal := m.Option("principal")
-	if m.Option("useKeyTab") != "true" || file == "" || principal == "" {
-		return nil, fmt.Errorf("line %d: %w", m.Line, errNoKeytab)
-	}
-	if !strings.Contains(principal, "@") {
-		principal += "@" + kerberos.DefaultRealm
+	principal, file, err := keytabOf(m, kerberos)
+	if err != nil {
+		return nil, err
 	}
 	acceptor, err := gssapi.NewKerberos(gssapi.KerberosOptions{
 		Principal: principal, ClockSkew: kerberos.ClockSkew, Clock: w.Clock, Random: w.Random,
@@ -33,4 +29,16 @@ func kerberosMechanism(m *jaas.Module, kerberos jaas.Kerberos, w *World) (sasl.M
 		return nil, fmt.Errorf("line %d: keytab %s: %w", m.Line, file, err)
 	}
 	return gssapi.New(acceptor), nil
+}
+
+// keytabOf returns the principal of a login module, and the file with its keys.
+func keytabOf(m *jaas.Module, kerberos jaas.Kerberos) (principal, file string, err error) {
+	file, principal = strings.TrimPrefix(m.Option("keyTab"), "FILE:"), m.Option("principal")
+	if m.Option("useKeyTab") != "true" || file == "" || principal == "" {
+		return "", "", fmt.Errorf("line %d: %w", m.Line, errNoKeytab)
+	}
+	if !strings.Contains(principal, "@") {
+		principal += "@" + kerberos.DefaultRealm
+	}
+	return principal, file, nil
 }

@@ -103,11 +103,15 @@ func (i *Instance) openPeers(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	login, err := newQuorumLogin(i.config, &i.world)
+	if err != nil {
+		return fmt.Errorf("SASL between servers: %w", err)
+	}
 	w := &i.world
 	i.peers, err = peers.Open(ctx, peers.Options{
 		Config: i.config, Logger: i.logger, Program: i.program(), Clock: w.Clock, FS: w.FS, Files: w.Files,
 		Network: w.Network, Random: w.Random, Rand: source, Dir: i.dir, Machine: i.machine,
-		ClientAddresses: i.clientAddresses,
+		ClientAddresses: i.clientAddresses, Login: login,
 	})
 	return err
 }

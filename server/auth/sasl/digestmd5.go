@@ -1,6 +1,7 @@
 package sasl
 
 import (
+	"cmp"
 	"crypto/md5" //nolint:gosec // the mechanism that ZooKeeper's clients speak is made of it
 	"crypto/subtle"
 	"encoding/base64"
@@ -16,8 +17,14 @@ import (
 
 // What both ends of ZooKeeper's DIGEST-MD5 know without saying it (ZooKeeperSaslServer.createSaslServer).
 const (
-	digestRealm = "zk-sasl-md5"
-	digestURI   = "zookeeper/" + digestRealm
+	digestService = "zookeeper"
+	digestRealm   = "zk-sasl-md5"
+)
+
+// What servers of an ensemble know in the same way (org.apache.zookeeper.server.quorum.auth.QuorumAuth).
+const (
+	QuorumService = "zookeeper-quorum"
+	QuorumRealm   = "zk-quorum-sasl-md5"
 )
 
 // Sizes of com.sun.security.sasl.digest.DigestMD5Base.
@@ -36,6 +43,8 @@ type DigestOptions struct {
 	// SuperPassword is zookeeper.SASLAuthenticationProvider.superPassword: the password of the user super in place of
 	// the one in Users, where that user must be all the same; "" is none.
 	SuperPassword string
+	// Service and Realm are what both ends know without saying it; those between clients and servers if they are empty.
+	Service, Realm string
 	// Random gives the nonces: crypto/rand.Reader outside tests.
 	Random io.Reader
 }
@@ -43,8 +52,9 @@ type DigestOptions struct {
 // digestMD5 is the mechanism DIGEST-MD5 (RFC 2831) as Java's server does it with the settings of ZooKeeper: one realm,
 // no security layer, initial authentication alone.
 type digestMD5 struct {
-	users  map[string]string
-	random io.Reader
+	users      map[string]string
+	realm, uri string
+	random     io.Reader
 }
 
 // NewDigestMD5 returns the mechanism DIGEST-MD5.
@@ -54,7 +64,8 @@ func NewDigestMD5(o DigestOptions) Mechanism {
 	if _, ok := users[superName]; ok && o.SuperPassword != "" {
 		users[superName] = o.SuperPassword
 	}
-	return &digestMD5{users: users, random: o.Random}
+	realm := cmp.Or(o.Realm, digestRealm)
+	return &digestMD5{users: users, realm: realm, uri: cmp.Or(o.Service, digestService) + "/" + realm, random: o.Random}
 }
 
 // Name returns "DIGEST-MD5".
@@ -88,24 +99,32 @@ func (e *digestExchange) Respond(token []byte) (answer []byte, name string, err 
 
 // challenge draws the nonce.
 func (e *digestExchange) challenge() ([]byte, error) {
-	var raw [digestNonceBytes]byte
-	if _, err := io.ReadFull(e.mechanism.random, raw[:]); err != nil {
-		return nil, fmt.Errorf("draw a nonce: %w", err)
+	var err error
+	if e.nonce, err = drawNonce(e.mechanism.random); err != nil {
+		return nil, err
 	}
-	e.nonce = base64.StdEncoding.EncodeToString(raw[:])
-	return []byte(`realm="` + digestRealm + `",nonce="` + e.nonce + `",charset=utf-8,algorithm=md5-sess`), nil
+	return []byte(`realm="` + e.mechanism.realm + `",nonce="` + e.nonce + `",charset=utf-8,algorithm=md5-sess`), nil
+}
+
+// drawNonce returns one that nobody can foresee.
+func drawNonce(random io.Reader) (string, error) {
+	var raw [digestNonceBytes]byte
+	if _, err := io.ReadFull(random, raw[:]); err != nil {
+		return "", fmt.Errorf("draw a nonce: %w", err)
+	}
+	return base64.StdEncoding.EncodeToString(raw[:]), nil
 }
 
 // Why a response is refused. The client is not told.
 var (
 	errCharset     = errors.New("charset is not utf-8")
 	errNoUser      = errors.New("no username")
-	errRealm       = errors.New("realm is not " + digestRealm)
+	errRealm       = errors.New("realm is not")
 	errNonce       = errors.New("nonce is not the one of the challenge")
 	errNoCnonce    = errors.New("no cnonce")
 	errCount       = errors.New("nonce count is not 1")
 	errQOP         = errors.New("quality of protection is not auth, the only one that was offered")
-	errURI         = errors.New("digest-uri is not " + digestURI)
+	errURI         = errors.New("digest-uri is not")
 	errNoResponse  = errors.New("no response")
 	errUnknownUser = errors.New("unknown user")
 	errPassword    = errors.New("wrong password")
@@ -127,8 +146,8 @@ func (e *digestExchange) check(d directives) (answer []byte, name string, err er
 		return nil, "", fmt.Errorf("%w: the username is empty", ErrBroken)
 	}
 	password, ok := e.mechanism.users[user]
-	secret := digestSecret(user, password)
-	expected := e.digest(secret, d, "AUTHENTICATE:")
+	secret := digestSecret(user, e.mechanism.realm, password)
+	expected := digest(secret, e.nonce, d, digestClient)
 	right := subtle.ConstantTimeCompare(d["response"], []byte(expected)) == 1
 	switch {
 	case !ok || !utf8.ValidString(user):
@@ -136,7 +155,7 @@ func (e *digestExchange) check(d directives) (answer []byte, name string, err er
 	case !right:
 		return nil, "", fmt.Errorf("%w for user %q", errPassword, user)
 	}
-	return []byte("rspauth=" + e.digest(secret, d, ":")), user, nil
+	return []byte("rspauth=" + digest(secret, e.nonce, d, digestServer)), user, nil
 }
 
 // checkSession checks that the response is one to this challenge.
@@ -144,8 +163,8 @@ func (e *digestExchange) checkSession(d directives) error {
 	if _, ok := d["username"]; !ok {
 		return errNoUser
 	}
-	if string(d["realm"]) != digestRealm {
-		return errRealm
+	if string(d["realm"]) != e.mechanism.realm {
+		return fmt.Errorf("%w %s", errRealm, e.mechanism.realm)
 	}
 	if string(d["nonce"]) != e.nonce {
 		return errNonce
@@ -164,8 +183,8 @@ func (e *digestExchange) checkSession(d directives) error {
 	if qop, ok := d["qop"]; ok && string(qop) != "auth" {
 		return errQOP
 	}
-	if !strings.EqualFold(string(d["digest-uri"]), digestURI) {
-		return errURI
+	if !strings.EqualFold(string(d["digest-uri"]), e.mechanism.uri) {
+		return fmt.Errorf("%w %s", errURI, e.mechanism.uri)
 	}
 	if _, ok := d["response"]; !ok {
 		return errNoResponse
@@ -184,10 +203,10 @@ func isJavaInt(d directives, key string, base int) bool {
 }
 
 // digestSecret is the first hash of A1: of who, where and the password.
-func digestSecret(user, password string) [md5.Size]byte {
+func digestSecret(user, realm, password string) [md5.Size]byte {
 	var text []byte
 	text = append(append(text, latin1(user)...), ':')
-	text = append(append(text, digestRealm...), ':')
+	text = append(append(text, realm...), ':')
 	return md5.Sum(append(text, latin1(password)...)) //nolint:gosec // see the import
 }
 
@@ -203,15 +222,21 @@ func latin1(s string) []byte {
 	return b
 }
 
-// digest is response-value of RFC 2831: method is "AUTHENTICATE:" for the client's proof and ":" for the server's.
-func (e *digestExchange) digest(secret [md5.Size]byte, d directives, method string) string {
-	a1 := append(secret[:], ":"+e.nonce+":"...)
+// Whose proof a digest is.
+const (
+	digestClient = "AUTHENTICATE:"
+	digestServer = ":"
+)
+
+// digest is response-value of RFC 2831, of which method says whose it is.
+func digest(secret [md5.Size]byte, nonce string, d directives, method string) string {
+	a1 := append(secret[:], ":"+nonce+":"...)
 	a1 = append(a1, d["cnonce"]...)
 	if authzid, ok := d["authzid"]; ok {
 		a1 = append(append(a1, ':'), authzid...)
 	}
 	a2 := hexMD5(append([]byte(method), d["digest-uri"]...))
-	text := []byte(hexMD5(a1) + ":" + e.nonce + ":00000001:")
+	text := []byte(hexMD5(a1) + ":" + nonce + ":00000001:")
 	text = append(text, d["cnonce"]...)
 	return hexMD5(append(text, ":auth:"+a2...))
 }

@@ -7,6 +7,9 @@
 // Kerberos; Names turns it into the identity, and the Server adds what else goes with that: the superuser's identity,
 // and the one that every SASL user has.
 //
+// Servers of an ensemble log in at each other by the same mechanisms (package quorum/proof): DigestLogin and the Login
+// of gssapi are the ends that log in, and have the other end prove itself.
+//
 // It must never know connections, replies or error codes: zkd/server says what a refusal costs. It reads no file, no
 // clock and no global randomness.
 //

@@ -67,7 +67,7 @@ func response(user, password string, change func(map[string]string)) (text, rspa
 		change(d)
 	}
 	value := func(key string) string { return strings.Trim(d[key], `"`) }
-	a1 := digestSecret(value("username"), password)
+	a1 := digestSecret(value("username"), value("realm"), password)
 	session := string(a1[:]) + ":" + value("nonce") + ":" + value("cnonce")
 	if authzid, ok := d["authzid"]; ok {
 		session += ":" + strings.Trim(authzid, `"`)
@@ -91,21 +91,22 @@ func response(user, password string, change func(map[string]string)) (text, rspa
 
 // TestExample is the example of RFC 2831, section 4, with its realm and service.
 func TestExample(t *testing.T) {
-	e := &digestExchange{nonce: "OA6MG9tEQGm2hh"}
+	const nonce = "OA6MG9tEQGm2hh"
 	secret := [16]byte{}
 	copy(secret[:], md5Of("chris:elwood.innosoft.com:secret"))
 	d := directives{"cnonce": []byte("OA6MHXh6VqTrRk"), "digest-uri": []byte("imap/elwood.innosoft.com")}
-	if got := e.digest(secret, d, "AUTHENTICATE:"); got != "d388dad90d4bbd760a152321f2143af7" {
+	if got := digest(secret, nonce, d, digestClient); got != "d388dad90d4bbd760a152321f2143af7" {
 		t.Errorf("the response is %s", got)
 	}
-	if got := e.digest(secret, d, ":"); got != "ea40f60335c427b5527b84dbabcdfffd" {
+	if got := digest(secret, nonce, d, digestServer); got != "ea40f60335c427b5527b84dbabcdfffd" {
 		t.Errorf("rspauth is %s", got)
 	}
 }
 
 // TestCapture is a dialogue that was recorded from 3.9.5.
 func TestCapture(t *testing.T) {
-	e := &digestExchange{mechanism: &digestMD5{users: users}, nonce: "NB1pBe+ZmWXQ7/hXZ5wCl+lTqhXcc5hoD9OrYPw0"}
+	mechanism, _ := NewDigestMD5(DigestOptions{Users: users}).(*digestMD5)
+	e := &digestExchange{mechanism: mechanism, nonce: "NB1pBe+ZmWXQ7/hXZ5wCl+lTqhXcc5hoD9OrYPw0"}
 	answer, name, err := e.Respond([]byte(`charset=utf-8,username="bob",realm="zk-sasl-md5",` +
 		`nonce="NB1pBe+ZmWXQ7/hXZ5wCl+lTqhXcc5hoD9OrYPw0",nc=00000001,cnonce="c0ffee",` +
 		`digest-uri="zookeeper/zk-sasl-md5",maxbuf=65536,response=6e5ed6a99a084c048294b90e36d95282,qop=auth`))

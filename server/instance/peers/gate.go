@@ -1,9 +1,12 @@
 package peers
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
+	"strings"
 
 	"zkd/quorum/proof"
 	"zkd/quorum/transport"
@@ -15,6 +18,13 @@ func (p *Peers) prove(o *transport.Options) (err error) {
 	gate := &proof.Gate{}
 	if gate.Secret, err = p.secret(); err != nil {
 		return err
+	}
+	if p.opts.Login != nil {
+		login := *p.opts.Login
+		if login.Mechanism == byKerberos {
+			login.Admits = p.admits
+		}
+		gate.Login = &login
 	}
 	o.Gate = gate
 	p.guarded = gate.Demands() || o.TLSServer != nil && !o.PortUnification
@@ -48,6 +58,32 @@ func (p *Peers) secret() (*proof.Secret, error) {
 	}
 	return proof.NewSecret(proof.SecretOptions{Lines: lines, Demand: p.config.Ensemble.SecretRequired,
 		Random: p.opts.Random})
+}
+
+// byKerberos is the mechanism whose names have hosts.
+const byKerberos = "GSSAPI"
+
+// errNoMember is of a principal that is not of a member's host.
+var errNoMember = errors.New("the host of the principal is none of a member")
+
+// admits refuses a principal whose host is not one of the ensemble's
+// (org.apache.zookeeper.server.quorum.auth.SaslQuorumServerCallbackHandler): of the server lines, or of the members as
+// they have been agreed on.
+func (p *Peers) admits(principal string) error {
+	_, rest, _ := strings.Cut(principal, "/")
+	host, _, _ := strings.Cut(rest, "@")
+	members := p.configured.Servers
+	if agreed, err := p.agreed(); err == nil && agreed != nil {
+		members = slices.Concat(members, agreed.Servers)
+	}
+	for i := range members {
+		for _, a := range members[i].Addresses {
+			if host != "" && strings.EqualFold(a.Host, host) {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("%w: %s", errNoMember, principal)
 }
 
 // warnOfStrangers logs that whoever reaches a listener may claim to be a server of the ensemble.

@@ -20,6 +20,7 @@ import (
 	"zkd/conf"
 	"zkd/quorum"
 	"zkd/quorum/clock"
+	"zkd/quorum/proof"
 	"zkd/quorum/snapshot"
 	"zkd/quorum/transport"
 	"zkd/server/instance/tlsstores"
@@ -82,7 +83,7 @@ type Network interface {
 	Names
 }
 
-// Options says what peers consist of. All of it is needed.
+// Options says what peers consist of. All of it but Login is needed.
 type Options struct {
 	Config          *conf.Config
 	Logger          *slog.Logger
@@ -96,6 +97,8 @@ type Options struct {
 	Dir             *datadir.Dir
 	Machine         *state.Machine
 	ClientAddresses chan string // of size 1: where the clients of this server are to be
+	// Login is how servers log in at each other; nil: they do not. By Kerberos only principals of members' hosts may.
+	Login *proof.Login
 }
 
 // Open listens on the peer port. Nothing is accepted or dialed before Start. What was opened before a failure is

@@ -6,6 +6,9 @@
 // or does with a clock and a cache of its own, is here: the checks of a ticket and an authenticator, the memory of
 // those that were seen, the acceptor's answer, and the tokens of a context.
 //
+// Login is the other end, for servers that log in at each other: it asks a KDC for tickets, with a keytab, and keeps
+// them while they hold. It has the network and the clock of gokrb5 for that.
+//
 // No security layer is offered, as ZooKeeper offers none: who needs one uses TLS. Only keys of AES are taken; those of
 // DES, triple DES and RC4 are refused, which MIT Kerberos no longer gives out either.
 //

@@ -78,15 +78,20 @@ const (
 
 // Why a wrap token is refused.
 var (
-	errWrapHeader = errors.New("token is no wrap token of the initiator")
+	errWrapHeader = errors.New("token is no wrap token of the other end")
 	errWrapSealed = errors.New("token is encrypted, where only its integrity is to be protected")
 	errWrapSum    = errors.New("token has the wrong checksum")
 )
 
 // wrap makes a token of the acceptor that is not encrypted. flags are flagAcceptorSubkey or none.
 func wrap(key types.EncryptionKey, flags byte, sequence uint64, message []byte) ([]byte, error) {
-	header := wrapHeader(flags|flagFromAcceptor, sequence)
-	sum, err := checksum(key, usageAcceptorSeal, message, header)
+	return wrapFor(key, usageAcceptorSeal, flags|flagFromAcceptor, sequence, message)
+}
+
+// wrapFor makes a token that is not encrypted.
+func wrapFor(key types.EncryptionKey, usage uint32, flags byte, sequence uint64, message []byte) ([]byte, error) {
+	header := wrapHeader(flags, sequence)
+	sum, err := checksum(key, usage, message, header)
 	if err != nil {
 		return nil, err
 	}
@@ -96,6 +101,11 @@ func wrap(key types.EncryptionKey, flags byte, sequence uint64, message []byte) 
 
 // unwrap returns the message of a token of the initiator that is not encrypted.
 func unwrap(key types.EncryptionKey, flags byte, token []byte) ([]byte, error) {
+	return unwrapFor(key, usageInitiatorSeal, flags, token)
+}
+
+// unwrapFor returns the message of a token that is not encrypted, and has just these flags.
+func unwrapFor(key types.EncryptionKey, usage uint32, flags byte, token []byte) ([]byte, error) {
 	if len(token) < wrapHeaderBytes || token[0] != 0x05 || token[1] != 0x04 || token[3] != 0xff {
 		return nil, errWrapHeader
 	}
@@ -115,7 +125,7 @@ func unwrap(key types.EncryptionKey, flags byte, token []byte) ([]byte, error) {
 		body = append(append([]byte{}, body[rotation:]...), body[:rotation]...)
 	}
 	message, sum := body[:len(body)-extra], body[len(body)-extra:]
-	expected, err := checksum(key, usageInitiatorSeal, message, wrapHeader(flags, binary.BigEndian.Uint64(token[8:])))
+	expected, err := checksum(key, usage, message, wrapHeader(flags, binary.BigEndian.Uint64(token[8:])))
 	if err != nil {
 		return nil, err
 	}
