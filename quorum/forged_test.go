@@ -36,6 +36,9 @@ func TestOnlyTheLeaderSendsSnapshots(t *testing.T) {
 	m := g.follower()
 	other := 6 - lead - m.id
 	s := m.node.Status()
+	if err := m.node.CheckSnapshot(lead, forgedHeader(t, lead, m.id, s.Term, s.Commit)); !errors.Is(err, errOutdated) {
+		t.Errorf("of an entry that is committed: %v, want %v", err, errOutdated)
+	}
 	for _, tc := range []struct {
 		name             string
 		by, in, to, term uint64

@@ -212,6 +212,7 @@ func (n *Node) CheckSnapshot(from uint64, header []byte) error {
 		return err
 	}
 	f := n.loop.progress.following.Load()
+	index, commit := m.GetSnapshot().GetMetadata().GetIndex(), n.loop.progress.commit.Load()
 	switch {
 	case m.GetFrom() != from || m.GetTo() != n.options.ID || m.GetTerm() < f.term ||
 		m.GetTerm() == f.term && f.leader != from && f.leader != 0:
@@ -219,9 +220,14 @@ func (n *Node) CheckSnapshot(from uint64, header []byte) error {
 			"term %d", errNotLeaders, from, m.GetFrom(), m.GetTo(), m.GetTerm(), f.leader, f.term)
 	case m.GetTerm() > f.term || f.leader == 0:
 		return fmt.Errorf("a snapshot of member %d in term %d: %w", from, m.GetTerm(), ErrNoLeader)
+	case index <= commit: // raft would not take it
+		return fmt.Errorf("%w: it is of entry %d, and %d is committed here", errOutdated, index, commit)
 	}
 	return nil
 }
+
+// errOutdated means a snapshot that brings nothing new.
+var errOutdated = errors.New("the snapshot brings nothing new")
 
 // errNotLeaders means a snapshot that does not come from the leader.
 var errNotLeaders = errors.New("the snapshot is not the leader's")

@@ -14,6 +14,7 @@ import (
 
 	"zkd/quorum/clock"
 	"zkd/storage/crashfs"
+	"zkd/storage/space"
 )
 
 // readingFS counts how often files are opened to be read.
@@ -131,6 +132,66 @@ func TestLeftoversExpire(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.wantHanded(content())
+}
+
+// TestLeftoversOfAGivenUpTransfer: what is staged stays while its snapshot would be taken, now or later, and is gone as
+// soon as it would not be.
+func TestLeftoversOfAGivenUpTransfer(t *testing.T) {
+	manual := clock.NewManual(time.Unix(1e6, 0))
+	fits, asked := make(chan error), atomic.Bool{}
+	r := newRig(t, content(), func(_ *SenderOptions, o *ReceiverOptions) {
+		o.Clock, o.Silence = manual, 100*keptFor
+		o.Fits = func(from uint64, header []byte) error {
+			if from != 1 || string(header) != "header" {
+				t.Errorf("asked for a snapshot %q of server %d", header, from)
+			}
+			if !asked.Load() { // the stream itself
+				return nil
+			}
+			return <-fits
+		}
+	})
+	r.breakOff()
+	asked.Store(true)
+	manual.AwaitEvents(1)
+	for _, err := range []error{nil, ErrLater} {
+		manual.Advance(keptAskEach)
+		fits <- err
+	}
+	if files := readFiles(t, r.to, "data/staging"); len(files) == 0 {
+		t.Fatal("what could be gone on with is removed")
+	}
+	manual.Advance(keptAskEach)
+	fits <- errors.New("another member leads")
+	r.receiver.running.Wait()
+	if _, err := r.to.Stat("data/staging"); !isMissing(err) {
+		t.Errorf("what was staged is there: %v", err)
+	}
+}
+
+// TestAUnitIsLeftAlone: a state is taken if the disk has a unit of room beside it, whatever size the disk has.
+func TestAUnitIsLeftAlone(t *testing.T) {
+	for _, total := range []int64{256 << 20, 10 << 30, 1 << 40} {
+		room := space.Unit(total) + 1000
+		st := staging{fs: sizedFS{vfs.NewMem(), total, room}, dir: "data/staging"}
+		if err := st.checkSpace(1000); err != nil {
+			t.Errorf("%d bytes of %d are free: %v", room, total, err)
+		}
+		if err := st.checkSpace(1001); !refusedWith(err, codeSpace) {
+			t.Errorf("%d bytes of %d are free, and one more is taken: %v", room, total, err)
+		}
+	}
+}
+
+// sizedFS has a size and room.
+type sizedFS struct {
+	vfs.FS
+	total, room int64
+}
+
+// GetDiskUsage implements vfs.FS.
+func (fs sizedFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	return vfs.DiskUsage{TotalBytes: uint64(fs.total), AvailBytes: uint64(fs.room)}, nil
 }
 
 // shrinkingFS has less room with each question.

@@ -14,7 +14,8 @@
 //   - The staging directory is absent, partial (Complete is false), or complete, whenever the process or the machine
 //     stops. It is complete only when each file has the manifest's hash and is on disk, with its name.
 //   - A stream that breaks costs what was under way in it: the next one of the same snapshot goes on where the files
-//     end. Another snapshot keeps the files that both have. What nobody goes on with is removed after a while.
+//     end. Another snapshot keeps the files that both have. What nobody can go on with any more, as another member
+//     leads or the state has got as far, is removed within seconds, and else after a while.
 //   - Nothing is taken that the disk has no room for, and what is there is removed then.
 //   - The hash of a file is read once, however often it is sent, and in however many checkpoints it is.
 //   - One snapshot is received at a time. A stream of the same sender takes the place of its earlier one, others are

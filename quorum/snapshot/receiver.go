@@ -21,8 +21,8 @@ type ReceiverOptions struct {
 	// Staged takes a snapshot: dir lies complete and on disk. It is called on the stream's goroutine, and may block. An
 	// error is told to the sender, and ends its attempt for good; what is staged stays.
 	Staged func(from uint64, header []byte, dir string) error
-	// Fits tells by its header what is wrong with a snapshot of a server, before anything of it is received; nil:
-	// nothing is. With ErrLater that server may try again.
+	// Fits tells by its header what is wrong with a snapshot of a server, before anything of it is received, and while
+	// a part of it is kept; nil: nothing is. With ErrLater that server may try again. Any goroutine.
 	Fits   func(from uint64, header []byte) error
 	Clock  clock.Clock
 	Logger *slog.Logger
@@ -54,10 +54,11 @@ type refused struct {
 	left int // refusals since then that were not logged
 }
 
-// How long what a broken stream has left is kept for the next one, and how often a refusal that is the same is logged.
-// Guesses.
+// How long what a broken stream has left is kept for the next one, how often it is asked meanwhile whether there can be a
+// next one, and how often a refusal that is the same is logged. Guesses.
 const (
 	keptFor     = 10 * time.Minute
+	keptAskEach = 5 * time.Second
 	refusedEach = time.Minute
 )
 
@@ -170,7 +171,7 @@ func (r *Receiver) receive(from uint64, s *stream) error {
 	if err != nil {
 		return err
 	}
-	broken := false
+	broken := (*manifest)(nil)
 	defer func() { r.leave(mine, broken) }()
 	if r.hasTaken(m.id) { // the answer to an earlier stream was lost
 		return s.write(msgDone, nil)
@@ -179,7 +180,9 @@ func (r *Receiver) receive(from uint64, s *stream) error {
 	st := &staging{fs: r.opts.FS, dir: r.opts.Dir, manifest: m, buf: make([]byte, chunkBytes)}
 	if err := st.fill(s); err != nil {
 		var cut *streamError
-		broken = errors.As(err, &cut) || refusedWith(err, codeDamaged)
+		if errors.As(err, &cut) || refusedWith(err, codeDamaged) {
+			broken = m
+		}
 		return err
 	}
 	r.opts.Logger.Info("snapshot received", slog.Uint64("peer", from), slog.Int64("bytes", m.bytes),
@@ -224,29 +227,49 @@ func (r *Receiver) enter(from uint64, conn net.Conn) (*reception, error) {
 	}
 }
 
-// leave gives the staging directory back. What a stream that broke has left there is kept for a while.
-func (r *Receiver) leave(mine *reception, broken bool) {
+// leave gives the staging directory back. What is there of a stream that broke is kept for the next one of its manifest.
+func (r *Receiver) leave(mine *reception, broken *manifest) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.current = nil
 	close(mine.ended)
-	if !broken {
+	if broken == nil {
 		return
 	}
 	resumed := make(chan struct{})
 	r.resumed = resumed
-	r.running.Go(func() { r.expire(resumed) })
+	r.running.Go(func() { r.expire(mine.from, broken.header, resumed) })
+}
+
+// isGivenUp waits until nobody can go on with what a broken stream has left, or nobody has for long; false if somebody
+// does, or the receiver is closed.
+func (r *Receiver) isGivenUp(from uint64, header []byte, resumed <-chan struct{}) bool {
+	began := r.opts.Clock.Now()
+	ticker := r.opts.Clock.NewTicker(keptAskEach)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C():
+		case <-resumed:
+			return false
+		case <-r.closed:
+			return false
+		}
+		if r.opts.Clock.Since(began) >= keptFor {
+			return true
+		}
+		if r.opts.Fits == nil {
+			continue
+		}
+		if err := r.opts.Fits(from, header); err != nil && !errors.Is(err, ErrLater) {
+			return true
+		}
+	}
 }
 
 // expire removes what a broken stream has left, unless another one goes on with it in time.
-func (r *Receiver) expire(resumed <-chan struct{}) {
-	ticker := r.opts.Clock.NewTicker(keptFor)
-	defer ticker.Stop()
-	select {
-	case <-ticker.C():
-	case <-resumed:
-		return
-	case <-r.closed:
+func (r *Receiver) expire(from uint64, header []byte, resumed <-chan struct{}) {
+	if !r.isGivenUp(from, header, resumed) {
 		return
 	}
 	r.mu.Lock()
@@ -259,7 +282,7 @@ func (r *Receiver) expire(resumed <-chan struct{}) {
 	mine := &reception{ended: make(chan struct{})} // others are told to come back
 	r.current, r.resumed = mine, nil
 	r.mu.Unlock()
-	defer r.leave(mine, false)
+	defer r.leave(mine, nil)
 	st := &staging{fs: r.opts.FS, dir: r.opts.Dir}
 	switch left, err := sizeOf(st.fs, st.dir); {
 	case err == nil && left < 0:

@@ -11,6 +11,8 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"zkd/storage/space"
 )
 
 // category is what Pebble counts the writes under.
@@ -57,19 +59,14 @@ func (st *staging) fill(s *stream) error {
 	return final(cause)
 }
 
-// spareMost and spareShare are what is left alone of the disk: a share of it, bounded. Both are guesses.
-const (
-	spareMost  = 64 << 20
-	spareShare = 32
-)
-
-// checkSpace says whether the disk has room for so many bytes more; an error is a refusal.
+// checkSpace says whether the disk has room for so many bytes more; an error is a refusal. A unit of room is left alone:
+// with less the server would be low on room as soon as it has the state (storage/space).
 func (st *staging) checkSpace(bytes int64) error {
 	usage, err := st.fs.GetDiskUsage(st.fs.PathDir(st.dir))
 	if err != nil {
 		return nil //nolint:nilerr // it is found out by writing
 	}
-	spare := int64(min(usage.TotalBytes/spareShare, spareMost))
+	spare := space.Unit(int64(min(usage.TotalBytes, math.MaxInt64)))
 	free := max(int64(min(usage.AvailBytes, math.MaxInt64))-spare, 0)
 	if bytes > free {
 		return &refusal{codeSpace, fmt.Sprintf("no room in %s: the state needs %d bytes more, %d are free",
