@@ -13,6 +13,7 @@
 //     runs until it waits. In a quarter of the cases another than the first of the queue runs next, which is drawn.
 //   - Who waits for a sync.Mutex or sync.RWMutex counts as waiting, as one does who waits for a channel: a lock may be
 //     held by somebody who waits for a disk that answers later, and the time of the bubble goes on to when it does.
+//   - How many threads there are does not depend on how fast they are: each takes memory, and moves what comes after.
 //   - Goroutines belong to groups, which can be paused, as the processes of a machine.
 //   - The clock without a date (runtime.nanotime, which others link to) is the bubble's for goroutines in a bubble.
 //

@@ -71,6 +71,25 @@ func zkdResume(group uint32) {
 		}
 		gp := pp.runq[h%uint32(len(pp.runq))].ptr()
 `},
+	// Who hands its processor to a thread that a goroutine is locked to is idle from then on, not a while later: else
+	// that one finds no idle thread, if it is fast, and makes another one, which takes memory.
+	{"proc.go", `	mp.nextp.set(pp)
+	notewakeup(&mp.park)
+	stopm()
+}
+
+// Stops the current m for stopTheWorld.`, `	mp.nextp.set(pp)
+	self := getg().m
+	lock(&sched.lock)
+	mput(self)
+	unlock(&sched.lock)
+	notewakeup(&mp.park)
+	mPark()
+	acquirep(self.nextp.ptr())
+	self.nextp = 0
+}
+
+// Stops the current m for stopTheWorld.`},
 	{"runtime2.go", "	waitReasonSyncCondWait:          true,\n", `	waitReasonSyncCondWait:          true,
 	waitReasonSyncMutexLock:         true,
 	waitReasonSyncRWMutexRLock:      true,
