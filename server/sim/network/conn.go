@@ -32,7 +32,9 @@ type conn struct {
 	inBytes int           // of in
 	finAt   time.Time     // when the end of what the other one writes is here; zero: not under way
 	last    time.Time     // when the last of in, or finAt, arrives
-	wake    chan struct{} // closed at each change
+	wake    chan struct{} // closed at each change that somebody waits for
+	readers int           // who wait for data, or for the end
+	writers int           // who wait for room
 	err     error         // how it was ended by others
 	closed  bool          // by its owner
 	wrote   bool          // its owner writes no more
@@ -55,8 +57,10 @@ func (p *pair) changed() {
 
 // changed lets whoever waits look again.
 func (c *conn) changed() {
-	close(c.wake)
-	c.wake = make(chan struct{})
+	if c.readers+c.writers > 0 {
+		close(c.wake)
+		c.wake = make(chan struct{})
+	}
 }
 
 // reset ends the connection at both ends, with what is under way.
@@ -112,7 +116,7 @@ func (c *conn) Read(b []byte) (int, error) {
 				next = c.finAt
 			}
 		}
-		c.wait(c.readBy, next, now)
+		c.wait(&c.readers, c.readBy, next, now)
 	}
 }
 
@@ -127,7 +131,9 @@ func (c *conn) take(b []byte, now time.Time) (n int) {
 		}
 	}
 	c.inBytes -= n
-	c.other.changed() // there is room
+	if c.other.writers > 0 {
+		c.other.changed() // there is room
+	}
 	return n
 }
 
@@ -164,7 +170,7 @@ func (c *conn) Write(b []byte) (n int, err error) {
 			o.arrive(now.Add(f.delay(c.host, o.host, len(part))), slices.Clone(part))
 			continue
 		}
-		c.wait(c.writeBy, time.Time{}, now)
+		c.wait(&c.writers, c.writeBy, time.Time{}, now)
 	}
 }
 
@@ -176,7 +182,9 @@ func (c *conn) arrive(at time.Time, data []byte) {
 	c.last = at
 	c.in = append(c.in, chunk{at, data})
 	c.inBytes += len(data)
-	c.changed()
+	if len(c.in) == 1 && c.readers > 0 { // else whoever reads waits for what arrives before, or for a line that is cut
+		c.changed()
+	}
 }
 
 // arriveBy has all that is under way be here at a time, or before.
@@ -214,14 +222,19 @@ func (c *conn) failed(op string, err error) error {
 	return &net.OpError{Op: op, Net: "tcp", Source: &c.local, Addr: &c.remote, Err: err}
 }
 
-// wait gives the lock up until something changes, or one of two times has come; a zero time is none.
-func (c *conn) wait(by, next, now time.Time) {
+// wait gives the lock up until something changes, or one of two times has come; a zero time is none. who counts those
+// that wait for the same.
+func (c *conn) wait(who *int, by, next, now time.Time) {
 	if next.IsZero() || !by.IsZero() && by.Before(next) {
 		next = by
 	}
 	wake, f := c.wake, c.pair.fabric
+	*who++
 	f.mu.Unlock()
-	defer f.mu.Lock()
+	defer func() {
+		f.mu.Lock()
+		*who--
+	}()
 	if next.IsZero() {
 		<-wake
 		return
