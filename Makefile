@@ -1,7 +1,7 @@
 # What contributors do, one line each. make without a target lists them; .ci/run runs what must pass.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test quick race fuzz lint fmt generate compat rules bench diff kill model sim simulate plants migration faults fulldisk hostile vuln failover dist reproduce ci
+.PHONY: help build run test quick race fuzz lint fmt generate compat rules bench diff kill model sim simulate plants migration faults fulldisk hostile attack vuln failover dist reproduce ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ fulldisk: ## fill the disks of three servers in every way, again and again; ZKD_
 hostile: ## ten million damaged requests and frames under the race detector; ZKD_HOSTILE_FRAMES asks for another number
 	ZKD_HOSTILE_FRAMES=$${ZKD_HOSTILE_FRAMES:-10000000} go test -race -v -timeout 10h -run TestHostile \
 		./server ./quorum/transport
+
+attack: ## hostile clients beside a healthy one, on zkd and on the real server, as a table; ZKD_ATTACK_ONLY names some
+	ZKD_ATTACK_SCALE=$${ZKD_ATTACK_SCALE:-1} go test -v -timeout 120m -run TestAttacks ./compat-tests/attack
 
 vuln: ## look for known vulnerabilities, where their database can be reached
 	bash .ci/run vuln

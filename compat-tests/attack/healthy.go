@@ -1,0 +1,224 @@
+package attack
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"zkd/jute"
+	"zkd/jute/client"
+)
+
+// Settings of the healthy client.
+const (
+	healthyEvery = 10 * time.Millisecond
+	// unansweredMax is how many requests of one kind may wait: those of many minutes.
+	unansweredMax = 1 << 17
+	// againEvery is how often it tries to connect when it was cut off.
+	againEvery = 20 * time.Millisecond
+	// lastAnswerWithin bounds the wait for the answers when it stops: 3.9.5 stood still for 77 s once.
+	lastAnswerWithin = 5 * time.Minute
+)
+
+// healthyPath is its znode.
+const healthyPath = "/healthy"
+
+// sample is one request: when it was sent, and how long its client waited.
+type sample struct {
+	at   time.Time
+	took time.Duration
+	lost bool // it was not answered: took is until the client was served again
+}
+
+// healthy is a client that writes and reads every ten milliseconds, whatever becomes of the answers before.
+type healthy struct {
+	field *Field
+	stop  chan struct{}
+	lanes sync.WaitGroup
+
+	mu      sync.Mutex
+	samples []sample
+	written int64 // the highest number that was acknowledged
+	err     error
+}
+
+// startHealthy makes the znode and begins.
+func startHealthy(f *Field) (*healthy, error) {
+	h := &healthy{field: f, stop: make(chan struct{})}
+	err := f.Session(func(c *client.Conn) error { return create(c, healthyPath, []byte("0")) })
+	if err != nil {
+		return nil, fmt.Errorf("make the znode of the healthy client: %w", err)
+	}
+	h.lanes.Go(func() {
+		h.lane(func(b []byte, n int64, xid jute.Xid) []byte {
+			r := jute.SetDataRequest{Path: healthyPath, Data: strconv.AppendInt(nil, n, 10), Version: -1}
+			return client.Request(b, xid, jute.OpSetData, r.Append)
+		}, h.acknowledged)
+	})
+	h.lanes.Go(func() {
+		h.lane(func(b []byte, _ int64, xid jute.Xid) []byte {
+			return client.Request(b, xid, jute.OpGetData, (&jute.PathWatchRequest{Path: healthyPath}).Append)
+		}, nil)
+	})
+	return h, nil
+}
+
+// acknowledged takes note of a number that the server has.
+func (h *healthy) acknowledged(n int64) {
+	h.mu.Lock()
+	h.written = max(h.written, n)
+	h.mu.Unlock()
+}
+
+// end stops the client when all of its requests are answered, and returns them.
+func (h *healthy) end() ([]sample, error) {
+	close(h.stop)
+	h.lanes.Wait()
+	return h.samples, h.err
+}
+
+// stopped reports whether the client is to end.
+func (h *healthy) stopped() bool {
+	select {
+	case <-h.stop:
+		return true
+	case <-h.field.ctx.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// sent is a request on its way.
+type sent struct {
+	at time.Time
+	n  int64
+}
+
+// lane sends one kind of request, over as many connections as it takes.
+func (h *healthy) lane(encode func(b []byte, n int64, xid jute.Xid) []byte, acknowledged func(int64)) {
+	var n int64
+	var since time.Time // when it was cut off
+	var lost []sent
+	for {
+		c, err := h.connect()
+		if err != nil {
+			h.mu.Lock()
+			h.err = err
+			h.mu.Unlock()
+			return
+		}
+		l := life{h: h, c: c, n: n, encode: encode, acknowledged: acknowledged, lost: lost, since: since}
+		whole := l.run()
+		c.Cut()
+		if whole {
+			return
+		}
+		n, lost, since = l.n, l.lost, time.Now()
+	}
+}
+
+// connect opens a session, and tries until it can.
+func (h *healthy) connect() (c *client.Conn, err error) {
+	ctx, cancel := context.WithTimeout(h.field.ctx, lastAnswerWithin)
+	defer cancel()
+	poll := time.NewTicker(againEvery)
+	defer poll.Stop()
+	for {
+		attempt, done := context.WithTimeout(ctx, callWithin)
+		c, err = client.Dial(attempt, client.Options{Addr: h.field.Addr, Timeout: 40 * time.Second, Now: time.Now,
+			Dial: new(net.Dialer).DialContext})
+		done()
+		if err == nil {
+			return c, nil
+		}
+		if ended := h.field.alive(); ended != nil {
+			return nil, ended
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("the healthy client is not served: %w", err)
+		}
+	}
+}
+
+// life is one connection of a lane.
+type life struct {
+	h            *healthy
+	c            *client.Conn
+	n            int64 // of the latest request
+	encode       func(b []byte, n int64, xid jute.Xid) []byte
+	acknowledged func(int64)
+	lost         []sent    // not answered by those before
+	since        time.Time // the end of the one before
+}
+
+// run sends and receives until the client is to end and all is answered: true. false: the connection was cut.
+func (l *life) run() bool {
+	under := make(chan sent, unansweredMax)
+	failed := make(chan struct{})
+	go l.send(under, failed)
+	for s := range under {
+		if err := l.receive(s); err != nil {
+			l.c.Cut()
+			close(failed)
+			l.lost = append(l.lost, s)
+			for s := range under {
+				l.lost = append(l.lost, s)
+			}
+			return false
+		}
+	}
+	return true
+}
+
+// send sends a request at each tick. It closes under when it ends.
+func (l *life) send(under chan<- sent, failed <-chan struct{}) {
+	defer close(under)
+	ticker := time.NewTicker(healthyEvery)
+	defer ticker.Stop()
+	var b []byte
+	for !l.h.stopped() {
+		select {
+		case <-ticker.C:
+		case <-failed:
+			return
+		}
+		l.n++
+		b = l.encode(b[:0], l.n, l.c.NextXid())
+		under <- sent{time.Now(), l.n}
+		if l.c.Write(b) != nil { // who receives finds out
+			return
+		}
+	}
+}
+
+// receive takes the answer to one request.
+func (l *life) receive(s sent) error {
+	if err := l.c.SetDeadline(lastAnswerWithin); err != nil {
+		return err
+	}
+	header, _, err := l.c.ReadReply()
+	if err == nil && header.Err != jute.OK {
+		err = fmt.Errorf("answer to the healthy client: %v", header.Err)
+	}
+	if err != nil {
+		return err
+	}
+	came := time.Now().Add(-l.c.Lag())
+	if l.acknowledged != nil {
+		l.acknowledged(s.n)
+	}
+	l.h.mu.Lock()
+	defer l.h.mu.Unlock()
+	for _, before := range l.lost { // served again
+		l.h.samples = append(l.h.samples, sample{before.at, came.Sub(before.at), true})
+	}
+	l.lost = nil
+	l.h.samples = append(l.h.samples, sample{s.at, came.Sub(s.at), false})
+	return nil
+}
