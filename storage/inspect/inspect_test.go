@@ -195,7 +195,8 @@ func TestInspectRefusals(t *testing.T) {
 		t.Errorf("no stores: %v", err)
 	}
 	java := vfs.NewMem()
-	if err := java.MkdirAll("data/version-2", 0o755); err != nil {
+	err = errors.Join(java.MkdirAll("data/version-2", 0o755), disk.WriteFile(java, "data/version-2/log.1", ""))
+	if err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := inspect(t, java); !errors.Is(err, datadir.ErrDataDir) ||
