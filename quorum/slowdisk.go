@@ -111,7 +111,8 @@ func (h *health) probeStored(last uint64) {
 // heard is told what another member's raft says.
 func (h *health) heard(m *raftpb.Message) {
 	p, from := &h.disks.probe, m.GetFrom()
-	if from == h.soft.Lead {
+	asksVote := m.GetType() == raftpb.MsgPreVote || m.GetType() == raftpb.MsgVote // it leads no more
+	if from == h.soft.Lead && !asksVote {
 		h.stall.silent = 0
 	}
 	if !h.leads() {

@@ -46,6 +46,7 @@ type health struct {
 	logReads     func() (reading bool, reads uint64) // as the applier's
 	patienceWith func(id, match uint64) (ticks int)  // with who gets a large entry
 	forgetLeader func() error                        // raft's
+	mayLead      func() bool                         // this member counts, by what it knows
 	role         func() Role
 	changed      func() // publishes how this member stands in its group
 	transfer     *transfer
@@ -162,14 +163,12 @@ func (h *health) tick() {
 	}
 	h.tickState()
 	h.publishBehind()
-	if !h.stalled() {
-		return
-	}
 	switch {
+	case !h.stalled() && (h.leads() || h.mayLead()):
 	case h.leads():
 		h.transfer.tryForDisk()
 	case h.soft.Lead != raft.None && s.silent > h.options.ElectionTicks:
-		// raft has no ticks meanwhile, and would take it for alive for ever.
+		// raft has no ticks meanwhile, and would take it for alive for ever: who asks for a vote would get none.
 		if err := h.forgetLeader(); err != nil {
 			h.logger.Debug("raft rejected forget-leader", slog.Any("err", err))
 		}

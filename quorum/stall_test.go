@@ -276,6 +276,27 @@ func TestHungStateHandsOver(t *testing.T) {
 	g.agree()
 }
 
+// TestALeaderThatIsSilentIsForgotten: a member that may not lead yet, by what it knows, gives its vote to a leader that has
+// stepped down while nothing came from it.
+func TestALeaderThatIsSilentIsForgotten(t *testing.T) {
+	g := newStallGroup(t, 3)
+	l := g.members[1].stepper.node.loop
+	l.member.Incarnations[2]++ // its membership lists another one, as that of before it was added again does
+	if l.admission.mayLead() {
+		t.Fatal("it may lead")
+	}
+	g.dead[2], g.dead[3] = true, true
+	g.ticks(3 * timeout)
+	if lead := g.leader(); lead != 0 {
+		t.Fatalf("member %d leads alone", lead)
+	}
+	g.dead[2] = false
+	g.ticks(6 * timeout)
+	if lead := g.leader(); lead != 1 {
+		t.Errorf("member %d leads", lead)
+	}
+}
+
 // TestAForwardedWriteIsHeard: a leader that applies nothing knows whose writes the others forward and acknowledge.
 func TestAForwardedWriteIsHeard(t *testing.T) {
 	g := newStallGroup(t, 3)
