@@ -197,7 +197,7 @@ func (g *play) loseDisk(d *Deed, i int) {
 // majority has to keep what was acknowledged, and who was emptied before and is not admitted yet keeps nothing.
 func (g *play) needed() string {
 	switch {
-	case g.plan.Participants < 3:
+	case g.plan.small() && g.operator == nil:
 		return "there are too few servers"
 	case slices.Contains(g.plan.Settings, idleLeader):
 		return "one that has no vote yet looks like the leader, which serves nobody either"

@@ -204,6 +204,7 @@ func (a *asker) restore(d *Deed) {
 	}) {
 		return
 	}
+	g.sleepUntil(time.Now().Add(d.For + 2*againAfter)) // whoever is to end has, and is there again
 	if !g.await(servesWithin, "all servers hold what was restored", func() bool {
 		var after []faults.Tree
 		if after, why = g.trees(); why == "" {

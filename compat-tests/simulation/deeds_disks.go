@@ -95,7 +95,13 @@ func (g *play) doFault(d *Deed, i int) {
 
 // whenWhole does a deed when the ensemble can do without a server's disk, which is looked at several times.
 func (g *play) whenWhole(d *Deed, tries int, do func()) {
-	switch why := g.needed(); {
+	why := ""
+	if g.plan.small() {
+		why = "the others can write nothing without it"
+	} else {
+		why = g.needed()
+	}
+	switch {
 	case why == "":
 		g.rotten = true
 		do()

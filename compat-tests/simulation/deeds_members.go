@@ -21,6 +21,7 @@ var memberKinds = []Kind{Join, Join, Join, Leave, Leave, ChangeRole, ChangeRole,
 // How many plans of a hundred have an operator, and servers that start at different times; what is drawn for those.
 const (
 	memberPercent = 30
+	smallPercent  = 75 // of those with fewer than three voters
 	startPercent  = 20
 	latePercent   = 30 // of them have one that starts after the clients
 	startMost     = 5 * time.Second
@@ -35,8 +36,11 @@ const places = 3
 // rest of each plan stays as it is.
 func drawMembers(p *Plan) {
 	r := drawer{rand.New(rand.NewPCG(p.Seed, 0x6d656d62))} //nolint:gosec // a run must repeat
-	if p.Participants >= 3 && r.chance(memberPercent) {
-		p.Spares = 1 + r.IntN(2)
+	small := p.Participants < 3
+	if small && r.chance(smallPercent) || !small && r.chance(memberPercent) {
+		if p.Spares = 1 + r.IntN(2); small { // it grows, and shrinks back
+			p.Participants, p.Spares = 1+r.IntN(2), 2
+		}
 		all := p.Participants + p.Observers + p.Spares
 		for at := r.upTo(memberGap); at < p.Length; at += r.upTo(2 * memberGap) {
 			d := Deed{At: at, What: one(r, memberKinds...), Whom: r.IntN(all), For: r.upTo(memberGap),

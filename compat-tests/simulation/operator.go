@@ -28,8 +28,16 @@ const (
 	changesWithin = 3 * servesWithin
 )
 
-// votersLeast is with how many voters the operator leaves an ensemble.
+// votersLeast is with how many voters the operator leaves an ensemble that was not small to begin with.
 const votersLeast = 3
+
+// least returns how many voters the ensemble is to have while anything befalls it, and how many in the end.
+func (o *operator) least() (always, end int) {
+	if o.g.plan.small() {
+		return 1, 1
+	}
+	return 2, votersLeast
+}
 
 // superSetting is the line of each zoo.cfg that says who the superuser is.
 var superSetting = "DigestAuthenticationProvider.superDigest=" + target.DigestOf(target.SuperUser, target.SuperPassword)
@@ -94,7 +102,7 @@ func (o *operator) run() {
 		o.do(d)
 		o.rest()
 	}
-	for !o.done() && o.voters() < votersLeast {
+	for _, end := o.least(); !o.done() && o.voters() < end; {
 		o.begin()
 		o.addVoter()
 	}
@@ -177,7 +185,8 @@ func (o *operator) rest() {
 // wound takes note that a disk is about to be lost, and reports whether it may be: there are votes enough, and the
 // operator is not about to take one away.
 func (o *operator) wound() bool {
-	enough := o.voters() >= votersLeast
+	_, end := o.least()
+	enough := o.voters() >= max(2, end)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.busy || !enough {
@@ -252,9 +261,10 @@ func (o *operator) voters() (n int) {
 	return n
 }
 
-// bears tells whether a membership has a majority of voters, two at least, of those that are there.
+// bears tells whether a membership has voters enough, and a majority of them among those that are there.
 func (o *operator) bears(to map[uint64]seat) bool {
 	all, there := 0, 0
+	least, _ := o.least()
 	for id, s := range to { // order: a sum
 		if !s.observer {
 			if all++; int(id) != o.g.missing()+1 { //nolint:gosec // small
@@ -262,7 +272,7 @@ func (o *operator) bears(to map[uint64]seat) bool {
 			}
 		}
 	}
-	return there >= 2 && there > all/2
+	return there >= least && there > all/2
 }
 
 // server is one of the world's.

@@ -57,7 +57,7 @@ func (o *operator) join(d *Deed) {
 	}
 	to := o.members()
 	to[id] = seat{observer: oneOf(4, d, 0), peers: d.Much % places}
-	if oneOf(4, d, 1) {
+	if o.voters() > 1 && oneOf(4, d, 1) { // one alone is refused another one that cannot be reached
 		o.bring(to, false, oneOf(2, d, 2))
 		o.launch(id, to, d)
 		return
@@ -71,7 +71,7 @@ func (o *operator) join(d *Deed) {
 // and as another one with its number.
 func (o *operator) launch(id uint64, members map[uint64]seat, d *Deed) {
 	lines := o.lines(members)
-	if oneOf(2, d, 3) {
+	if o.g.plan.small() || oneOf(2, d, 3) { // with fewer members than joiners these might found another one
 		lines = append(lines, "zkd.join=true")
 	}
 	s := o.server(id)

@@ -157,6 +157,9 @@ func Draw(seed uint64) *Plan {
 	return p
 }
 
+// small tells whether the ensemble begins with too few voters to do without one.
+func (p *Plan) small() bool { return p.Participants < 3 }
+
 // skews reports whether a server's clock is wrong at some time.
 func (p *Plan) skews() bool {
 	return p.Stays != nil && p.Stays.What == Skew ||
