@@ -87,6 +87,7 @@ func (o *operator) run() {
 	if !o.open() {
 		return
 	}
+	o.ask()
 	for i := range o.g.plan.Members {
 		d := &o.g.plan.Members[i]
 		if wait := time.Until(began.Add(d.At)); wait > 0 {
