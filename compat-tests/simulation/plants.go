@@ -45,9 +45,11 @@ type Patch struct {
 // What cannot show yet, for want of a deed or a client: an unknown operation (decision 22) needs servers of another
 // version; a reserve that is not given back (25) disks that fill up; the clean-up of containers that ends early clients
 // that make some; reads that overtake writes, and a batch of a follower that is left out (10), clients that do not wait
-// for each answer. All but the first are there by now, and their bugs are yet to be planted. That a checkpoint is sent
-// again and again without a pause (20) harms nobody here: nothing is said about how much is sent. The zxid of ZooKeeper
-// that overflows (ZOOKEEPER-1277) has nothing like it: zkd's is one number of 64 bits.
+// for each answer. All but the first are there by now, and their bugs are yet to be planted. A leader that takes what a
+// follower forwards though some before it is missing (10) is not found by 19 seeds: nothing is lost while a connection
+// stays. That a checkpoint is sent again and again without a pause (20) harms nobody here: nothing is said about how
+// much is sent. The zxid of ZooKeeper that overflows (ZOOKEEPER-1277) has nothing like it: zkd's is one number of 64
+// bits.
 func plants() []Plant {
 	return slices.Concat(plantsOfDisks(), plantsOfOlderDisks(), plantsOfTheLog(), plantsOfMembers(),
 		plantsOfReconfigs(), plantsOfTheState(), plantsOfSessions(), plantsOfClients())

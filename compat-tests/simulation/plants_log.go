@@ -120,6 +120,15 @@ func plantsOfTheLog() []Plant {
 	return len(pending)`}},
 		},
 		{
+			Name: "write-skipped", Bug: "a write is dropped on its way, and those behind it are not",
+			Within: 24,
+			Patches: []Patch{{"quorum/node.go", "	return n.batcher.Add(p, w)", `
+	if p.Op == jute.OpSetData && plantedEach("write-skipped", 100) {
+		return nil
+	}
+	return n.batcher.Add(p, w)`}},
+		},
+		{
 			Name: "created-before-committed", Bug: "a create is acknowledged when it is proposed",
 			Within: 28,
 			Patches: []Patch{{"server/writes.go", "func (c *writes) create(r *request) error { return", `

@@ -29,6 +29,13 @@ func plantsOfMembers() []Plant {
 	}`}},
 		},
 		{
+			Name: "not-added-again", Bug: "a server that was removed, as it has lost its disk, is not added again",
+			Whose:  "decision 18",
+			Within: 24,
+			Patches: []Patch{returns("not-added-again", "quorum/admit.go",
+				"	for _, id := range slices.Sorted(maps.Keys(a.member.Returning)) {\n		o :=", "nil")},
+		},
+		{
 			Name: "redial-given-up", Bug: "a server that a peer cannot reach for a while is not dialed any more",
 			Whose:  "ZOOKEEPER-2938",
 			Within: 24,
