@@ -62,7 +62,8 @@ func (l *loop) connectWatchers() {
 	f, t := &l.facts, l.transport
 	l.health = health{
 		facts: f, alone: t == nil, patienceWith: l.sender.patienceWith, forgetLeader: l.raw.ForgetLeader,
-		mayLead: l.admission.mayLead, role: l.status.role, changed: l.status.publish, transfer: &l.transfer, stall: newStall(&l.progress),
+		mayLead: l.admission.mayLead, role: l.status.role, changed: l.status.publish, transfer: &l.transfer,
+		stall: newStall(&l.progress),
 	}
 	l.health.newLeadership()
 	l.space = spaceControl{

@@ -276,8 +276,8 @@ func TestHungStateHandsOver(t *testing.T) {
 	g.agree()
 }
 
-// TestALeaderThatIsSilentIsForgotten: a member that may not lead yet, by what it knows, gives its vote to a leader that has
-// stepped down while nothing came from it.
+// TestALeaderThatIsSilentIsForgotten: a member that may not lead yet, by what it knows, gives its vote to a leader that
+// has stepped down while nothing came from it.
 func TestALeaderThatIsSilentIsForgotten(t *testing.T) {
 	g := newStallGroup(t, 3)
 	l := g.members[1].stepper.node.loop

@@ -159,8 +159,8 @@ func (a *asker) ask(i int, command string, content []byte, length int) (reply *h
 	return reply, answer, err
 }
 
-// restore goes back to a snapshot that it takes, when nobody else writes any more: what was written after it is gone, on
-// all servers alike, and all else is there. In most plans a server ends meanwhile.
+// restore goes back to a snapshot that it takes, when nobody else writes any more: what was written after it is gone,
+// on all servers alike, and all else is there. In most plans a server ends meanwhile.
 func (a *asker) restore(d *Deed) {
 	g := a.g
 	before, why := g.trees()

@@ -117,7 +117,7 @@ func (p *Peers) reconnect() {
 }
 
 // withThoseOfTheFile returns the members, and with them, before this server has had a leader, those of zoo.cfg: one
-// that was removed while it was down, and comes back on its data to be added again, knows nobody else who has come since.
+// that was removed while it was down, and comes back on its data to be added again, knows nobody who has come since.
 func (p *Peers) withThoseOfTheFile(present *ensemble.Config) *ensemble.Config {
 	if p.led {
 		return present
