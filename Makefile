@@ -1,7 +1,7 @@
 # What contributors do, one line each. make without a target lists them; .ci/run runs what must pass.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test quick race fuzz lint fmt generate compat rules bench diff kill model sim simulate plants migration faults fulldisk hostile attack vuln failover dist reproduce ci
+.PHONY: help build run test quick race fuzz lint fmt generate compat rules bench diff kill model simulate plants migration faults fulldisk hostile attack vuln failover dist reproduce ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,9 +51,6 @@ kill: ## 200 rounds of kill -9 under write load
 
 model: ## a million random operations on storage and on its oracle
 	ZKD_MODEL_OPS=1000000 go test -timeout 60m -run Oracle ./storage/state
-
-sim: ## simulate whole ensembles under 2,000 seeds; ZKD_SIM_FIRST_SEED begins elsewhere, ZKD_SIM_SMALL=1 has one voter at times
-	ZKD_SIM_SEEDS=$${ZKD_SIM_SEEDS:-2000} go test -timeout 90m -run TestSeeds ./quorum/sim
 
 simulate: ## whole servers, with clients, under 2,000 seeds of faults on all cores; what fails is kept in ZKD_SIM_KEEP
 	ZKD_SIM_SEEDS=$${ZKD_SIM_SEEDS:-2000} go test -v -timeout 24h -run 'TestSeeds' ./compat-tests/simulation

@@ -47,8 +47,8 @@
 //	batches that fill, wait or are proposed    the batcher's lock          Propose, the loop, the apply goroutine
 //
 // A mailbox never blocks who puts, and none of these goroutines waits for another one: what takes more than one of them
-// (a change of membership, the install of a snapshot) is handed from mailbox to mailbox. So a Stepper can run all parts
-// on one goroutine, in any order. Only the goroutines that read from other members wait, when the loop has not taken 16
+// (a change of membership, the install of a snapshot) is handed from mailbox to mailbox. So tests run all parts on one
+// goroutine, in any order. Only the goroutines that read from other members wait, when the loop has not taken 16
 // MiB of that member's frames.
 //
 // # The loop and its components

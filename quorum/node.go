@@ -9,8 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"go.etcd.io/raft/v3/raftpb"
-
 	"zkd/jute"
 	"zkd/quorum/batcher"
 	"zkd/storage/entry"
@@ -70,17 +68,6 @@ func (n *Node) Reconfigure(p *entry.Proposal, w batcher.Waiter) error {
 func (n *Node) Knows(id uint64) bool {
 	_, ok := slices.BinarySearch(n.loop.progress.group.Load().known, id)
 	return ok
-}
-
-// ProposeChange proposes a change of membership together with p, which decides about it: when the entry is applied and
-// p comes out with jute.OK, the change comes into force, on every member at the same entry. w is told as for Propose;
-// it is dropped with ErrChangePending if another change is under way, and with ErrNotLeader if this member does not
-// lead when its turn comes.
-func (n *Node) ProposeChange(cc *raftpb.ConfChangeV2, p *entry.Proposal, w batcher.Waiter) error {
-	if s := n.loop.progress.state.Load(); s.Role != RoleLeader {
-		return ErrNotLeader
-	}
-	return n.batcher.AddChange(cc, p, w)
 }
 
 // Barrier tells w when this member has applied all that was committed in the group at the call: a read made then is

@@ -3,6 +3,11 @@ package quorum
 import (
 	"context"
 	"fmt"
+
+	"go.etcd.io/raft/v3/raftpb"
+
+	"zkd/quorum/batcher"
+	"zkd/storage/entry"
 )
 
 // Stepper is a node without goroutines: whoever has it gives each part its turns, in any order, and so decides what
@@ -176,4 +181,15 @@ func (s *Stepper) run(turn func() error) error {
 		s.End()
 	}
 	return err
+}
+
+// ProposeChange proposes a change of membership together with p, which decides about it: when the entry is applied and
+// p comes out with jute.OK, the change comes into force, on every member at the same entry. w is told as for Propose;
+// it is dropped with ErrChangePending if another change is under way, and with ErrNotLeader if this member does not
+// lead when its turn comes.
+func (n *Node) ProposeChange(cc *raftpb.ConfChangeV2, p *entry.Proposal, w batcher.Waiter) error {
+	if s := n.loop.progress.state.Load(); s.Role != RoleLeader {
+		return ErrNotLeader
+	}
+	return n.batcher.AddChange(cc, p, w)
 }
