@@ -85,7 +85,7 @@ func (a *asker) do(d *Deed) {
 	g.w.Story.Tell("", "-- the admin server of s%d is asked: %s, %d of 1000", d.Whom+1, d.What, d.Much)
 	switch d.What {
 	case AdminCommand:
-		_, _, _ = a.ask(d.Whom, adminCommands[d.Much%len(adminCommands)], nil, 0) // whether it is done nobody needs
+		_, _ = a.ask(d.Whom, adminCommands[d.Much%len(adminCommands)], nil, 0) // whether it is done nobody needs
 	case TakeSnapshot:
 		a.take(d.Whom)
 	case BadRestore:
@@ -104,26 +104,34 @@ func (a *asker) do(d *Deed) {
 	}
 }
 
+// adminReply is what an admin server has answered.
+type adminReply struct {
+	status int
+	kind   string
+	body   []byte
+}
+
+// snapshotKind is the type of what a snapshot is sent as.
+const snapshotKind = "application/octet-stream"
+
 // take takes a snapshot.
 func (a *asker) take(i int) bool {
-	reply, content, err := a.ask(i, "snapshot", nil, 0)
-	if err != nil || reply.StatusCode != http.StatusOK ||
-		reply.Header.Get("Content-Type") != "application/octet-stream" { // it does not serve, and says so
+	reply, err := a.ask(i, "snapshot", nil, 0)
+	if err != nil || reply.status != http.StatusOK || reply.kind != snapshotKind { // it does not serve, and says so
 		return false
 	}
-	a.last = content
+	a.last = reply.body
 	return true
 }
 
 // post has a server restore a snapshot, and reports whether it says that it has.
 func (a *asker) post(i int, content []byte, length int) bool {
-	reply, answer, err := a.ask(i, "restore", content, length)
-	return err == nil && reply.StatusCode == http.StatusOK && bytes.Contains(answer, []byte("last_zxid"))
+	reply, err := a.ask(i, "restore", content, length)
+	return err == nil && reply.status == http.StatusOK && bytes.Contains(reply.body, []byte("last_zxid"))
 }
 
 // ask asks for a command. What is sent with it is as long as it says, or ends early.
-func (a *asker) ask(i int, command string, content []byte, length int) (reply *http.Response, answer []byte,
-	err error) {
+func (a *asker) ask(i int, command string, content []byte, length int) (r adminReply, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), adminWithin)
 	defer cancel()
 	host := fmt.Sprintf("%v:%d", a.g.w.Servers[i].Host().Addr(), adminPort)
@@ -131,32 +139,33 @@ func (a *asker) ask(i int, command string, content []byte, length int) (reply *h
 	if content != nil {
 		method = http.MethodPost
 	}
-	r, err := http.NewRequestWithContext(ctx, method, "http://"+host+"/commands/"+command, nil)
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+host+"/commands/"+command, nil)
 	if err != nil {
-		return nil, nil, err
+		return r, err
 	}
-	r.Close = true
-	r.Header.Set("Authorization", "digest "+target.SuperUser+":"+target.SuperPassword)
+	request.Close = true
+	request.Header.Set("Authorization", "digest "+target.SuperUser+":"+target.SuperPassword)
 	if content != nil {
-		r.Header.Set("Content-Type", "application/octet-stream")
-		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(content)), int64(length)
+		request.Header.Set("Content-Type", snapshotKind)
+		request.Body, request.ContentLength = io.NopCloser(bytes.NewReader(content)), int64(length)
 	}
 	c, err := a.g.machine.Dial(ctx, host, false)
 	if err != nil {
-		return nil, nil, err
+		return r, err
 	}
 	defer c.Close() //nolint:errcheck // it was only read
 	_ = c.SetDeadline(time.Now().Add(adminWithin))
-	if err := r.Write(c); err != nil {
-		return nil, nil, err
+	if err := request.Write(c); err != nil {
+		return r, err
 	}
-	reply, err = http.ReadResponse(bufio.NewReader(c), r)
+	reply, err := http.ReadResponse(bufio.NewReader(c), request)
 	if err != nil {
-		return nil, nil, err
+		return r, err
 	}
 	defer reply.Body.Close() //nolint:errcheck // likewise
-	answer, err = io.ReadAll(reply.Body)
-	return reply, answer, err
+	r = adminReply{status: reply.StatusCode, kind: reply.Header.Get("Content-Type")}
+	r.body, err = io.ReadAll(reply.Body)
+	return r, err
 }
 
 // restore goes back to a snapshot that it takes, when nobody else writes any more: what was written after it is gone,
