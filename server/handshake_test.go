@@ -99,13 +99,16 @@ func TestReattachTakesTheSessionOver(t *testing.T) {
 }
 
 // TestReattachWaitsForWritesOfTheConnectionBefore: what a session has sent on one connection comes before what it sends
-// on the next, though it was proposed behind the reattach.
+// on the next, though it was proposed behind the reattach, and refers to what only that one had proven.
 func TestReattachWaitsForWritesOfTheConnectionBefore(t *testing.T) {
 	for name, cut := range map[string]bool{"that is open": false, "that has ended": true} {
 		for connections := 1; connections <= 3; connections++ { // all but the last are given up while they wait
 			t.Run(fmt.Sprintf("%s, on connection %d after it", name, connections), func(t *testing.T) {
 				r, node := startHolding(t, rigOptions{})
 				first, other := r.connect(t), r.connect(t)
+				for i := range 3 { // so many that they travel once
+					first.prove(user(i), jute.OK)
+				}
 				first.mustCreate("/a", "old", jute.ModePersistent)
 				first.send(jute.OpSetData, setTo("/a", "new"))
 				node.holds(t, 1)

@@ -44,8 +44,8 @@ func (t *Txn) createSession(r *Result) {
 }
 
 // reattachSession lets a client come back with the right password: the session gets the new timeout and belongs to
-// the server through which the client came. What its connection before had proven is gone. It fails with
-// SessionExpired.
+// the server through which the client came. It fails with SessionExpired. The list that writes of the connection before
+// refer to stays: some may be on their way.
 func (t *Txn) reattachSession(r *Result) {
 	var body entry.SessionTxn
 	if body.Decode(t.p.Body) != nil {
@@ -57,13 +57,14 @@ func (t *Txn) reattachSession(r *Result) {
 		r.Code = jute.SessionExpired
 		return
 	}
-	info := &schema.SessionInfo{ID: old.ID, TimeoutMillis: body.TimeoutMillis, Passwd: old.Passwd, Owner: body.Owner}
-	t.sessions.set(info.ID, info)
-	r.NewSession = info
+	info := *old
+	info.TimeoutMillis, info.Owner = body.TimeoutMillis, body.Owner
+	t.sessions.set(info.ID, &info)
+	r.NewSession = &info
 }
 
-// setIdentities takes what the connection of a session has proven. It counts until the next list, until another
-// connection takes the session over, or until it ends.
+// setIdentities takes what the connection of a session has proven. It counts until the next list or the end of the
+// session: another connection refers to it if that has proven the same.
 func (t *Txn) setIdentities(r *Result) {
 	list, err := schema.NewIdentities(t.p.Body)
 	if err != nil {
@@ -85,7 +86,7 @@ func (t *Txn) setIdentities(r *Result) {
 
 // resolve fills in the identities that the proposal refers to. It is false if the session has others, or none: a
 // connection that has lost the session has proposed it, or one whose list has not become part of the log. Of a session
-// that is not there, or not this server's, the operation finds out itself.
+// that is not there, or not of the proposer's server, the operation finds out itself.
 func (t *Txn) resolve() bool {
 	p := &t.p
 	info := t.sessions.get(p.Session)

@@ -16,7 +16,7 @@ type SessionInfo struct {
 	TimeoutMillis int32
 	Passwd        entry.Passwd
 	Owner         uint64      // the server through which the client came last
-	Identities    *Identities // what its connection has proven, if writes refer to it; nil: none do. Immutable
+	Identities    *Identities // what a connection of it has proven, if writes refer to it; nil: none do. Immutable
 }
 
 // Identities is a list of identities that a session's writes refer to.

@@ -155,7 +155,8 @@ func (o *oracle) session(p *entry.Proposal, r *apply.Result) {
 	case p.Op == entry.OpReattachSession && (!found || info.Passwd != txn.Passwd):
 		r.Code = jute.SessionExpired
 	default:
-		info = schema.SessionInfo{ID: p.Session, TimeoutMillis: txn.TimeoutMillis, Passwd: txn.Passwd, Owner: txn.Owner}
+		info = schema.SessionInfo{ID: p.Session, TimeoutMillis: txn.TimeoutMillis, Passwd: txn.Passwd, Owner: txn.Owner,
+			Identities: info.Identities}
 		o.sessions[p.Session] = info
 		r.NewSession = &info
 	}
