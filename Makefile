@@ -67,9 +67,11 @@ faults: ## an hour of faults on real processes of an ensemble, with a check of w
 fulldisk: ## fill the disks of three servers in every way, again and again; ZKD_FULLDISK_MIB is their size (256)
 	ZKD_FULLDISK_MIB=$${ZKD_FULLDISK_MIB:-256} go test -v -timeout 90m ./compat-tests/fulldisk
 
-hostile: ## ten million damaged requests and frames under the race detector; ZKD_HOSTILE_FRAMES asks for another number
+hostile: ## ten million damaged requests and frames, and 100,000 streams between servers, under the race detector; ZKD_HOSTILE_FRAMES and ZKD_HOSTILE_STREAMS ask for other numbers
 	ZKD_HOSTILE_FRAMES=$${ZKD_HOSTILE_FRAMES:-10000000} go test -race -v -timeout 10h -run TestHostile \
 		./server ./quorum/transport
+	ZKD_HOSTILE_STREAMS=$${ZKD_HOSTILE_STREAMS:-100000} go test -race -v -timeout 3h -run TestHostileStreams \
+		./server/instance ./quorum/snapshot
 
 attack: ## hostile clients beside a healthy one, on zkd and on the real server, as a table; ZKD_ATTACK_ONLY names some
 	ZKD_ATTACK_SCALE=$${ZKD_ATTACK_SCALE:-1} go test -v -timeout 120m -run TestAttacks ./compat-tests/attack

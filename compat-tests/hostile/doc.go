@@ -6,6 +6,8 @@
 // count goroutines, memory and descriptors. The test of this package is of the whole process: thousands of connections
 // that say nothing, and a client that works beside them.
 //
+// PeerStreams are what strangers send to the ports for servers, for server/instance.TestHostileStreams.
+//
 // It owns the mutations, the reading of the captures (jute/testdata) and the settings of an attack. It must never know
 // what a server makes of the frames: what is asked is only that it goes on.
 package hostile

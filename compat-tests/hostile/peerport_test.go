@@ -5,20 +5,18 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-	"go.etcd.io/raft/v3/raftpb"
-	"google.golang.org/protobuf/proto"
-
+	"zkd/compat-tests/authority"
 	"zkd/compat-tests/ensemble"
+	"zkd/compat-tests/hostile"
 	"zkd/compat-tests/target"
 	"zkd/jute"
 	"zkd/jute/client"
@@ -31,56 +29,19 @@ const (
 	stranger      = 9 // an id that nobody has
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// peerHello is what a server says first, to another one and in the name of a third.
-func peerHello(from, to int, purpose byte) []byte {
-	b := append([]byte{0xF5}, "zkdpeer"...)
-	b = append(b, 0, 1, 0, 3, 0, 0)
-	head := len(b)
-	b = append(b, make([]byte, 16)...) // the cluster: not known
-	b = binary.BigEndian.AppendUint64(b, uint64(from))
-	b = binary.BigEndian.AppendUint64(b, uint64(to))
-	b = binary.BigEndian.AppendUint64(b, 0xBAD)
-	b = append(b, purpose, 0, 0, 0) // no name, no founders
-	b = append(b, 0, 99, 0, 99, 0, 1)
-	binary.BigEndian.PutUint16(b[head-2:], uint16(len(b)-head+4))
-	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
-}
-
-// snapshotMessage is one of a snapshot stream.
-func snapshotMessage(kind byte, body []byte) []byte {
-	b := binary.BigEndian.AppendUint32([]byte{kind}, uint32(len(body)))
-	b = binary.BigEndian.AppendUint32(b, crc32.Update(crc32.Checksum([]byte{kind}, castagnoli), castagnoli, body))
-	return append(b, body...)
-}
-
 // forgedSnapshot is a stream of a state that is one file of zeros, far ahead of everybody.
 func forgedSnapshot(t *testing.T, from, to int) []byte {
 	t.Helper()
-	sender, receiver, term, index := uint64(from), uint64(to), uint64(1000), uint64(1<<40)
-	header, err := proto.Marshal(&raftpb.Message{
-		Type: raftpb.MsgSnap.Enum(), From: &sender, To: &receiver, Term: &term,
-		Snapshot: &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{
-			Index: &index, Term: &term, ConfState: &raftpb.ConfState{Voters: []uint64{1, 2, 3}},
-		}},
-	})
+	header, err := hostile.SnapshotHeader(uint64(from), uint64(to), 1000, 1<<40)
 	if err != nil {
 		t.Fatal(err)
 	}
-	zeros := make([]byte, zerosBytes)
-	const name = "000001.sst"
-	m := binary.BigEndian.AppendUint32([]byte{0, 1}, uint32(len(header)))
-	m = binary.BigEndian.AppendUint32(append(m, header...), 1)
-	m = append(append(m, byte(len(name))), name...)
-	m = binary.BigEndian.AppendUint64(m, zerosBytes)
-	m = binary.BigEndian.AppendUint64(m, xxhash.Sum64(zeros))
-	stream := snapshotMessage(1, m)
-	for offset := 0; offset < zerosBytes; offset += 1 << 18 {
-		piece := binary.BigEndian.AppendUint64(make([]byte, 4), uint64(offset))
-		stream = append(stream, snapshotMessage(3, append(piece, zeros[:1<<18]...))...)
-	}
-	return stream
+	return slices.Concat(hostile.Snapshot(header, "000001.sst", make([]byte, zerosBytes))...)
+}
+
+// peerHello is what a server says first, to another one and in the name of a third.
+func peerHello(from, to int, purpose byte) []byte {
+	return hostile.Hello(uint64(from), uint64(to), 0xBAD, purpose)
 }
 
 // say sends bytes to a port for servers and returns the code and the rest of the answer. It waits until the other side
@@ -108,12 +69,25 @@ func say(t *testing.T, addr string, b []byte) (code byte, rest []byte) {
 
 // TestSnapshotsOfStrangers sends each server of an ensemble, in the name of each other one and of one that nobody
 // knows, a state that is one file of zeros: all are refused, none learns the cluster, the servers serve on, and start
-// again.
+// again. So it is where the servers use TLS and their ports take both, for a rolling change.
 func TestSnapshotsOfStrangers(t *testing.T) {
 	if target.Selected(t) != target.Zkd {
 		t.Skip("the streams are those of zkd")
 	}
-	e := ensemble.Start(t, ensemble.Options{Kind: target.Zkd})
+	t.Run("plain", func(t *testing.T) { snapshotsOfStrangers(t, nil) })
+	t.Run("portUnification", func(t *testing.T) {
+		own := authority.New(t, "ours").Named("server")
+		snapshotsOfStrangers(t, map[string]string{
+			"sslQuorum": "true", "portUnification": "true",
+			"ssl.quorum.keyStore.location": own.PEM("server.pem"), "ssl.quorum.trustStore.location": own.By.Trust(),
+		})
+	})
+}
+
+// snapshotsOfStrangers attacks an ensemble with these keys.
+func snapshotsOfStrangers(t *testing.T, config map[string]string) {
+	t.Helper()
+	e := ensemble.Start(t, ensemble.Options{Kind: target.Zkd, Config: config})
 	write(t, e.Servers[0].Addr, "/before")
 	told := map[string]bool{}
 	for _, s := range e.Servers {

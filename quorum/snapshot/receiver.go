@@ -54,8 +54,8 @@ type refused struct {
 	left int // refusals since then that were not logged
 }
 
-// How long what a broken stream has left is kept for the next one, how often it is asked meanwhile whether there can be a
-// next one, and how often a refusal that is the same is logged. Guesses.
+// How long what a broken stream has left is kept for the next one, how often it is asked meanwhile whether there can be
+// a next one, and how often a refusal that is the same is logged. Guesses.
 const (
 	keptFor     = 10 * time.Minute
 	keptAskEach = 5 * time.Second
@@ -227,7 +227,8 @@ func (r *Receiver) enter(from uint64, conn net.Conn) (*reception, error) {
 	}
 }
 
-// leave gives the staging directory back. What is there of a stream that broke is kept for the next one of its manifest.
+// leave gives the staging directory back. What is there of a stream that broke is kept for the next one of its
+// manifest.
 func (r *Receiver) leave(mine *reception, broken *manifest) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

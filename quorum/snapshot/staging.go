@@ -59,8 +59,8 @@ func (st *staging) fill(s *stream) error {
 	return final(cause)
 }
 
-// checkSpace says whether the disk has room for so many bytes more; an error is a refusal. A unit of room is left alone:
-// with less the server would be low on room as soon as it has the state (storage/space).
+// checkSpace says whether the disk has room for so many bytes more; an error is a refusal. A unit of room is left
+// alone: with less the server would be low on room as soon as it has the state (storage/space).
 func (st *staging) checkSpace(bytes int64) error {
 	usage, err := st.fs.GetDiskUsage(st.fs.PathDir(st.dir))
 	if err != nil {

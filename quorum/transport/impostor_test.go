@@ -7,9 +7,27 @@ import (
 )
 
 // TestAStrangerLearnsNothing asks a server that is connected with its peer, under an id that nobody knows and in the
-// name of the peer: neither learns the cluster, the founders, or what marks the process.
+// name of the peer: neither learns the cluster, the founders, or what marks the process. So it is at a port for both
+// kinds of connections, whose peers use TLS.
 func TestAStrangerLearnsNothing(t *testing.T) {
-	a, _ := pair(t, func(o *Options) { o.Founders = func() string { return "secret.example" } })
+	t.Run("plain", func(t *testing.T) { learnNothing(t, func(*Options) {}) })
+	ca := newAuthority(t)
+	t.Run("unified", func(t *testing.T) {
+		learnNothing(t, func(o *Options) {
+			ca.secured(t)(o)
+			o.PortUnification = true
+		})
+	})
+}
+
+// learnNothing has strangers ask a server with that port.
+func learnNothing(t *testing.T, port func(*Options)) {
+	t.Helper()
+	a, _ := pair(t, func(o *Options) {
+		port(o)
+		o.Founders = func() string { return "secret.example" }
+		o.Streams = func(uint64, net.Conn) { t.Error("a snapshot stream is opened") }
+	})
 	for name, from := range map[string]uint64{"unknown": 9, "in the name of the peer": 2} { // order: alike
 		for _, what := range []purpose{forMessages, forSnapshot, forCluster} {
 			for _, of := range [][16]byte{{}, {9}} {

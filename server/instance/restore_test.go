@@ -28,11 +28,12 @@ import (
 type member struct {
 	*Instance
 	cfg, addr string
+	peerAddr  string // for the other servers
 	stop      func()
 }
 
-// startMembers starts an ensemble of three.
-func startMembers(t *testing.T) (servers [3]*member) {
+// startMembers starts an ensemble of three, with these keys besides.
+func startMembers(t *testing.T, keys ...string) (servers [3]*member) {
 	t.Helper()
 	ports := target.FreePorts(t, 9)
 	var lines strings.Builder
@@ -44,8 +45,10 @@ func startMembers(t *testing.T) (servers [3]*member) {
 		if err := os.WriteFile(filepath.Join(dir, "myid"), []byte(strconv.Itoa(n+1)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		m := &member{addr: fmt.Sprintf("127.0.0.1:%d", ports[3*n+2])}
-		m.cfg = fmt.Sprintf("tickTime=2000\ninitLimit=10\nsyncLimit=5\ndataDir=%s\n%s", dir, &lines)
+		m := &member{addr: fmt.Sprintf("127.0.0.1:%d", ports[3*n+2]),
+			peerAddr: fmt.Sprintf("127.0.0.1:%d", ports[3*n])}
+		m.cfg = fmt.Sprintf("tickTime=2000\ninitLimit=10\nsyncLimit=5\ndataDir=%s\n%s%s", dir, &lines,
+			strings.Join(keys, "\n"))
 		m.Instance, m.stop = start(t, m.cfg, realWorld())
 		servers[n] = m
 	}
