@@ -124,6 +124,7 @@ func (r *checkReport) check(ctx context.Context, sources conf.Sources) error {
 		r.data(c)
 		r.disks(c)
 		r.certificates(c)
+		r.proofs(c)
 		r.names(ctx, c)
 		if !r.Running {
 			r.ports(ctx, c)
@@ -467,4 +468,26 @@ func (r *checkReport) certificate(prefix string, end conf.TLSEnd) {
 		level = levelWarning
 	}
 	r.add(level, key, "the certificate is valid until %s", until.UTC().Format(time.DateOnly))
+}
+
+// proofs looks at what servers of an ensemble prove to each other.
+func (r *checkReport) proofs(c *conf.Config) {
+	if !c.Ensemble.Distributed {
+		return
+	}
+	if file := c.Ensemble.SecretFile; file != "" {
+		if _, err := peers.ReadSecrets(osFiles{}, file); err != nil {
+			r.add(levelError, "zkd.quorum.secretFile", "%v", err)
+		}
+	}
+	if peers.Guarded(c) {
+		return
+	}
+	for _, address := range c.Ensemble.Listen {
+		host, _, _ := net.SplitHostPort(address)
+		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			r.add(levelWarning, "server.N", "whoever reaches %s may claim to be a server of the ensemble: set "+
+				"zkd.quorum.secretFile or sslQuorum", address)
+		}
+	}
 }

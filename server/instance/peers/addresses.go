@@ -43,7 +43,7 @@ func (p *Peers) listenAddresses(s *ensemble.Server) []listenAddress {
 func (p *Peers) openPorts(ctx context.Context) error {
 	p.ports = &peerPorts{
 		logger: p.logger, clock: p.opts.Clock, network: p.opts.Network, accept: p.streams.Accept,
-		leave: p.streams.Leave, guarded: p.guarded,
+		leave: p.streams.Leave, guarded: Guarded(p.config),
 	}
 	me := uint64(p.config.Ensemble.MyID)
 	file, _ := p.configured.Server(me)

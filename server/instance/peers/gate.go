@@ -3,11 +3,13 @@ package peers
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"slices"
 	"strings"
 
+	"zkd/conf"
 	"zkd/quorum/proof"
 	"zkd/quorum/transport"
 	"zkd/storage/datadir"
@@ -27,37 +29,56 @@ func (p *Peers) prove(o *transport.Options) (err error) {
 		gate.Login = &login
 	}
 	o.Gate = gate
-	p.guarded = gate.Demands() || o.TLSServer != nil && !o.PortUnification
 	return nil
 }
 
 // secret reads zkd.quorum.secretFile; nil if there is none.
 func (p *Peers) secret() (*proof.Secret, error) {
-	file := p.config.Ensemble.SecretFile
-	if file == "" {
+	e := &p.config.Ensemble
+	if e.SecretFile == "" {
 		return nil, nil //nolint:nilnil // none, and nothing wrong
 	}
-	info, err := p.opts.Files.Stat(file)
+	lines, err := ReadSecrets(p.opts.Files, e.SecretFile)
 	if err != nil {
-		return nil, fmt.Errorf("zkd.quorum.secretFile: %w", err)
+		return nil, err
+	}
+	if !e.SecretRequired {
+		p.logger.Warn("quorum secret not required yet: zkd.quorum.secretRequired=false")
+	}
+	return proof.NewSecret(proof.SecretOptions{Lines: lines, Demand: e.SecretRequired, Random: p.opts.Random})
+}
+
+// ReadSecrets reads a file of zkd.quorum.secretFile. One that other users of the machine may read is refused: the
+// secret is then theirs, too.
+func ReadSecrets(files interface {
+	Stat(name string) (fs.FileInfo, error)
+	ReadFile(name string) ([]byte, error)
+}, file string,
+) ([][]byte, error) {
+	const key = "zkd.quorum.secretFile"
+	info, err := files.Stat(file)
+	if err != nil {
+		return nil, fmt.Errorf(key+": %w", err)
 	}
 	if datadir.OpenToOthers(info.Mode()) {
-		return nil, fmt.Errorf("zkd.quorum.secretFile: %s has mode %#o, and other users of this machine may read or "+
-			"write it: chmod o-rwx %s", file, info.Mode().Perm(), file)
+		return nil, fmt.Errorf(key+": %s has mode %#o, and other users of this machine may read or write it: "+
+			"chmod o-rwx %s", file, info.Mode().Perm(), file)
 	}
-	text, err := p.opts.Files.ReadFile(file)
+	text, err := files.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("zkd.quorum.secretFile: %w", err)
+		return nil, fmt.Errorf(key+": %w", err)
 	}
 	lines, err := proof.ParseSecrets(text)
 	if err != nil {
-		return nil, fmt.Errorf("zkd.quorum.secretFile %s: %w", file, err)
+		return nil, fmt.Errorf(key+" %s: %w", file, err)
 	}
-	if !p.config.Ensemble.SecretRequired {
-		p.logger.Warn("quorum secret not required yet: zkd.quorum.secretRequired=false")
-	}
-	return proof.NewSecret(proof.SecretOptions{Lines: lines, Demand: p.config.Ensemble.SecretRequired,
-		Random: p.opts.Random})
+	return lines, nil
+}
+
+// Guarded tells whether nobody comes in at a server's port for the others without a certificate or a proof.
+func Guarded(c *conf.Config) bool {
+	certified := c.TLS.QuorumEnabled && !c.TLS.QuorumPortUnification && c.TLS.Quorum.ClientAuth == "need"
+	return certified || c.Ensemble.SecretFile != "" && c.Ensemble.SecretRequired || c.Auth.QuorumServerRequireSASL
 }
 
 // byKerberos is the mechanism whose names have hosts.

@@ -55,12 +55,45 @@ func TestSecretFile(t *testing.T) {
 				t.Errorf("got %v, want one with %q", err, c.refusal)
 			case c.refusal == "" && err != nil:
 				t.Error(err)
-			case c.refusal == "" && (p.guarded != c.required || streams.Gate.Demands() != c.required):
-				t.Errorf("guarded: %v, it demands: %v", p.guarded, streams.Gate.Demands())
+			case c.refusal == "" && (Guarded(p.config) != c.required || streams.Gate.Demands() != c.required):
+				t.Errorf("guarded: %v, it demands: %v", Guarded(p.config), streams.Gate.Demands())
 			case c.refusal == "" && strings.Contains(log.String(), "not required yet") == c.required:
 				t.Errorf("log: %s", &log)
 			}
 		})
+	}
+}
+
+// TestGuarded: what keeps strangers out, and what does not.
+func TestGuarded(t *testing.T) {
+	for name, c := range map[string]struct { // order: each for itself
+		set  func(*conf.Ensemble, *conf.TLS, *conf.Auth)
+		want bool
+	}{
+		"nothing": {set: func(*conf.Ensemble, *conf.TLS, *conf.Auth) {}},
+		"the secret": {set: func(e *conf.Ensemble, _ *conf.TLS, _ *conf.Auth) { e.SecretFile = "/secret" },
+			want: true},
+		"a secret offered": {set: func(e *conf.Ensemble, _ *conf.TLS, _ *conf.Auth) {
+			e.SecretFile, e.SecretRequired = "/secret", false
+		}},
+		"SASL demanded": {set: func(_ *conf.Ensemble, _ *conf.TLS, a *conf.Auth) {
+			a.QuorumServerRequireSASL = true
+		}, want: true},
+		"SASL offered": {set: func(_ *conf.Ensemble, _ *conf.TLS, a *conf.Auth) { a.QuorumSASL = true }},
+		"TLS":          {set: func(_ *conf.Ensemble, c *conf.TLS, _ *conf.Auth) { c.QuorumEnabled = true }, want: true},
+		"TLS or not": {set: func(_ *conf.Ensemble, c *conf.TLS, _ *conf.Auth) {
+			c.QuorumEnabled, c.QuorumPortUnification = true, true
+		}},
+		"TLS without a certificate": {set: func(_ *conf.Ensemble, c *conf.TLS, _ *conf.Auth) {
+			c.QuorumEnabled, c.Quorum.ClientAuth = true, "want"
+		}},
+	} {
+		config := &conf.Config{}
+		config.Ensemble.SecretRequired, config.TLS.Quorum.ClientAuth = true, "need"
+		c.set(&config.Ensemble, &config.TLS, &config.Auth)
+		if got := Guarded(config); got != c.want {
+			t.Errorf("%s: guarded %v", name, got)
+		}
 	}
 }
 

@@ -43,7 +43,6 @@ type Peers struct {
 	bootstrap *quorum.BootstrapChoice
 	data      [16]byte
 	streams   *transport.Transport
-	guarded   bool // nobody comes in at the ports without a proof or a certificate
 	ports     *peerPorts
 	sender    *snapshot.Sender
 	receiver  *snapshot.Receiver
