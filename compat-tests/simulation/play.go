@@ -42,6 +42,7 @@ type Outcome struct {
 	Watched                int            // times that it was looked at what grows while a fault stays
 	Roles                  map[string]int // requests that clients of each role had done
 	Simulated              time.Duration
+	Threads                int    // of the process: one more would move all that is in memory
 	Story                  string `json:"-"`
 }
 

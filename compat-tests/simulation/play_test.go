@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"runtime"
+	"runtime/pprof"
 	"syscall"
 	"testing"
 	"testing/cryptotest"
@@ -43,6 +44,7 @@ func TestPlay(t *testing.T) {
 	goruntime.Seed(p.Seed)
 	synctest.Test(t, func(t *testing.T) {
 		out := Play(&p)
+		out.Threads = pprof.Lookup("threadcreate").Count()
 		data, err := json.Marshal(out)
 		if err == nil {
 			err = os.WriteFile(os.Getenv(outcomeVariable), data, 0o600)

@@ -225,6 +225,9 @@ func TestRepeats(t *testing.T) {
 			if out.Hash != all[0].Hash {
 				t.Errorf("seed %d differs when it runs again: %s", seed, difference(all[0].Story, out.Story))
 			}
+			if out.Threads != all[0].Threads {
+				t.Errorf("seed %d has %d threads, and %d when it runs again", seed, all[0].Threads, out.Threads)
+			}
 		}
 		hashes[all[0].Hash] = true
 	}
