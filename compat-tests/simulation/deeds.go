@@ -74,6 +74,8 @@ func (g *play) do(d *Deed) {
 		g.after(d.For, func() { s.Skew(0) })
 	case Storm:
 		g.storm(d)
+	case Upgrade, GoBack:
+		g.roll(d, i)
 	default:
 		g.doFault(d, i)
 	}

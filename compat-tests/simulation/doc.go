@@ -14,6 +14,9 @@
 // In some plans an operator changes the membership meanwhile, on a goroutine of his own: what he does to machines he
 // has done on that of the world. What he was told last is what all members must know in the end.
 //
+// Some plans are upgrades: all servers begin as the version before, whose sources are taken from the history and built
+// into the same program under other names, and become servers of the present one while all else goes on.
+//
 // The package owns plans, how they are played and made smaller, and what is counted. How a server works it must never
 // know, but for the plants and the knobs: it sees what clients and operators see.
 //

@@ -43,6 +43,8 @@ type Plan struct {
 	Rest time.Duration `json:",omitempty"`
 	// Knobs are limits in the sources that are others in this run, by Knob.Key.
 	Knobs map[string]int64 `json:",omitempty"`
+	// Before says that all servers begin as the version before; Deeds bring them to the present one.
+	Before bool `json:",omitempty"`
 	// Plant is the bug that the servers have, of those in plants.
 	Plant string `json:",omitempty"`
 }
@@ -153,6 +155,9 @@ func Draw(seed uint64) *Plan {
 	p.Knobs = drawKnobs(p)
 	if r.chance(20) {
 		p.Rest = 40 * time.Second
+	}
+	if p.Spares == 0 {
+		p.drawBefore()
 	}
 	return p
 }

@@ -12,6 +12,8 @@ type Plant struct {
 	Patches []Patch
 	// Knobs are those without which it takes long to show; the plans that look for it have no others.
 	Knobs map[string]int64
+	// Before says that it shows beside servers of the version before; the plans that look for others have none.
+	Before bool
 }
 
 // Patch is one place that reads otherwise. Old is there exactly once. New may ask planted(name), or plantedEach(name,
@@ -42,17 +44,15 @@ type Patch struct {
 // a server that goes where a reconfig has it that is only proposed, since few of those are not taken; one that was
 // removed, comes back empty and is taken for the one that it was, since its log tells.
 //
-// What cannot show yet, for want of a deed or a client: an unknown operation (decision 22) needs servers of another
-// version; a reserve that is not given back (25) disks that fill up; the clean-up of containers that ends early clients
-// that make some; reads that overtake writes, and a batch of a follower that is left out (10), clients that do not wait
-// for each answer. All but the first are there by now, and their bugs are yet to be planted. A leader that takes what a
-// follower forwards though some before it is missing (10) is not found by 19 seeds: nothing is lost while a connection
-// stays. That a checkpoint is sent again and again without a pause (20) harms nobody here: nothing is said about how
-// much is sent. The zxid of ZooKeeper that overflows (ZOOKEEPER-1277) has nothing like it: zkd's is one number of 64
-// bits.
+// What is yet to be planted, as there was no deed or client for it once: a reserve that is not given back (25) when
+// disks fill up; the clean-up of containers that ends early; reads that overtake writes, with clients that do not wait
+// for each answer. A leader that takes what a follower forwards though some before it is missing (10) is not found by 19
+// seeds: nothing is lost while a connection stays. That a checkpoint is sent again and again without a pause (20) harms
+// nobody here: nothing is said about how much is sent. The zxid of ZooKeeper that overflows (ZOOKEEPER-1277) has nothing
+// like it: zkd's is one number of 64 bits.
 func plants() []Plant {
 	return slices.Concat(plantsOfDisks(), plantsOfOlderDisks(), plantsOfTheLog(), plantsOfMembers(),
-		plantsOfReconfigs(), plantsOfTheState(), plantsOfSessions(), plantsOfClients())
+		plantsOfReconfigs(), plantsOfVersions(), plantsOfTheState(), plantsOfSessions(), plantsOfClients())
 }
 
 // plantVariable says which plant a process has.

@@ -93,6 +93,7 @@ func Play(p *Plan) Outcome {
 		g.operator = newOperator(g)
 	}
 	g.machine = g.w.Client()
+	g.beginBefore()
 	g.firstStarts()
 	g.run()
 	g.w.Close()
@@ -185,6 +186,7 @@ func (g *play) run() {
 		return
 	}
 	g.finish(asker)
+	g.checkLevels()
 	g.history.Check(g.plan.Tick, func(format string, args ...any) { g.violated("with sync, "+format, args...) },
 		func(porcupine.LinearizationInfo) {})
 }
@@ -203,6 +205,7 @@ func (g *play) plague() {
 		g.operator.finish()
 		g.await(changesWithin, "the operator's changes are done", g.operator.hasEnded)
 	}
+	g.upgrade()
 	if g.plan.Stays != nil && !g.failed() {
 		g.stay(*g.plan.Stays)
 		g.mend()

@@ -10,6 +10,7 @@ import (
 	"testing/cryptotest"
 	"testing/synctest"
 
+	"zkd/compat-tests/target"
 	"zkd/server/sim/goruntime"
 )
 
@@ -17,7 +18,7 @@ import (
 var programDir string
 
 func TestMain(m *testing.M) {
-	code := m.Run()
+	code := target.Main(m, "simulation")
 	if programDir != "" {
 		_ = os.RemoveAll(programDir) // the system removes it else
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,6 +30,7 @@ const (
 type Runner struct {
 	dir            string
 	plain, planted func() (program string, err error)
+	lacks          func() error // errNoBefore where the version before is not
 	runs           atomic.Int64
 }
 
@@ -37,7 +39,27 @@ func NewRunner(dir string) *Runner {
 	r := &Runner{dir: dir}
 	r.plain = sync.OnceValues(func() (string, error) { return build(filepath.Join(dir, "plain"), nil) })
 	r.planted = sync.OnceValues(func() (string, error) { return build(filepath.Join(dir, "plants"), plants()) })
+	r.lacks = sync.OnceValue(func() error {
+		_, root, err := toolchain(context.Background())
+		if err == nil {
+			err = findBefore(context.Background(), root)
+		}
+		return err
+	})
 	return r
+}
+
+// Lacks says why no server can be of the version before; nil if they can. Plans are played without it then.
+func (r *Runner) Lacks() error { return r.lacks() }
+
+// toolchain is where Go is, and where the module is.
+func toolchain(ctx context.Context) (goroot, root string, err error) {
+	out, err := exec.CommandContext(ctx, "go", "env", "GOROOT", "GOMOD").Output()
+	if err != nil {
+		return "", "", fmt.Errorf("ask for GOROOT: %w", err)
+	}
+	goroot, module, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	return goroot, filepath.Dir(module), nil
 }
 
 // build builds a program with plants in a directory of its own.
@@ -46,23 +68,27 @@ func build(dir string, all []Plant) (string, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return "", fmt.Errorf("make a directory for what plays: %w", err)
 	}
-	out, err := exec.CommandContext(ctx, "go", "env", "GOROOT", "GOMOD").Output()
-	if err != nil {
-		return "", fmt.Errorf("ask for GOROOT: %w", err)
-	}
-	goroot, module, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
-	sources, err := changedSources(filepath.Dir(module), all, knobs())
+	goroot, root, err := toolchain(ctx)
 	if err != nil {
 		return "", err
 	}
+	sources, err := changedSources(root, all, knobs())
+	if err != nil {
+		return "", err
+	}
+	before, err := beforeSources(ctx, root)
+	if err != nil && !errors.Is(err, errNoBefore) {
+		return "", err
+	}
+	maps.Copy(sources, before)
 	overlay, err := goruntime.Overlay(goroot, dir, sources)
 	if err != nil {
 		return "", err
 	}
 	program := filepath.Join(dir, "play.test")
 	//nolint:gosec // our own arguments
-	build := exec.CommandContext(ctx, "go", "test", "-c", "-overlay", overlay, "-tags", goruntime.Tag, "-o", program,
-		"zkd/compat-tests/simulation")
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay", overlay, "-tags",
+		goruntime.Tag, "-o", program, "zkd/compat-tests/simulation")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build what plays: %w\n%s", err, text)
@@ -84,6 +110,11 @@ func (r *Runner) Play(ctx context.Context, p *Plan) (Outcome, error) {
 	program, err := find()
 	if err != nil {
 		return out, err
+	}
+	if p.Before && r.lacks() != nil {
+		without := *p
+		without.Before = false
+		p = &without
 	}
 	// A name of always the same length: what it takes in memory would make a difference.
 	dir := filepath.Join(r.dir, fmt.Sprintf("run-%08d", r.runs.Add(1)))

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"zkd/compat-tests/faults"
+	"zkd/compat-tests/target"
 )
 
 // Bounds of what the tests do and print.
@@ -86,7 +87,12 @@ func TestSeeds(t *testing.T) {
 	if c.next-first < seedsByDefault {
 		return
 	}
-	for _, k := range slices.Concat(kinds, faultKinds, memberKinds, adminKinds, []Kind{Restore}) {
+	versions := upgradeKinds
+	if why := c.runner.Lacks(); why != nil {
+		versions = nil
+		target.LeavePartOut(t, why.Error())
+	}
+	for _, k := range slices.Concat(kinds, faultKinds, memberKinds, adminKinds, []Kind{Restore}, versions) {
 		if s.Deeds[k] == 0 {
 			t.Errorf("no run has seen: %v", k)
 		}
@@ -269,7 +275,8 @@ func TestDraw(t *testing.T) {
 			seen[d.What] = true
 		}
 	}
-	for _, k := range slices.Concat(kinds, staying, faultKinds, memberKinds, adminKinds, []Kind{Restore}) {
+	for _, k := range slices.Concat(kinds, staying, faultKinds, memberKinds, adminKinds, []Kind{Restore},
+		upgradeKinds) {
 		if !seen[k] {
 			t.Errorf("never drawn: %v; drawn are %v", k, slices.Sorted(maps.Keys(seen)))
 		}

@@ -58,9 +58,10 @@ func (s *shrinker) stays() bool {
 		s.plan.Linger > 0 && s.try(func(p *Plan) { p.Linger = 0 })
 }
 
-// starts leaves out that servers start at different times.
+// starts leaves out that servers start at different times, or as the version before.
 func (s *shrinker) starts() bool {
-	return s.plan.Starts != nil && s.try(func(p *Plan) { p.Starts = nil })
+	return s.plan.Starts != nil && s.try(func(p *Plan) { p.Starts = nil }) ||
+		s.plan.Before && s.try(func(p *Plan) { p.Before = false })
 }
 
 // parts leaves out deeds: halves first, then smaller and smaller parts.

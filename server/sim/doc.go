@@ -5,6 +5,8 @@
 // killed, loses its power, its disk or its time. Who uses the servers, and what must hold, the package must never know:
 // that is compat-tests/simulation.
 //
+// A server may be of the version before, in a program that is built with its sources, too.
+//
 // All of it runs inside one bubble of testing/synctest: time passes when everybody waits. Built with the overlay of
 // server/sim/goruntime, a run is repeated by its seed, to the last line of each server's log.
 //

@@ -43,6 +43,7 @@ type Server struct {
 	clock  *skewed
 	files  *files
 	away   bool // Start does nothing
+	older  bool // its program is the version before
 
 	life  *life // nil: it does not run
 	lives int
@@ -141,17 +142,21 @@ func (s *Server) Start() {
 	w := instance.World{Clock: s.clock, FS: l.mount, Files: s.files, Network: l.process,
 		Random: &randomness{source: rand.NewChaCha8(seed)}, System: noFigures{}}
 	s.tell("start %d", s.lives)
+	run := s.run
+	if s.older {
+		run = before
+	}
 	s.ended.Go(func() {
 		goruntime.Join(s.group())
 		defer close(l.over)
 		defer cancel()
-		err := s.run(ctx, w, logger)
+		err := run(ctx, w, logger)
 		s.tell("ended: %v", err)
 	})
 }
 
 // run is the life of a process.
-func (s *Server) run(ctx context.Context, w instance.World, logger *slog.Logger) error {
+func (*Server) run(ctx context.Context, w instance.World, logger *slog.Logger) error {
 	c, err := conf.Load(conf.Sources{Path: zooCfg, ReadFile: w.Files.ReadFile})
 	if err != nil {
 		return fmt.Errorf("read the configuration: %w", err)

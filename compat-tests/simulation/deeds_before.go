@@ -1,0 +1,114 @@
+package simulation
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+
+	"zkd/server/sim"
+)
+
+// The kinds of what an operator does to the versions of servers.
+const (
+	Upgrade Kind = "upgrade"        // a server of the version before is started again as one of the present one
+	GoBack  Kind = "back to before" // the other way round, while another server is of the version before yet
+)
+
+// upgradeKinds are those of them.
+var upgradeKinds = []Kind{Upgrade, GoBack}
+
+// beforePercent is how many plans of a hundred begin with servers of the version before, backPercent how many upgrades
+// of those are taken back.
+const (
+	beforePercent = 25
+	backPercent   = 25
+)
+
+// drawBefore draws, from numbers of their own, whether all servers begin as the version before, and when each becomes
+// one of the present one; those that do not meanwhile do when all is mended.
+func (p *Plan) drawBefore() {
+	r := drawer{rand.New(rand.NewPCG(p.Seed, 0x6265666f7265))} //nolint:gosec // a run must repeat
+	if p.Before = r.chance(beforePercent); !p.Before {
+		return
+	}
+	for i := range p.Participants + p.Observers {
+		d := Deed{At: r.upTo(p.Length), What: Upgrade, Whom: i, Much: r.IntN(1000)}
+		p.Deeds = append(p.Deeds, d)
+		if r.chance(backPercent) {
+			d.At, d.What = r.between(d.At, p.Length), GoBack
+			p.Deeds = append(p.Deeds, d)
+		}
+	}
+	slices.SortStableFunc(p.Deeds, func(a, b Deed) int { return int(a.At - b.At) })
+}
+
+// beginBefore has all servers be of the version before, in a plan that says so.
+func (g *play) beginBefore() {
+	if !g.plan.Before {
+		return
+	}
+	if !sim.HasBefore() {
+		g.violated("this program has no version before")
+		return
+	}
+	for _, s := range g.w.Servers {
+		s.Install(true)
+	}
+}
+
+// roll brings a server to another version, as an operator does; or it is killed before. None goes back once all may
+// be of the present one: the feature level is raised then.
+func (g *play) roll(d *Deed, i int) {
+	s, back := g.w.Servers[i], d.What == GoBack
+	switch {
+	case !sim.HasBefore(), s.Older() == back:
+		g.leftOut(d, "the server is of that version")
+		return
+	case back && !slices.ContainsFunc(g.w.Servers, (*sim.Server).Older):
+		g.leftOut(d, "no other server is of the version before")
+		return
+	}
+	if d.Much%2 == 0 {
+		g.stopServer(i)
+	}
+	s.Kill()
+	s.Install(back)
+	s.Start()
+}
+
+// upgrade brings all servers to the present version that are not, one after the other.
+func (g *play) upgrade() {
+	for i, s := range g.w.Servers {
+		if s.Older() && !g.failed() {
+			g.do(&Deed{What: Upgrade, Whom: i})
+			g.awaitWrites()
+		}
+	}
+}
+
+// checkLevels sees to it that the feature level is raised when all servers are of the present version.
+func (g *play) checkLevels() {
+	if !g.plan.Before || g.failed() {
+		return
+	}
+	for i, s := range g.w.Servers {
+		var level, newest int64
+		if !g.await(servesWithin, "the feature level is raised", func() bool {
+			answer := g.ask(i, "mntr")
+			level, newest = figure(answer, "zk_zkd_feature_level"), figure(answer, "zk_zkd_feature_level_supported")
+			return level == newest && (level > 0 || !g.serves(i))
+		}) {
+			g.violated("server %d is at feature level %d of %d", s.ID, level, newest)
+			return
+		}
+	}
+}
+
+// figure is a number that mntr answers; 0 if it does not.
+func figure(answer, name string) int64 {
+	_, rest, _ := strings.Cut(answer, name+"\t")
+	text, _, _ := strings.Cut(rest, "\n")
+	n, _ := strconv.ParseInt(text, 10, 64) // else 0
+	return n
+}
