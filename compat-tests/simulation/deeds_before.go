@@ -77,11 +77,12 @@ func (g *play) roll(d *Deed, i int) {
 	s.Start()
 }
 
-// upgrade brings all servers to the present version that are not, one after the other.
+// upgrade brings all servers to the present version that are not, one after the other; one that is away, too.
 func (g *play) upgrade() {
 	for i, s := range g.w.Servers {
 		if s.Older() && !g.failed() {
-			g.do(&Deed{What: Upgrade, Whom: i})
+			g.done[Upgrade]++
+			g.roll(&Deed{What: Upgrade, Whom: i}, i)
 			g.awaitWrites()
 		}
 	}
@@ -92,7 +93,7 @@ func (g *play) checkLevels() {
 	if !g.plan.Before || g.failed() {
 		return
 	}
-	for i, s := range g.w.Servers {
+	for i, s := range g.w.Servers { // there is no operator who has removed some
 		var level, newest int64
 		if !g.await(servesWithin, "the feature level is raised", func() bool {
 			answer := g.ask(i, "mntr")
