@@ -9,18 +9,18 @@ import (
 	"zkd/jute"
 )
 
-// Bounds of a large value: the longest is what jute.maxbuffer takes by default, but for the request around it.
-const (
-	largeLeast = 300 << 10
-	largeMost  = 1000 << 10
-	largePace  = 20 // how many times the pace of others lies between two requests
-)
+// LargeMost is the length of the longest value: what jute.maxbuffer takes by default, but for the request around it.
+const LargeMost = 1000 << 10
+
+// largePace is how many times the pace of others lies between two requests.
+const largePace = 20
 
 // large are clients that write and read values of hundreds of kilobytes.
 type large struct {
 	part
-	mu  sync.Mutex
-	all []Value // guarded by mu
+	longest int // that a value is; the shortest is about a third of that
+	mu      sync.Mutex
+	all     []Value // guarded by mu
 }
 
 // Value is a large value that was written, or read after a sync.
@@ -34,19 +34,29 @@ type Value struct {
 
 func (l *large) path(client int) string { return fmt.Sprintf("%s/c%d", l.root, client) }
 
-// largeValue is the value of that number: it says which it is, and how long, and the rest follows from that.
-func largeValue(owner, number int) string {
-	size := largeLeast + (owner*7919+number*104729)%(largeMost-largeLeast)
+// newLarge returns the clients.
+func newLarge(p part) *large {
+	l := &large{part: p, longest: p.Longest}
+	if l.longest == 0 {
+		l.longest = LargeMost
+	}
+	return l
+}
+
+// value is the value of that number: it says which it is, and how long, and the rest follows from that.
+func (l *large) value(owner, number int) string {
+	least := l.longest * 3 / 10
+	size := least + (owner*7919+number*104729)%(l.longest-least)
 	head := fmt.Sprintf("%d:%d:%d:", owner, number, size)
 	return (head + strings.Repeat(head, size/len(head)))[:size]
 }
 
 // numberOf reads the number of a value, or returns -1 if it is not one of that owner's.
-func numberOf(owner int, value string) int {
+func (l *large) numberOf(owner int, value string) int {
 	var of, number, size int
 	head, _, _ := strings.Cut(value, "\n")
 	if _, err := fmt.Sscanf(head[:min(len(head), 64)], "%d:%d:%d:", &of, &number, &size); err != nil || of != owner ||
-		value != largeValue(owner, number) {
+		value != l.value(owner, number) {
 		return -1
 	}
 	return number
@@ -58,7 +68,7 @@ func (l *large) Plant(s *Session) error {
 		return err
 	}
 	for client := range l.Clients {
-		if err := s.Plant(l.path(client), largeValue(client, 0)); err != nil {
+		if err := s.Plant(l.path(client), l.value(client, 0)); err != nil {
 			return err
 		}
 	}
@@ -67,14 +77,18 @@ func (l *large) Plant(s *Session) error {
 
 // Run implements Role.
 func (l *large) Run(id int, pace time.Duration, o SessionOptions) {
-	n := 0
+	n, asked := 0, 0
 	(&shift{part: &l.part, id: id, pace: largePace * pace, o: o, step: func(s *Session) {
+		if asked++; l.Requests > 0 && asked > l.Requests {
+			_ = s.Ping() // a lost connection shows by itself
+			return
+		}
 		if o.Rand.IntN(2) == 0 {
 			l.read(s, o.Rand.IntN(l.Clients))
 			return
 		}
 		n++
-		reply, _, err := s.SetData(l.path(id), largeValue(id, n), jute.AnyVersion)
+		reply, _, err := s.SetData(l.path(id), l.value(id, n), jute.AnyVersion)
 		l.add(Value{Owner: id, Number: n, Call: reply.Call, Ret: reply.Ret,
 			Outcome: l.outcome("setData", reply, err, jute.Throttled)})
 	}}).run()
@@ -88,7 +102,7 @@ func (l *large) read(s *Session, owner int) {
 	}
 	reply, data, _, err := s.GetData(l.path(owner), false)
 	if l.outcome("getData", reply, err) == Done {
-		l.add(Value{Owner: owner, Read: true, Number: numberOf(owner, data), Call: sync.Call, Ret: reply.Ret,
+		l.add(Value{Owner: owner, Read: true, Number: l.numberOf(owner, data), Call: sync.Call, Ret: reply.Ret,
 			Outcome: Done})
 	}
 }
@@ -105,7 +119,7 @@ func (l *large) Check(trees []Tree) {
 	all := l.all
 	for _, tree := range trees {
 		for client := range l.Clients {
-			all = append(all, Value{Owner: client, Read: true, Number: numberOf(client, tree[l.path(client)].Data),
+			all = append(all, Value{Owner: client, Read: true, Number: l.numberOf(client, tree[l.path(client)].Data),
 				Call: never - 1, Ret: never, Outcome: Done})
 		}
 	}

@@ -34,14 +34,15 @@ func TestLargeLies(t *testing.T) {
 			}
 		})
 	}
-	value := largeValue(3, 14)
+	l := newLarge(part{})
+	value := l.value(3, 14)
 	for what, changed := range map[string]string{"short": value[:len(value)-1], "another's": "4" + value[1:],
 		"damaged": value[:1000] + "x" + value[1001:], "empty": ""} {
-		if numberOf(3, changed) != -1 {
+		if l.numberOf(3, changed) != -1 {
 			t.Errorf("a value that is %s is taken for whole", what)
 		}
 	}
-	if numberOf(3, value) != 14 || len(value) < largeLeast || len(value) >= largeMost {
-		t.Errorf("a value of %d bytes is number %d", len(value), numberOf(3, value))
+	if l.numberOf(3, value) != 14 || len(value) < LargeMost/4 || len(value) >= LargeMost {
+		t.Errorf("a value of %d bytes is number %d", len(value), l.numberOf(3, value))
 	}
 }

@@ -29,14 +29,22 @@ type Role interface {
 type Cast struct {
 	Role    string
 	Clients int
+	Values
 }
 
-// RoleOptions are what a role needs. All are needed but Skew.
+// Values bounds what clients of the role Large do.
+type Values struct {
+	Longest  int `json:",omitempty"` // length of a value, at most LargeMost; 0: that
+	Requests int `json:",omitempty"` // of each client; 0: they go on until the end
+}
+
+// RoleOptions are what a role needs. All are needed but Skew and Values.
 type RoleOptions struct {
 	Root    string // of the round
 	Clients int
 	History *History
 	Skew    time.Duration // how much two servers' clocks may differ
+	Values
 }
 
 // Large is the role whose clients make the tree some megabytes large.
@@ -53,7 +61,7 @@ var roles = []struct {
 	{"owners", func(p part) Role { return &owners{part: p} }},
 	{"lifetimes", func(p part) Role { return &lifetimes{part: p} }},
 	{"quotas", func(p part) Role { return &quotas{part: p} }},
-	{Large, func(p part) Role { return &large{part: p} }},
+	{Large, func(p part) Role { return newLarge(p) }},
 }
 
 // RoleNames returns the names of all roles, always in the same order.

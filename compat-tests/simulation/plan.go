@@ -159,6 +159,7 @@ func Draw(seed uint64) *Plan {
 	if p.Spares == 0 {
 		p.drawBefore()
 	}
+	p.drawLarge()
 	return p
 }
 
@@ -175,7 +176,7 @@ func (p *Plan) skews() bool {
 const rolePercent = 30
 
 // drawRoles draws the further clients from numbers of their own: a new role leaves the rest of each plan as it is. None
-// is Large: a run collects no garbage, and with values of up to a megabyte it takes more memory than a machine has.
+// is Large, which drawLarge draws.
 func drawRoles(seed uint64) (all []faults.Cast) {
 	for i, name := range faults.RoleNames() {
 		r := drawer{rand.New(rand.NewPCG(seed, 0x726f6c65+uint64(i)))} //nolint:gosec // a run must repeat

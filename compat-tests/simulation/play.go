@@ -137,7 +137,7 @@ func (g *play) run() {
 	}
 	for _, c := range g.plan.Roles {
 		role := faults.NewRole(c.Role, faults.RoleOptions{Root: root, Clients: c.Clients, History: g.history,
-			Skew: skew})
+			Skew: skew, Values: c.Values})
 		g.roles = append(g.roles, role)
 		if err == nil {
 			err = role.Plant(operator)
