@@ -72,6 +72,7 @@ func beforeSources(ctx context.Context, root string) (map[string]string, error) 
 		if err != nil {
 			return nil, fmt.Errorf("read the version before: %w", err)
 		}
+		//nolint:gosec // the archive is of our own history, and nothing is written there
 		name := filepath.Join(root, strings.TrimPrefix(beforePath, modulePath), file.Name)
 		if sources[name], err = renamed(file.Name, string(text)); err != nil {
 			return nil, err
