@@ -98,6 +98,7 @@ type Limits struct {
 	WatchesPerConnection       int                // zkd.maxWatchesPerConnection; 0 is no limit
 	Identities                 int                // zkd.maxIdentitiesPerConnection of one connection (64)
 	IdentityBytes              int                // zkd.maxIdentityBytesPerConnection (8 KiB)
+	ClientMemoryBytes          int64              // zkd.clientMemory; -1 is a quarter of what there is, 0 no limit
 }
 
 // ConnectionThrottle is the token bucket for new connections, ZooKeeper's BlueThrottle.

@@ -119,4 +119,11 @@ var limitKeys = []key{
 		mark: must, effect: works,
 		doc: "The same for the bytes of the schemes and ids of one connection's identities together.",
 		set: func(c *Config, v value) { c.Limits.IdentityBytes = int(v.num) }},
+	{name: "zkd.clientMemory", kind: kindSize, def: "-1", min: -1, max: maxLong, mark: must, effect: works,
+		doc: "Bytes that clients may hold of this server's memory all together: one half by answers and events that " +
+			"they do not read and by large requests that are not there yet, the other by watches. When the first is " +
+			"used up, connections that hold most are closed; when the second is, a watch is answered with " +
+			"ThrottledOp and not set, unless its connection has few. -1 is a quarter of the memory that the process " +
+			"may use (GOMEMLIMIT, its cgroup's limit, the machine's memory: the least of them); 0 is no limit.",
+		set: func(c *Config, v value) { c.Limits.ClientMemoryBytes = v.num }},
 }

@@ -5,19 +5,22 @@ import (
 	"log/slog"
 
 	"zkd/jute"
+	"zkd/server/watch"
 )
 
 // errWatches means a setWatches beyond what the server or a connection may have. An answer would not do: clients take
 // an error for all watches set.
-var errWatches = errors.New("there are too many watches: zkd.maxWatches or zkd.maxWatchesPerConnection refuses more")
+var errWatches = errors.New("there are too many watches: zkd.maxWatches, zkd.maxWatchesPerConnection or " +
+	"zkd.clientMemory refuses more")
 
-// watchable reports whether the connection may have n more watches, and counts and warns if not.
-func (c *admitter) watchable(n int) bool {
+// watchable reports whether the connection may have these watches, too, and counts and warns if not.
+func (c *admitter) watchable(more watch.Asked) bool {
 	s := c.server
-	if !s.watches.Full(s.opts.Limits.Watches, &c.watch, n) {
+	if !s.watches.Full(s.opts.Limits.Watches, &c.watch, more) {
 		return true
 	}
-	s.bad.Warn("watch limit reached: zkd.maxWatches or zkd.maxWatchesPerConnection",
+	s.metrics.watchesRefused.Add(int64(more.Watches))
+	s.bad.Warn("watch limit reached: zkd.maxWatches, zkd.maxWatchesPerConnection or zkd.clientMemory",
 		slog.String("peer", c.remote.String()), session(c.session))
 	return false
 }

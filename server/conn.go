@@ -27,8 +27,9 @@ type conn struct {
 	port   *Port // it came by; immutable
 	remote netip.AddrPort
 	socket.Pair
-	login login
-	watch watch.Holder
+	login   login
+	watch   watch.Holder
+	account limits.Account // what of the memory of clients is its
 
 	// Set by the reader when the session is there, before it is bound; immutable afterwards.
 	session     jute.SessionID
@@ -71,6 +72,7 @@ var errClose = errors.New("connection is over")
 func newConn(s *Server, p *Port, remote netip.AddrPort) *conn {
 	c := &conn{server: s, port: p, remote: remote}
 	c.login.conn, c.admitter.conn, c.queries.conn, c.writes.conn = c, c, c, c
+	c.queries.making.account = &c.account
 	c.auditor = newAuditor(c)
 	if s.opts.LinearizableReads {
 		c.flags = flagLinearizable
@@ -156,6 +158,7 @@ func (c *conn) logEnd(err error) {
 	case errors.Is(err, errTLS), errors.Is(err, errNoTLS):
 		c.server.bad.Warn("closed connection: TLS handshake failed", slog.String("peer", c.remote.String()),
 			slog.Any("err", err))
+	case errors.Is(err, socket.ErrMemory): // heldMost has said so
 	case errors.Is(err, limits.ErrLargeRequests), errors.Is(err, limits.ErrStale), errors.Is(err, errWatches),
 		errors.Is(err, batcher.ErrTooLarge):
 		c.server.bad.Warn("closed connection: request limit exceeded",
@@ -246,7 +249,7 @@ func (c *conn) allowed(list []jute.ACL, perm jute.Perms) bool {
 
 // WatchFired appends a watch event. The apply goroutine calls it.
 func (c *conn) WatchFired(_ *watch.Event, notice []byte) {
-	taken, cut, wake := c.Out.Push(notice, c.server.opts.MaxUnreadBytes)
+	taken, cut, wake := c.Out.Push(notice, c.server.memory.unreadMax(c.server.opts.MaxUnreadBytes))
 	if !taken {
 		return
 	}
@@ -258,4 +261,14 @@ func (c *conn) WatchFired(_ *watch.Event, notice []byte) {
 	if wake {
 		c.server.flusher.Add(&c.Out)
 	}
+}
+
+// heldMost ends a connection that holds more than any other, when all hold too much. Any goroutine calls it.
+func (c *conn) heldMost(held int64) {
+	attrs := []any{slog.String("peer", c.remote.String()), slog.Int64("bytes", held)}
+	if c.counts.bound.Load() {
+		attrs = append(attrs, session(c.session))
+	}
+	c.server.hoarders.Warn("closed connection: client memory used up", attrs...)
+	c.Out.Close()
 }

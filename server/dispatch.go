@@ -115,6 +115,7 @@ func (c *conn) handle(r *request, h handler) error {
 		return err
 	}
 	if c.Out.Unread() > socket.FlushAtBytes {
+		c.server.memory.relieve()
 		c.Out.Flush()
 	}
 	return nil

@@ -19,6 +19,7 @@ import (
 	"zkd/quorum/clock"
 	"zkd/server/auth"
 	"zkd/server/fourletter"
+	"zkd/server/limits"
 	"zkd/storage/entry"
 	"zkd/storage/raftlog"
 	"zkd/storage/state"
@@ -177,6 +178,9 @@ func (r *rig) stop() {
 	}
 	if n := r.server.inFlight.Count(); n != 0 {
 		r.t.Errorf("%d requests are still counted as under way after the stop", n)
+	}
+	if n := r.server.memory.Used(limits.Unread) + r.server.memory.Used(limits.Requests); n != 0 {
+		r.t.Errorf("%d bytes are still counted as held by clients after the stop", n)
 	}
 	if n := r.server.connections.count(); n != 0 {
 		r.t.Errorf("%d connections are left after the stop", n)

@@ -8,6 +8,7 @@ import (
 
 	"zkd/quorum"
 	"zkd/server/auth"
+	"zkd/server/limits"
 	"zkd/server/socket"
 	"zkd/server/stats"
 	"zkd/server/stats/catalog"
@@ -36,6 +37,7 @@ type metrics struct {
 	revalidated             atomic.Int64    // sessions that came back to this server
 	staleReplies            atomic.Int64    // to connections that had ended
 	watchBytes              atomic.Int64
+	watchesRefused          atomic.Int64
 	rejectedForSpace        atomic.Int64 // writes refused for want of room on the disks
 	bytesReceived           atomic.Int64
 	output                  socket.Figures // of what is sent
@@ -87,6 +89,7 @@ func (s figures) set(v *catalog.Values) {
 	v.Set("zkd_slow_requests_total", s.slow.seen.Load())
 	s.watchdog.set(v.Set, v.SetFloat)
 	v.Set("zkd_writes_refused_total", s.metrics.rejectedForSpace.Load())
+	s.setMemory(v)
 	v.Set("zkd_large_reads_total", s.readTurns.Taken())
 	v.Set("zkd_large_reads_waiting", s.readTurns.InLine())
 	if s.opts.Metrics != nil {
@@ -169,6 +172,17 @@ func (s figures) setLimits(v *catalog.Values) {
 		v.Set("throttled_ops", n.Refused)
 		v.SetHistogram("request_throttle_queue_time_ms", t.Times())
 	}
+}
+
+// setMemory sets what clients hold.
+func (s figures) setMemory(v *catalog.Values) {
+	v.SetKeyed("zkd_client_memory_bytes", "unread", s.memory.Used(limits.Unread))
+	v.SetKeyed("zkd_client_memory_bytes", "requests", s.memory.Used(limits.Requests))
+	v.SetKeyed("zkd_client_memory_bytes", "watches", int64(s.watches.Bytes()))
+	v.Set("zkd_client_memory_max_bytes", s.memory.Max()+int64(s.opts.Limits.Watches.Bytes))
+	v.Set("zkd_client_memory_most_bytes", s.memory.Most())
+	v.Set("zkd_client_memory_closed_total", s.memory.Closed())
+	v.Set("zkd_watches_refused_total", s.metrics.watchesRefused.Load())
 }
 
 // setWatches sets what the watches have done.

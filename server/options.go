@@ -97,6 +97,9 @@ type Limits struct {
 	SessionsMax         int // zkd.maxSessions: sessions that are known, above which none is made; 0 is no limit
 	Watches             watch.Bounds
 	Identities          auth.Bounds // of one connection
+	// MemoryBytes is what clients may leave unread, and have being read, all together (half of zkd.clientMemory; the
+	// other half is Watches.Bytes); 0 is no limit.
+	MemoryBytes int64
 }
 
 // defaultMaxUnreadBytes is a guess: 16 of the longest replies that a default client takes.

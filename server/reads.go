@@ -7,6 +7,7 @@ import (
 	"zkd/jute"
 	"zkd/server/limits"
 	"zkd/server/socket"
+	"zkd/server/watch"
 	"zkd/storage/acl"
 	"zkd/storage/schema"
 	"zkd/storage/state"
@@ -15,8 +16,34 @@ import (
 // queries are the requests of a connection that this server answers by itself. Owned by the reader.
 type queries struct {
 	*conn
-	scan limits.Scan // of the present one
-	pace func() bool // scan.Pace; nil before the first
+	scan   limits.Scan // of the present one
+	pace   func() bool // scan.Pace; nil before the first
+	making making
+}
+
+// making is an answer that is being made, as the connection's account knows it.
+type making struct {
+	account *limits.Account
+	charged int
+}
+
+// expect counts in that the answer takes so many bytes. It may wait for others to give theirs back. false: it is not to
+// be made, as the connection has ended.
+func (m *making) expect(bytes int) bool {
+	if bytes < limits.MemoryStepBytes || bytes <= m.charged {
+		return true
+	}
+	more := bytes - m.charged
+	m.charged = bytes
+	return m.account.Take(limits.Unread, int64(more))
+}
+
+// over counts it out: it is unread by now, or dropped.
+func (m *making) over() {
+	if m.charged > 0 {
+		m.account.Add(limits.Unread, -int64(m.charged))
+		m.charged = 0
+	}
 }
 
 // answer appends the reply to a read while the present is held, so that no event of a later change gets before it.
@@ -79,6 +106,14 @@ func (c *queries) answerReserved(r *request, p state.Present, bytes int,
 		c.server.flusher.Add(&c.Out)
 	}
 	zxid := v.Zxid()
+	fits := c.making.expect(bytes)
+	defer c.making.over()
+	if !fits { // the connection has ended
+		v.Close()
+		c.letGo()
+		c.scan.End()
+		return errGone
+	}
 	buf := socket.TakeBufferFor(bytes)
 	b, mark := jute.BeginFrame(*buf)
 	h := jute.ReplyHeader{Xid: r.xid, Zxid: zxid}
@@ -87,7 +122,7 @@ func (c *queries) answerReserved(r *request, p state.Present, bytes int,
 	err := v.Err()
 	v.Close()
 	c.letGo()
-	stopped := c.scan.Stopped()
+	stopped := c.scan.Stopped() || c.account.Ended()
 	c.scan.End()
 	*buf = jute.EndFrame(b, mark)
 	if err != nil || stopped { // the connection ends: what waits behind the reply is never sent
@@ -97,6 +132,7 @@ func (c *queries) answerReserved(r *request, p state.Present, bytes int,
 	if h.Err != jute.OK {
 		h.Append(b[:header])
 	}
+	c.making.over()
 	c.Out.Insert(buf, len(b)-header)
 	c.readDone(r, zxid)
 	return nil
@@ -127,7 +163,7 @@ func (c *queries) exists(r *request) error {
 	if c.req.decode(r, p) != nil || p.Nulls != 0 {
 		return c.unreadable(r)
 	}
-	if p.Watch && !c.admitter.watchable(1) {
+	if p.Watch && !c.admitter.watchable(watch.Asked{Watches: 1, PathBytes: len(p.Path)}) {
 		return c.admitter.tooManyWatches(r)
 	}
 	if jute.HasNUL(p.Path) {
@@ -168,7 +204,7 @@ func (c *queries) findFor(r *request, look lookUp) (v state.Present, n state.Nod
 	if c.req.decode(r, p) != nil || p.Nulls != 0 {
 		return v, n, false, c.unreadable(r)
 	}
-	if p.Watch && !c.admitter.watchable(1) {
+	if p.Watch && !c.admitter.watchable(watch.Asked{Watches: 1, PathBytes: len(p.Path)}) {
 		return v, n, false, c.admitter.tooManyWatches(r)
 	}
 	shown := c.mayReadQuota(p.Path) // before the present, which nothing is read under
@@ -424,6 +460,9 @@ func (c *queries) appendReads(b []byte, v state.View, r *request) ([]byte, jute.
 		b = c.appendRead(b, v, ops.Header().Type, p.Path, seen)
 		if done%readsPerPace == readsPerPace-1 {
 			c.pace()
+		}
+		if !c.making.expect(cap(b)) {
+			return b, jute.OK // nobody will take it
 		}
 	}
 	return b, jute.OK

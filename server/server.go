@@ -24,21 +24,24 @@ import (
 
 // Server serves clients. Make it before the node, as the node's observer; Start it when the node may serve; then Serve.
 type Server struct {
-	opts     Options // immutable after New, but for node, which Start sets
-	frames   limits.FrameLimits
-	started  time.Time
-	ids      *idSource
-	watches  *watch.Table
-	flusher  *socket.Flusher
-	metrics  metrics
-	bad      *warning.Limiter
-	full     *warning.Limiter // writes that were refused for want of room
+	opts    Options // immutable after New, but for node, which Start sets
+	frames  limits.FrameLimits
+	started time.Time
+	ids     *idSource
+	watches *watch.Table
+	flusher *socket.Flusher
+	metrics metrics
+	bad     *warning.Limiter
+	full    *warning.Limiter // writes that were refused for want of room
+	// hoarders tells of connections that held too much memory: not to be lost among what else is malformed.
+	hoarders *warning.Limiter
 	slow     slowLog
 	watchdog watchdog
 
 	handshakes socket.Handshakes
 	readTurns  limits.ReadTurns
 	inFlight   limits.InFlight // away from what every request reads: every write changes it
+	memory     clientMemory
 
 	newcomers   *limits.TokenBucket // nil if connection_throttle_tokens is 0
 	connections connections
@@ -64,10 +67,12 @@ func New(o Options) *Server {
 	s.ids = newIDSource(o.ServerID, s.millis())
 	s.bad = warning.NewLimiter(o.Logger, o.Clock)
 	s.full = warning.NewLimiter(o.Logger, o.Clock)
+	s.hoarders = warning.NewLimiter(o.Logger, o.Clock)
 	s.readTurns.Init(s.stop)
 	s.inFlight.Init(o.Limits.Outstanding, o.Limits.Requests, o.Clock)
 	s.frames.Init(limits.FrameOptions{FrameBytes: o.MaxFrameBytes, LargeBytes: o.Limits.LargeRequestBytes,
 		AllBytes: o.Limits.LargeRequestsBytes})
+	s.memory.init(&s.connections, limits.MemoryOptions{Max: o.Limits.MemoryBytes, Clock: o.Clock})
 	s.slow.init(&o)
 	s.watchdog.init(s)
 	s.newcomers = limits.NewTokenBucket(o.Limits.Sessions, o.LocalSessions, o.Random, s.elapsed())
@@ -100,6 +105,7 @@ func (s *Server) Start(node Node) {
 	go s.flusher.Run()
 	s.spawn(ends.cleanUp)
 	s.spawn(s.watchdog.run)
+	s.spawn(func() { s.memory.Run(s.stop) })
 }
 
 // spawn runs f on a goroutine that Shutdown waits for.
@@ -178,7 +184,8 @@ func (s *Server) accept(nc net.Conn, p *Port) {
 		_ = nc.Close() // it was never served
 		return
 	}
-	c.Init(nc, &s.frames, &s.metrics.output)
+	c.account.Open(&s.memory.Memory, c.heldMost)
+	c.Init(nc, &s.frames, &s.metrics.output, &c.account)
 	c.login.ids.Start(c.remote.Addr(), s.opts.Limits.Identities)
 	s.spawn(c.serve)
 }
@@ -195,6 +202,7 @@ func remoteAddr(nc net.Conn) netip.AddrPort {
 // forget drops what the server keeps of a connection that has ended.
 func (s *Server) forget(c *conn) {
 	s.watches.RemoveAll(&c.watch)
+	c.account.Close()
 	s.unbind(c)
 	s.connections.remove(c)
 }

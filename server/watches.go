@@ -19,7 +19,7 @@ func (c *queries) addWatch(r *request) error {
 	if p.Mode != jute.WatchPersistent && p.Mode != jute.WatchPersistentRecursive {
 		return c.unreadable(r)
 	}
-	if !c.admitter.watchable(watchesOf[p.Mode]) {
+	if !c.admitter.watchable(watch.Asked{Watches: watchesOf[p.Mode], PathBytes: watchesOf[p.Mode] * len(p.Path)}) {
 		return c.admitter.tooManyWatches(r)
 	}
 	v := c.present(r)
@@ -69,7 +69,8 @@ func (c *queries) setWatches(r *request) error {
 		return c.unreadable(r)
 	}
 	once := len(p.Data) + len(p.Exist) + len(p.Child)
-	if !c.admitter.watchable(once + 2*len(p.Persistent) + len(p.PersistentRecursive)) {
+	if !c.admitter.watchable(watch.Asked{Watches: once + 2*len(p.Persistent) + len(p.PersistentRecursive),
+		PathBytes: len(r.body) + textBytes(p.Persistent)}) {
 		return errWatches
 	}
 	all := make([]watchAgain, 0, len(p.Data)+len(p.Exist)+len(p.Child)+len(p.Persistent)+len(p.PersistentRecursive))
@@ -92,6 +93,14 @@ func (c *queries) setWatches(r *request) error {
 		all = all[watchesAtOnce:]
 	}
 	return c.answer(r, c.setAgain(r, all, p.RelativeZxid), jute.OK, nil)
+}
+
+// textBytes is how long texts are together.
+func textBytes(texts []string) (n int) {
+	for _, s := range texts {
+		n += len(s)
+	}
+	return n
 }
 
 // watchAgain is one watch of a setWatches.

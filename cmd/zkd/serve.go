@@ -58,6 +58,7 @@ key=value, by the environment (ZKD_CLIENT_PORT for clientPort), or as -Dname=val
 				return usageError{err}
 			}
 			raiseThreads()
+			limitMemory()
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
 			defer stop()
 			return serve(ctx, config, logger)

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/user"
 	"runtime"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -104,6 +105,9 @@ func (osSystem) Memory() (free, all uint64) {
 	runtime.ReadMemStats(&m)
 	return m.HeapIdle - m.HeapReleased, m.Sys
 }
+
+// MemoryLimit implements instance.System.
+func (osSystem) MemoryLimit() int64 { return memoryMax(os.ReadFile, debug.SetMemoryLimit(-1)) }
 
 // OpenFiles implements instance.System.
 func (osSystem) OpenFiles() int64 {

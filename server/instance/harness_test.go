@@ -74,6 +74,7 @@ func (noFigures) Process() Process           { return Process{} }
 func (noFigures) Memory() (free, all uint64) { return 0, 0 }
 func (noFigures) OpenFiles() int64           { return -1 }
 func (noFigures) MaxOpenFiles() int64        { return -1 }
+func (noFigures) MemoryLimit() int64         { return 0 }
 
 // start starts a server; stop ends it before the test does.
 func start(t *testing.T, cfg string, w World) (i *Instance, stop func()) {

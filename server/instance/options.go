@@ -33,7 +33,8 @@ func (i *Instance) serverOptions(a authentication) server.Options {
 		TickTime: c.Session.TickTime, MinTimeout: c.Session.MinTimeout, MaxTimeout: c.Session.MaxTimeout,
 		HandshakeTimeout: c.Client.HandshakeTimeout, MaxFrameBytes: int(c.Client.MaxFrameBytes),
 		MaxConnectionsPerIP: c.Client.MaxPerIP, MaxConnections: c.Client.MaxTotal, KeepAlive: c.Client.KeepAlive,
-		Limits: limitsOf(c.Limits), ReconfigEnabled: c.Tree.Reconfig, ContainerCheck: c.Tree.ContainerCheck,
+		Limits:          limitsOf(c.Limits, i.world.System.MemoryLimit()),
+		ReconfigEnabled: c.Tree.Reconfig, ContainerCheck: c.Tree.ContainerCheck,
 		ContainerMaxPerMinute: c.Tree.ContainerMaxPerMinute, ContainerMaxNeverUsed: c.Tree.ContainerMaxNeverUsed,
 		Conf: shownConfiguration(c), ClientPort: i.clientPort, Environment: environment(i.world.System),
 		DirSizes:  i.dirSizes,
@@ -64,10 +65,24 @@ func (i *Instance) dirSizes() fourletter.DirSizes {
 // program is what this server calls itself to others.
 func (i *Instance) program() string { return "zkd " + i.options.Revision }
 
-// limitsOf turns the configuration's limits into the server's.
-func limitsOf(c conf.Limits) server.Limits {
+// clientMemoryPart is the part of the memory of the process that clients may hold: a guess, as stores and caches take
+// less than 100 MiB, and the collector a third of what lives.
+const clientMemoryPart = 4
+
+// clientMemory is what clients may hold of a process that may use so much memory.
+func clientMemory(configured, all int64) int64 {
+	if configured < 0 {
+		return max(all, 0) / clientMemoryPart
+	}
+	return configured
+}
+
+// limitsOf turns the configuration's limits into the server's. memory is what the process may use.
+func limitsOf(c conf.Limits, memory int64) server.Limits {
 	s := c.Connections
+	clients := clientMemory(c.ClientMemoryBytes, memory)
 	return server.Limits{
+		MemoryBytes: clients - clients/2,
 		Outstanding: c.Outstanding, LargeRequestBytes: int(c.LargeRequestThresholdBytes),
 		LargeRequestsBytes: c.LargeRequestMaxBytes,
 		Requests: limits.RequestThrottle{
@@ -81,8 +96,9 @@ func limitsOf(c conf.Limits) server.Limits {
 			Weighted: s.Weighted, GlobalWeight: s.GlobalWeight, LocalWeight: s.LocalWeight,
 			RenewWeight: s.RenewWeight,
 		},
-		SessionsMax: c.Sessions, Watches: watch.Bounds{All: c.Watches, PerHolder: c.WatchesPerConnection},
-		Identities: auth.Bounds{Identities: c.Identities, Bytes: c.IdentityBytes},
+		SessionsMax: c.Sessions,
+		Watches:     watch.Bounds{All: c.Watches, PerHolder: c.WatchesPerConnection, Bytes: int(clients / 2)},
+		Identities:  auth.Bounds{Identities: c.Identities, Bytes: c.IdentityBytes},
 	}
 }
 

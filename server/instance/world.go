@@ -36,6 +36,8 @@ type System interface {
 	Process() Process
 	// Memory is what of the heap is free, and all that the process has of the system, in bytes.
 	Memory() (free, all uint64)
+	// MemoryLimit is how much memory the process may use, in bytes; 0 where nothing says it.
+	MemoryLimit() int64
 	// OpenFiles is the number of open file descriptors, MaxOpenFiles its limit; -1 where the system does not say.
 	OpenFiles() int64
 	MaxOpenFiles() int64

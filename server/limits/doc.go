@@ -1,5 +1,5 @@
 // Package limits bounds what clients may ask of a server: requests in flight, new sessions, the length of frames, large
-// requests and large reads, as ZooKeeper's settings of those names do.
+// requests and large reads, as ZooKeeper's settings of those names do; and what they hold of its memory.
 //
 // It owns the counts, the tokens, the queue of requests and the turns. It must never know a connection, a session or
 // what is answered: who waits is a Client, which is asked whether it is still there, and what a limit refuses is
@@ -9,7 +9,9 @@
 //
 //   - What a limit holds back waits on its own goroutine, and is woken by what it waits for.
 //   - A limit that is off costs a comparison. Nothing here allocates for a request.
-//   - What is counted in (InFlight.Begin, Throttle.Enter, FrameLimits.Take, ReadTurns.Begin) is counted out once.
+//   - Who needs memory that clients hold waits for a moment at most, and whoever costs most gives way.
+//   - What is counted in (Account.Add, InFlight.Begin, Throttle.Enter, FrameLimits.Take, ReadTurns.Begin) is counted
+//     out once.
 //
 // # Ownership
 //
@@ -18,4 +20,5 @@
 //	the queue of the throttle        whoever is first in it (Throttle.turn)
 //	tokens of new sessions           TokenBucket, its lock, a leaf
 //	turns of large reads             ReadTurns: a channel
+//	memory that is held              Account, its lock, a leaf; the sums are atomics
 package limits

@@ -373,3 +373,4 @@ func (noFigures) Process() instance.Process  { return instance.Process{Host: "si
 func (noFigures) Memory() (free, all uint64) { return 0, 0 }
 func (noFigures) OpenFiles() int64           { return -1 }
 func (noFigures) MaxOpenFiles() int64        { return -1 }
+func (noFigures) MemoryLimit() int64         { return 0 }

@@ -9,6 +9,8 @@
 //   - A frame costs memory as its bytes arrive, never by what its length says. An idle connection holds no buffer.
 //   - What is appended leaves in that order, but for a reply for which room was left (Output.Reserve): it goes before
 //     what was appended meanwhile.
+//   - What is large of either is in the account of the connection before there is memory for it (limits.Account); what
+//     others append, at once.
 //   - No two frames share a TLS record: Apache's C client would not find the second one.
 //   - TLS is between the socket and Input and Output, which are the same with it and without; a plain connection is
 //     read and written by its file descriptor, past all of it.

@@ -17,7 +17,10 @@ type Input struct {
 	net    net.Conn
 	raw    syscall.RawConn // of a plain TCP connection, else nil
 	limits *limits.FrameLimits
-	tls    *tlsStream // where the frames come from in place of the socket; nil for plain text
+	// account counts the buffer as soon as it is large; nil for the records of TLS, which are small.
+	account *limits.Account
+	charged int        // what the account knows of buf
+	tls     *tlsStream // where the frames come from in place of the socket; nil for plain text
 
 	buf   *[]byte // nil while idle
 	start int     // of the bytes in buf that are not used
@@ -99,14 +102,37 @@ func (in *Input) Release() {
 	if in.buf != nil && in.start == len(*in.buf) {
 		GiveBuffer(in.buf)
 		in.buf, in.start = nil, 0
+		if in.charged > 0 {
+			in.account.Add(limits.Requests, -int64(in.charged))
+			in.charged = 0
+		}
 	}
+}
+
+// ErrMemory means that this connection held most when clients held more than they may, or would have.
+var ErrMemory = errors.New("clients hold too much memory: zkd.clientMemory")
+
+// charge has the account know a buffer of so many bytes before there is one. It may wait for others to give theirs
+// back.
+func (in *Input) charge(bytes int) error {
+	if in.account == nil || bytes < limits.MemoryStepBytes || bytes <= in.charged {
+		return nil
+	}
+	more := bytes - in.charged
+	in.charged = bytes
+	if !in.account.Take(limits.Requests, int64(more)) {
+		return ErrMemory
+	}
+	return nil
 }
 
 // fill reads at least one byte towards n that are wanted.
 func (in *Input) fill(n int) error {
 	in.Release()
 	if in.buf != nil {
-		in.makeRoom(n)
+		if err := in.makeRoom(n); err != nil {
+			return err
+		}
 	}
 	if in.tls != nil {
 		if in.buf == nil {
@@ -140,8 +166,8 @@ func (in *Input) pull() bool {
 	if !in.tls.full && !in.tls.records.whole() {
 		return false
 	}
-	if in.buf != nil {
-		in.makeRoom(in.wanted())
+	if in.buf != nil && in.makeRoom(in.wanted()) != nil {
+		return false // the next read that waits finds it again
 	}
 	in.takeBuffer()
 	n, err := in.tls.read((*in.buf)[len(*in.buf):cap(*in.buf)], false)
@@ -161,8 +187,13 @@ func (in *Input) wanted() int {
 
 // takeBuffer provides a buffer.
 func (in *Input) takeBuffer() {
-	if in.buf == nil {
-		in.buf = TakeBuffer()
+	if in.buf != nil {
+		return
+	}
+	in.buf = TakeBuffer()
+	if n := cap(*in.buf); n >= limits.MemoryStepBytes && in.account != nil { // it was large before
+		in.charged = n
+		in.account.Add(limits.Requests, int64(n))
 	}
 }
 
@@ -183,16 +214,21 @@ func (in *Input) tryRead(fd uintptr) bool {
 
 // makeRoom provides room for at least one more byte: moves what is there to the front, and doubles the buffer only when
 // it is full, so that a length costs nothing until its bytes come.
-func (in *Input) makeRoom(n int) {
+func (in *Input) makeRoom(n int) error {
 	b := *in.buf
 	if in.start > 0 {
 		b = b[:copy(b, b[in.start:])]
 		in.start = 0
 	}
 	if len(b) == cap(b) {
-		grown := make([]byte, len(b), min(2*cap(b), max(n, cap(b)+1)))
+		room := min(2*cap(b), max(n, cap(b)+1))
+		if err := in.charge(room); err != nil {
+			return err
+		}
+		grown := make([]byte, len(b), room)
 		copy(grown, b)
 		b = grown
 	}
 	*in.buf = b
+	return nil
 }

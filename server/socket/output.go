@@ -61,6 +61,7 @@ type Output struct {
 	net     net.Conn
 	socket  syscall.RawConn // of a TCP connection, else nil; immutable after init
 	figures *Figures        // of all connections
+	account *limits.Account // of this one; immutable after init
 
 	mu sync.Mutex
 	// The rest is guarded by mu.
@@ -70,6 +71,8 @@ type Output struct {
 	buf              *[]byte         // what is appended to; nil while there is nothing to send
 	ahead            []piece         // goes before buf, in order
 	aheadBytes       int             // of ahead
+	sending          int             // bytes of what is being written
+	charged          int             // what the account knows of all that
 	reserved         bool            // a reply that goes before buf is being made: buf waits
 	outstanding      int             // writes proposed and not answered
 	outstandingBytes int             // of these
@@ -118,8 +121,8 @@ func (o *Output) wroteLocked(n int) {
 }
 
 // init sets up the output of a connection.
-func (o *Output) init(c net.Conn, f *Figures) {
-	o.net, o.to, o.figures = c, c, f
+func (o *Output) init(c net.Conn, f *Figures, a *limits.Account) {
+	o.net, o.to, o.figures, o.account = c, c, f, a
 	o.settled.L = &o.mu
 	if tcp, ok := c.(syscall.Conn); ok {
 		if raw, err := tcp.SyscallConn(); err == nil {
@@ -161,7 +164,28 @@ func (o *Output) EndLocked(b []byte, mark int) {
 		GiveBuffer(o.buf)
 		o.buf = nil
 	}
+	o.chargeLocked()
 }
+
+// chargeLocked has the account know what waits for the client, in steps.
+func (o *Output) chargeLocked() {
+	n := o.aheadBytes + o.sending
+	if o.buf != nil {
+		n += heldBytes(*o.buf)
+	}
+	if n < limits.MemoryStepBytes {
+		n = 0
+	}
+	more := n - o.charged
+	if more == 0 || n > 0 && more < limits.MemoryStepBytes && more > -limits.MemoryStepBytes {
+		return
+	}
+	o.charged = n
+	o.account.Add(limits.Unread, int64(more))
+}
+
+// heldBytes is what a buffer with these bytes counts: one that was in use before may be larger than they are.
+func heldBytes(b []byte) int { return max(len(b), min(cap(b), maxPooledBytes)) }
 
 // QueueLocked reports whether the caller must give o to the flusher, when it has given up the lock.
 func (o *Output) QueueLocked() bool {
@@ -182,6 +206,7 @@ func (o *Output) Push(frame []byte, unreadMax int) (taken, cut, wake bool) {
 	}
 	b := o.OpenLocked()
 	*o.buf = append(b, frame...)
+	o.chargeLocked()
 	cut = o.lenLocked() > unreadMax
 	if cut {
 		o.closeLocked()
@@ -194,6 +219,7 @@ func (o *Output) Append(frames []byte) {
 	o.mu.Lock()
 	b := o.OpenLocked()
 	*o.buf = append(b, frames...)
+	o.chargeLocked()
 	o.mu.Unlock()
 }
 
@@ -264,10 +290,13 @@ func (o *Output) drainLocked() {
 		}
 		to := o.to
 		o.wroteLocked(len(p.rest()))
+		o.sending = heldBytes(*p.buf)
 		o.mu.Unlock()
 		err := writeFrames(to, p.rest())
 		GiveBuffer(p.buf)
 		o.mu.Lock()
+		o.sending = 0
+		o.chargeLocked()
 		if err != nil {
 			o.closeLocked()
 		}
@@ -321,6 +350,7 @@ func (o *Output) tryFlush() bool {
 			return false
 		}
 		GiveBuffer(p.buf)
+		o.chargeLocked()
 	}
 	o.doneLocked()
 	return true
@@ -373,6 +403,7 @@ func (o *Output) closeLocked() {
 		GiveBuffer(p.buf)
 	}
 	o.ahead, o.aheadBytes = nil, 0
+	o.chargeLocked()
 	_ = o.net.Close() // there is nobody left to tell
 	o.settled.Broadcast()
 }

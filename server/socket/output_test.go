@@ -18,7 +18,7 @@ func TestTheLastFlushWaitsForWhoIsWriting(t *testing.T) {
 		near, far := net.Pipe()
 		defer func() { _ = far.Close() }()
 		var o Output
-		o.init(near, &Figures{})
+		o.init(near, &Figures{}, nil)
 		o.Append([]byte("first "))
 		go o.Flush() // is stuck until the far end reads
 		synctest.Wait()

@@ -16,10 +16,11 @@ type Pair struct {
 	Out Output
 }
 
-// Init sets up both for a connection.
-func (p *Pair) Init(c net.Conn, frames *limits.FrameLimits, f *Figures) {
-	p.Out.init(c, f)
+// Init sets up both for a connection, whose account counts what they hold.
+func (p *Pair) Init(c net.Conn, frames *limits.FrameLimits, f *Figures, a *limits.Account) {
+	p.Out.init(c, f, a)
 	p.In.init(c, p.Out.raw, frames)
+	p.In.account = a
 }
 
 // Net is the connection below both, and below its TLS: for its deadlines.

@@ -40,6 +40,7 @@ func (o *Output) putBackLocked(p piece) {
 	}
 	o.ahead = slices.Insert(o.ahead, 0, p)
 	o.aheadBytes += len(p.rest())
+	o.chargeLocked()
 }
 
 // Reserve leaves room for a reply, of about so many bytes, that is being made: what is appended from now on, the
@@ -70,6 +71,7 @@ func (o *Output) Insert(reply *[]byte, bodyBytes int) {
 		return
 	}
 	o.replies.add(bodyBytes)
+	defer o.chargeLocked()
 	last := len(o.ahead) - 1
 	// A pipeline of short replies is written by one call.
 	if last >= 0 && len(*reply) <= outputBufferBytes && len(*o.ahead[last].buf) < FlushAtBytes {
@@ -103,7 +105,10 @@ func TakeBufferFor(bytes int) *[]byte {
 		return TakeBuffer()
 	}
 	if b, ok := largeBuffers.Get().(*[]byte); ok {
-		return b
+		if cap(*b) <= 2*bytes {
+			return b
+		}
+		largeBuffers.Put(b) // it would hold much more than it counts
 	}
 	b := make([]byte, 0, min(bytes, maxLargeBytes))
 	return &b

@@ -83,13 +83,14 @@ func check(t testing.TB, table *Table) {
 	table.mu.Lock()
 	defer table.mu.Unlock()
 	m := &table.mu
-	data, child, recursives, dataPaths, paths := 0, 0, 0, 0, 0
+	data, child, recursives, dataPaths, paths, bytes := 0, 0, 0, 0, 0, 0
 	for id := uint32(1); id < m.paths.end(); id++ {
 		p := m.paths.at(id)
 		if p.text == nil {
 			continue
 		}
 		paths++
+		bytes += int(p.bytes)
 		if p.data == 0 && p.child == 0 {
 			t.Fatalf("path %s is kept without watches", p.name())
 		}
@@ -106,8 +107,9 @@ func check(t testing.TB, table *Table) {
 	}
 	held, listed := checkHolders(t, table)
 	got := [...]int{m.dataCount, m.childCount, int(table.recursive.Load()), m.dataPaths, m.listed,
-		m.pathIndex.count, m.watchIndex.count, m.watches.live()}
-	want := [...]int{data, child, recursives, dataPaths, listed, paths, held, held}
+		m.pathIndex.count, m.watchIndex.count, m.watches.live(), m.bytes}
+	want := [...]int{data, child, recursives, dataPaths, listed, paths, held, held,
+		bytes + held*recordBytes}
 	if got != want || held != data+child {
 		t.Fatalf("counts %v, want %v (%d held)", got, want, held)
 	}
@@ -150,7 +152,7 @@ func checkHolders(t testing.TB, table *Table) (held, listed int) {
 		if h == nil {
 			continue
 		}
-		data, last := 0, uint32(0)
+		data, bytes, last := 0, 0, uint32(0)
 		for id := h.first; id != 0; held++ {
 			r := table.mu.watches.at(id)
 			if r.prevHeld != last || r.holder != number {
@@ -159,7 +161,11 @@ func checkHolders(t testing.TB, table *Table) (held, listed int) {
 			if r.kind() == dataKind {
 				data++
 			}
+			bytes += recordBytes + int(table.mu.paths.at(r.path()).bytes)
 			last, id = id, r.nextHeld
+		}
+		if h.bytes != bytes {
+			t.Fatalf("holder %d counts %d bytes, has %d", number, h.bytes, bytes)
 		}
 		if int(h.data) != data {
 			t.Fatalf("holder %d counts %d data watches, has %d", number, h.data, data)

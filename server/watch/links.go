@@ -32,6 +32,7 @@ func (t *Table) newPath(path string, hash uint32) uint32 {
 	text := strings.Clone(path)
 	*t.mu.paths.at(id) = pathRecord{text: unsafe.StringData(text), bytes: uint32(len(text))}
 	t.mu.pathIndex.insert(id, hash, pathChains{t})
+	t.mu.bytes += len(text)
 	return id
 }
 
@@ -46,6 +47,8 @@ func (t *Table) link(h *Holder, path uint32, k kind, m mode) {
 		t.mu.watches.at(h.first).prevHeld = id
 	}
 	h.first = id
+	h.bytes += recordBytes + int(t.mu.paths.at(path).bytes)
+	t.mu.bytes += recordBytes
 	if k == dataKind {
 		h.data++
 		t.mu.dataCount++
@@ -81,6 +84,8 @@ func (t *Table) unlink(id uint32) {
 		t.recursive.Add(-1)
 	}
 	p := t.mu.paths.at(path)
+	h.bytes -= recordBytes + int(p.bytes)
+	t.mu.bytes -= recordBytes
 	if k == dataKind {
 		h.data--
 		t.mu.dataCount--
@@ -93,6 +98,7 @@ func (t *Table) unlink(id uint32) {
 	}
 	t.mu.watches.release(id)
 	if p.data == 0 && p.child == 0 {
+		t.mu.bytes -= int(p.bytes)
 		t.mu.pathIndex.remove(path, t.hashPath(p.name()), pathChains{t})
 		t.mu.paths.release(path)
 	}

@@ -14,6 +14,13 @@ type Counts struct {
 	All int
 }
 
+// Bytes returns what all watches take, about.
+func (t *Table) Bytes() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.mu.bytes
+}
+
 // Counts returns the size of the table.
 func (t *Table) Counts() Counts {
 	t.mu.Lock()

@@ -43,6 +43,7 @@ type Holder struct {
 	told   uint64 // the last round of firing that found this holder
 	data   uint32 // its watches in the data table
 	child  uint32 // its watches in the child table
+	bytes  int    // what these take, as if nobody else had any
 	listed bool   // counted among the watching connections: see Counts
 	closed bool   // RemoveAll was called
 }
@@ -119,6 +120,7 @@ type Table struct {
 		dataPaths  int // paths with a watch in the data table
 		dataCount  int // watches in the data table
 		childCount int // watches in the child table
+		bytes      int // what all watches take, about
 		round      uint64
 	}
 	firing firing // owned by the goroutine that fires
@@ -129,18 +131,40 @@ type Table struct {
 type Bounds struct {
 	All       int // of all holders
 	PerHolder int
+	// Bytes is what all watches may take. Of the first half any holder may have what is left; beyond it, no more than
+	// an equal share: so who has little is served whatever the others have.
+	Bytes int
 }
 
-// Full reports whether h may not have n more watches. What it may have is not reserved: callers at once may go beyond
-// the bound of all holders by what they ask for. Costs nothing without bounds.
-func (t *Table) Full(b Bounds, h *Holder, n int) bool {
+// recordBytes is what a watch takes besides its path, about: by TestMemoryPerWatch.
+const recordBytes = 64
+
+// Asked is what a request asks for.
+type Asked struct{ Watches, PathBytes int }
+
+// bytes is what that takes, about.
+func (a Asked) bytes() int { return a.Watches*recordBytes + a.PathBytes }
+
+// Full reports whether h may not have these watches, too. What it may have is not reserved: callers at once may go
+// beyond the bounds of all holders by what they ask for. Costs nothing without bounds.
+func (t *Table) Full(b Bounds, h *Holder, more Asked) bool {
 	if b == (Bounds{}) {
 		return false
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return b.All > 0 && t.mu.dataCount+t.mu.childCount+n > b.All ||
-		b.PerHolder > 0 && int(h.data)+int(h.child)+n > b.PerHolder
+	return b.All > 0 && t.mu.dataCount+t.mu.childCount+more.Watches > b.All ||
+		b.PerHolder > 0 && int(h.data)+int(h.child)+more.Watches > b.PerHolder ||
+		b.Bytes > 0 && t.largeLocked(b.Bytes, h, more.bytes())
+}
+
+// largeLocked reports whether h may not have so many bytes more of those that all holders may have.
+func (t *Table) largeLocked(most int, h *Holder, more int) bool {
+	if t.mu.bytes+more <= most/2 {
+		return false
+	}
+	share := most / 2 / max(1, t.mu.holders.live())
+	return t.mu.bytes+more > most || h.bytes+more > share
 }
 
 // New returns an empty table.

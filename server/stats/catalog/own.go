@@ -50,6 +50,12 @@ var ownGauges = []Row{
 			"3 all but removals."},
 	{Name: "zkd_cache_bytes", Help: "Memory of the znodes that were in use lately."},
 	{Name: "zkd_cache_entries", Help: "Znodes in that memory."},
+	{Name: "zkd_client_memory_bytes",
+		Help: "What clients hold of the server's memory: unread answers and events, requests that are being read, " +
+			"watches.", Label: "use"},
+	{Name: "zkd_client_memory_max_bytes", Help: "What they may hold (zkd.clientMemory); 0 is no limit."},
+	{Name: "zkd_client_memory_most_bytes",
+		Help: "What the connection holds that holds most, without its watches."},
 	{Name: "zkd_large_reads_waiting", Help: "Reads of more than a thousand names that wait for their turn."},
 	{Name: "zkd_slow_entry_seconds",
 		Help: "For how long the present entry has been applied, if that is more than 0.5 s; else 0.", Float: true},
@@ -106,6 +112,10 @@ var ownCounters = []Row{
 	{Name: "zkd_slow_requests_total", Help: "Requests that took longer than zkd.slowRequestThreshold."},
 	{Name: "zkd_slow_entries_total", Help: "Entries that took more than 0.5 s to apply."},
 	{Name: "zkd_slow_reads_total", Help: "Reads that held the state for more than 0.5 s."},
+	{Name: "zkd_client_memory_closed_total",
+		Help: "Connections that were closed because they held most when clients held too much memory."},
+	{Name: "zkd_watches_refused_total",
+		Help: "Watches beyond zkd.maxWatches, zkd.maxWatchesPerConnection or zkd.clientMemory."},
 	{Name: "zkd_large_reads_total", Help: "Reads of more than a thousand names that have had their turn."},
 	{Name: "zkd_slow_fsyncs_total", Help: "Writes of the raft log that took longer than fsync.warningthresholdms."},
 }
