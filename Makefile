@@ -10,7 +10,7 @@ build: ## build the static binary ./zkd
 	CGO_ENABLED=0 go build -trimpath -o zkd ./cmd/zkd
 
 run: ## serve on port 2181 with the data in ./zkd-data
-	go run ./cmd/zkd serve
+	CGO_ENABLED=0 go run ./cmd/zkd serve
 
 test: ## test everything, real clients included, and name what was left out
 	go test -timeout 20m ./...
@@ -80,7 +80,7 @@ vuln: ## look for known vulnerabilities, where their database can be reached
 	bash .ci/run vuln
 
 failover: ## the gap in writes when the leader ends, and three servers under load, beside the real server
-	go run ./cmd/zkd bench compare --servers 3 --loads failover,write:64x1,write:32x100,read:64x1,read:32x100,beside
+	CGO_ENABLED=0 go run ./cmd/zkd bench compare --servers 3 --loads failover,write:64x1,write:32x100,read:64x1,read:32x100,beside
 
 dist: ## build what is released into dist/: binaries, archives, .deb, .rpm, SBOM, checksums; VERSION names it
 	go run ./conf/package dist

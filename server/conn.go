@@ -159,6 +159,9 @@ func (c *conn) logEnd(err error) {
 		c.server.bad.Warn("closed connection: TLS handshake failed", slog.String("peer", c.remote.String()),
 			slog.Any("err", err))
 	case errors.Is(err, socket.ErrMemory): // heldMost has said so
+	case errors.Is(err, errTooManyTokens):
+		c.server.bad.Warn("closed connection: too many login attempts",
+			slog.String("peer", c.remote.String()), session(c.session))
 	case errors.Is(err, limits.ErrLargeRequests), errors.Is(err, limits.ErrStale), errors.Is(err, errWatches),
 		errors.Is(err, batcher.ErrTooLarge):
 		c.server.bad.Warn("closed connection: request limit exceeded",

@@ -16,6 +16,7 @@ type login struct {
 	*conn
 	ids      auth.Identities
 	dialogue *sasl.Dialogue // nil before the first token of SASL
+	tokens   int            // of SASL, so far
 }
 
 // auth takes an identity in (ZooKeeperServer.processPacket). Its reply may overtake those of writes under way, as it
@@ -57,6 +58,9 @@ func (c *login) sasl(r *request) error {
 	if token.Token == nil {
 		return errClose
 	}
+	if c.tokens++; c.tokens > saslTokensMax {
+		return errTooManyTokens
+	}
 	s := c.server.opts.SASL
 	if s == nil {
 		// Quirk: a client that begins a dialogue with a server without SASL is told that all is well, and is nobody.
@@ -78,6 +82,12 @@ func (c *login) sasl(r *request) error {
 	c.saslReply(r.xid, jute.OK, answer)
 	return nil
 }
+
+// saslTokensMax is how many tokens of SASL one connection may send: a dialogue has three, and nobody needs many.
+const saslTokensMax = 64
+
+// errTooManyTokens means a connection that logs in again and again.
+var errTooManyTokens = errors.New("connection has sent too many tokens of SASL")
 
 // errTooManyIdentities means an identity beyond what one connection may have.
 var errTooManyIdentities = errors.New(

@@ -253,3 +253,17 @@ func TestIdentitiesAreBounded(t *testing.T) {
 	other.prove("one", jute.OK)
 	other.must(jute.OpCreate, makeNode("/a", "", jute.ModePersistent), jute.OK)
 }
+
+// TestTokensOfOneConnectionAreBounded has a client that may stay after a failure send tokens without end.
+func TestTokensOfOneConnectionAreBounded(t *testing.T) {
+	r := saslRig(t, sasl.Options{AllowFailed: true})
+	c := r.connect(t)
+	for range saslTokensMax {
+		c.step([]byte("again"))
+	}
+	c.send(jute.OpSASL, &jute.SASLToken{Token: []byte("again")})
+	c.wantClosed()
+	if got, _ := r.connect(t).login("bob", "bobsecret"); got.Err != jute.OK {
+		t.Errorf("another client: %v", got.Err)
+	}
+}

@@ -1,3 +1,6 @@
+// Names are looked up by Go itself, in a binary with cgo, too: no C library gets to see what DNS answers.
+//go:debug netdns=go
+
 // Command zkd is a server that speaks the protocol of Apache ZooKeeper, and the tools around it.
 //
 // The package is the command line and nothing more: it turns flags, environment and zoo.cfg into a configuration

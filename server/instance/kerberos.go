@@ -28,7 +28,7 @@ func kerberosMechanism(m *jaas.Module, kerberos jaas.Kerberos, w *World) (sasl.M
 	if err != nil {
 		return nil, fmt.Errorf("line %d: keytab %s: %w", m.Line, file, err)
 	}
-	return gssapi.New(acceptor), nil
+	return gssapi.New(gssapi.Guard(acceptor, gssapi.GuardOptions{Clock: w.Clock, AtOnce: handshakesComputing()})), nil
 }
 
 // keytabOf returns the principal of a login module, and the file with its keys.

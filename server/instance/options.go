@@ -121,8 +121,8 @@ func proposalFlags(c *conf.Config) (f entry.Flags) {
 	return f
 }
 
-// handshakesComputing is how many TLS handshakes may compute at once: half of the processors, so that a crowd of
-// clients leaves the rest to those that are there.
+// handshakesComputing is how many TLS handshakes may compute at once, and how many logins by Kerberos: half of the
+// processors, so that a crowd of clients leaves the rest to those that are there.
 func handshakesComputing() int { return max(1, runtime.GOMAXPROCS(0)/2) }
 
 // members is what the node knows of the group, as the four-letter commands show it.

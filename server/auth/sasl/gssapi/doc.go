@@ -14,5 +14,6 @@
 //
 // Invariants: a ticket counts only for the principal of this server, in its time, with an authenticator of the same
 // client that is no older than the clock skew and was not seen before. No error holds a key, a ticket or a token. A
-// token may be at most tokenBytesMax long, and one at which gokrb5 panics is refused like any other.
+// token may be at most tokenBytesMax long. Guard has a look at few at a time and gives up on one that takes too long;
+// one at which gokrb5 panics is refused like any other.
 package gssapi

@@ -519,12 +519,16 @@ func TestUnwrap(t *testing.T) {
 // FuzzAccept: no first token is taken but the right one, and none makes the server panic.
 func FuzzAccept(f *testing.F) {
 	w := newWorld(f)
+	g := Guard(w.server, GuardOptions{Clock: clock.Real(), AtOnce: 1})
 	right := w.token(usual())
 	f.Add(right[:len(right)-1])
 	f.Add(framedLong(kindRequest, []byte{0x6e, 0x03, 0x30, 0x01, 0x00}))
 	f.Add(append([]byte{0x60, 0x84, 0xff, 0xff, 0xff, 0xff}, right[4:]...))
 	f.Fuzz(func(t *testing.T, token []byte) {
-		c, answer, err := w.server.Accept(token)
+		c, answer, err := g.Accept(token)
+		if errors.Is(err, errSlow) {
+			t.Fatalf("%x takes too long", token)
+		}
 		if err == nil && !bytes.Equal(token, right) || err != nil && (c != nil || answer != nil) {
 			t.Fatalf("%v, %x, %v", c, answer, err)
 		}

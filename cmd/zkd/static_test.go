@@ -1,0 +1,90 @@
+package main
+
+import (
+	"debug/buildinfo"
+	"debug/elf"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// guides are the pages that say how to build or run zkd.
+var guides = []string{"README.md", "CONTRIBUTING.md", "Makefile", "docs/performance.md"}
+
+// TestBuildsOfTheGuidesAreStatic runs the README's command to build zkd where cgo is on, as it is by default on a
+// machine with a C compiler, and looks for what C would bring; all pages have the same variable in such commands.
+func TestBuildsOfTheGuidesAreStatic(t *testing.T) {
+	var command string
+	for _, guide := range guides {
+		text, err := os.ReadFile(filepath.Join("..", "..", guide))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for line := range strings.Lines(string(text)) {
+			if !strings.Contains(line, "./cmd/zkd") ||
+				!strings.Contains(line, "go build ") && !strings.Contains(line, "go run ") {
+				continue
+			}
+			found = true
+			if !strings.Contains(line, "CGO_ENABLED=0 go ") {
+				t.Errorf("%s: %q links C code where there is a compiler: begin it with CGO_ENABLED=0", guide, line)
+			}
+			if guide == "README.md" && strings.Contains(line, "go build") {
+				command = strings.TrimSpace(line)
+			}
+		}
+		if !found {
+			t.Errorf("%s has no command that builds zkd", guide)
+		}
+	}
+	if testing.Short() || runtime.GOOS != "linux" {
+		t.Skip("builds zkd for Linux")
+	}
+	out := filepath.Join(t.TempDir(), "zkd")
+	build := exec.CommandContext(t.Context(), "sh", "-c", //nolint:gosec // the README's
+		strings.Replace(command, "-o zkd", "-o "+out, 1))
+	build.Dir, build.Env = filepath.Join("..", ".."), append(os.Environ(), "CGO_ENABLED=1")
+	if said, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", command, err, said)
+	}
+	listed(t, out)
+	binary, err := elf.Open(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = binary.Close() }() // it was read
+	if libraries, err := binary.ImportedLibraries(); err != nil || len(libraries) > 0 {
+		t.Errorf("%s: needs %v, %v", command, libraries, err)
+	}
+	for _, p := range binary.Progs {
+		if p.Type == elf.PT_INTERP {
+			t.Errorf("%s: has an interpreter", command)
+		}
+	}
+}
+
+// listed checks that docs/dependencies.md has a row for each module of a binary, in its version, and no others.
+func listed(t *testing.T, binary string) {
+	t.Helper()
+	info, err := buildinfo.ReadFile(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "dependencies.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(text)
+	for _, m := range info.Deps {
+		if !strings.Contains(page, "\n| `"+m.Path+"` | "+m.Version+" | ") {
+			t.Errorf("docs/dependencies.md: no row for %s %s", m.Path, m.Version)
+		}
+	}
+	if rows := strings.Count(page, "\n| `"); rows != len(info.Deps) {
+		t.Errorf("docs/dependencies.md: %d rows for %d modules", rows, len(info.Deps))
+	}
+}
