@@ -57,6 +57,8 @@ type Field struct {
 	cut    int
 	open   []net.Conn // held until the end of Run
 	leaked bool       // the state, to a stranger; owned by Run
+	// lockedOut says that an owner could not write any more; owned by Run.
+	lockedOut bool
 }
 
 // callWithin bounds one request of an attacker: a server may be hardly able to answer.

@@ -61,8 +61,15 @@ var quotas = Attack{
 			header, _, err := c.Do(jute.OpSetData,
 				(&jute.SetDataRequest{Path: "/prod", Data: make([]byte, ownersData), Version: -1}).Append)
 			f.Note("the owner's write: %v", header.Err)
+			f.lockedOut = header.Err != jute.OK
 			return err
 		})
+	},
+	Check: func(f *Field) error {
+		if f.lockedOut {
+			return errors.New("the owner was locked out")
+		}
+		return nil
 	},
 }
 
