@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -283,4 +284,39 @@ func TestAMultiReadAsksOnceForEachList(t *testing.T) {
 	got = other.must(jute.OpMultiRead, reads, jute.OK)
 	wantMulti(t, &got, []jute.Op{jute.OpGetData, jute.OpError, jute.OpGetData, jute.OpError},
 		[]jute.Code{0, jute.NoAuth, 0, jute.NoAuth})
+}
+
+// TestAMultiReadReadsEachPathOnce: what is asked again is answered again, from what was read.
+func TestAMultiReadReadsEachPathOnce(t *testing.T) {
+	r := newRig(t, nil)
+	c := r.connect(t)
+	c.mustCreate("/a", "data", jute.ModePersistent)
+	c.mustCreate("/a/child", "", jute.ModePersistent)
+	var reads multi
+	var ops []jute.Op
+	for range 500 {
+		reads = append(reads, multi{{jute.OpGetData, look("/a")}, {jute.OpGetChildren, look("/a")}}...)
+		ops = append(ops, jute.OpGetData, jute.OpGetChildren)
+	}
+	before := r.machine.Metrics()
+	got := c.must(jute.OpMultiRead, reads, jute.OK)
+	after := r.machine.Metrics()
+	wantMulti(t, &got, ops, nil)
+	if looked := after.CacheHits + after.CacheMisses - before.CacheHits - before.CacheMisses; looked > 2 {
+		t.Errorf("%d look-ups", looked)
+	}
+	d := jute.NewDecoder(got.body)
+	for results := jute.NewMultiDecoder(&d); results.Next(); {
+		if results.Header().Type == jute.OpGetData {
+			var one jute.GetDataResponse
+			if one.Decode(&d); string(one.Data) != "data" {
+				t.Fatalf("data %q", one.Data)
+			}
+			continue
+		}
+		var one jute.GetChildrenResponse
+		if one.Decode(&d); !slices.Equal(one.Children, []string{"child"}) {
+			t.Fatalf("children %q", one.Children)
+		}
+	}
 }

@@ -275,20 +275,24 @@ func (c *queries) appendStat(b []byte, r *request, stat *jute.Stat) []byte {
 // aboutNameBytes is what a name takes in a list of children, about.
 const aboutNameBytes = 24
 
-// appendChildren appends the list of the children of a znode that is there and has about n of them.
+// appendChildren appends the list of the children of a znode that is there and has n of them.
 func (c *queries) appendChildren(b []byte, v state.View, path string, n int) []byte {
-	if n > state.ScanPace {
+	if n == 0 {
+		return jute.AppendInt(b, 0)
+	}
+	keys := v.ListKeys(path, n)
+	if keys > state.ScanPace {
 		if !c.scan.Ready() {
 			c.scanning()
 		}
 		v.Pace(c.pace)
 	}
-	if !c.scan.Expect(n) {
+	if !c.scan.Expect(keys) {
 		return b
 	}
 	mark, count := len(b), 0
 	b = jute.AppendInt(b, 0)
-	v.EachChild(path, func(name []byte) {
+	v.EachChild(path, n, func(name []byte) {
 		b = jute.AppendBuffer(b, name)
 		count++
 	})
@@ -445,6 +449,7 @@ func (c *queries) appendReads(b []byte, v state.View, r *request) ([]byte, jute.
 	d.Reset(r.body)
 	begin := len(b)
 	seen := verdicts{}
+	results := map[oneRead]span{}
 	done := 0
 	for ops := jute.NewMultiDecoder(&d); ops.Next() && !c.scan.Stopped(); done++ {
 		if len(b)-begin > multiReadTimes*c.server.opts.MaxFrameBytes {
@@ -457,7 +462,14 @@ func (c *queries) appendReads(b []byte, v state.View, r *request) ([]byte, jute.
 		if p.Nulls != 0 {
 			return b, jute.MarshallingError
 		}
-		b = c.appendRead(b, v, ops.Header().Type, p.Path, seen)
+		one := oneRead{ops.Header().Type, p.Path}
+		if same, known := results[one]; known {
+			b = append(b, b[same.from:same.to]...)
+		} else {
+			from := len(b)
+			b = c.appendRead(b, v, one.op, one.path, seen)
+			results[one] = span{from, len(b)}
+		}
 		if done%readsPerPace == readsPerPace-1 {
 			c.pace()
 		}
@@ -467,6 +479,15 @@ func (c *queries) appendReads(b []byte, v state.View, r *request) ([]byte, jute.
 	}
 	return b, jute.OK
 }
+
+// oneRead is an operation of a multiRead. All of them are of one moment: what was asked before is not read again.
+type oneRead struct {
+	op   jute.Op
+	path string
+}
+
+// span is where a result is in the answer to a multiRead.
+type span struct{ from, to int }
 
 // verdicts are what a multiRead has found out: whether READ is allowed to its client by a list, known by its first
 // entry. A multiRead shows one moment, and its client chooses how long lists are, and how often it asks.

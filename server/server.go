@@ -40,7 +40,8 @@ type Server struct {
 
 	handshakes socket.Handshakes
 	readTurns  limits.ReadTurns
-	inFlight   limits.InFlight // away from what every request reads: every write changes it
+	watchTurns limits.ReadTurns // of large setWatches
+	inFlight   limits.InFlight  // away from what every request reads: every write changes it
 	memory     clientMemory
 
 	newcomers   *limits.TokenBucket // nil if connection_throttle_tokens is 0
@@ -69,6 +70,7 @@ func New(o Options) *Server {
 	s.full = warning.NewLimiter(o.Logger, o.Clock)
 	s.hoarders = warning.NewLimiter(o.Logger, o.Clock)
 	s.readTurns.Init(s.stop)
+	s.watchTurns.Init(s.stop)
 	s.inFlight.Init(o.Limits.Outstanding, o.Limits.Requests, o.Clock)
 	s.frames.Init(limits.FrameOptions{FrameBytes: o.MaxFrameBytes, LargeBytes: o.Limits.LargeRequestBytes,
 		AllBytes: o.Limits.LargeRequestsBytes})

@@ -239,3 +239,39 @@ func TestWatchesEndWithTheConnection(t *testing.T) {
 		t.Errorf("%d watches are left", n)
 	}
 }
+
+// TestLargeSetWatchesTakeTurns: while one is made a second one waits, and a small one does not; all are set.
+func TestLargeSetWatchesTakeTurns(t *testing.T) {
+	r := newRig(t, nil)
+	large := &jute.SetWatchesRequest{Data: []string{}, Child: []string{}}
+	for i := range 10 * watchesAtOnce {
+		large.Exist = append(large.Exist, fmt.Sprintf("/missing%05d", i))
+	}
+	small := &jute.SetWatchesRequest{Data: []string{}, Child: []string{}, Exist: large.Exist[:watchesAtOnce]}
+	turns, gone := 0, make(chan struct{})
+	close(gone)
+	for r.server.watchTurns.Begin(gone) {
+		turns++
+	}
+	a, b := r.connect(t), r.connect(t)
+	a.send(jute.OpSetWatches, large)
+	eventually(t, "the large one to wait", func() bool { return r.server.watchTurns.InLine() == 1 })
+	b.must(jute.OpSetWatches, small, jute.OK)
+	for range turns {
+		r.server.watchTurns.End()
+	}
+	a.receive()
+	if n := r.server.watches.Counts().All; n != 11*watchesAtOnce {
+		t.Errorf("%d watches are set", n)
+	}
+	eventually(t, "the turn given back", func() bool {
+		n := 0
+		for r.server.watchTurns.Begin(gone) {
+			n++
+		}
+		for range n {
+			r.server.watchTurns.End()
+		}
+		return n == turns
+	})
+}

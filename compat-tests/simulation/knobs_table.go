@@ -125,6 +125,8 @@ func knobsOfTheServer() []Knob {
 		{"server/reads.go", "largeData", "int", of(0, 20, 1<<10)},
 		{"server/reads.go", "readsPerPace", "int", nil},
 		{"server/watches.go", "watchesAtOnce", "int", of(1, 3)},
+		{"server/cleanup.go", "searchContainers", "int", of(1, 3)},
+		{"storage/state/buried.go", "buriedLeast", "int", of(1, 2)},
 		{"server/space.go", "refusalInterval", "time.Duration", of(time.Millisecond, 100*time.Millisecond)},
 		{"server/socket/output.go", "outputBufferBytes", "int", of(1, 100, 1<<10)},
 		{"server/socket/output.go", "maxPooledBytes", "int", of(0, 4<<10)},

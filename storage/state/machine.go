@@ -116,6 +116,7 @@ type Machine struct {
 	// the last mark of which a verdict has said the same; 0: none since the start
 	agreed atomic.Uint64
 	steps  steps
+	buried buried
 	disk   atomic.Pointer[disk.Operations] // of store
 }
 

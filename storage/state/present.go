@@ -64,13 +64,23 @@ func (m *Machine) LookAll(paths []string, dst []Node) (Present, []Node) {
 			return Present{m}, dst
 		}
 		m.mu.RUnlock()
-		for _, i := range cold {
-			path := paths[i]
-			if path == "" {
-				path = schema.RootPath
-			}
-			found[i] = m.readUncached(path, false)
+		m.readAllUncached(paths, cold, found)
+	}
+}
+
+// readAllUncached reads those of the znodes at paths from the store, as it is at one moment: one iterator is made for
+// all, which for a path that is not there mostly asks the filters of the tables alone.
+func (m *Machine) readAllUncached(paths []string, which []int, found []uncachedRead) {
+	v := m.View()
+	defer v.Close()
+	c := uncachedRead{done: true, generation: m.generation.Load(), index: v.at.pos.Index}
+	for _, i := range which {
+		path := paths[i]
+		if path == "" {
+			path = schema.RootPath
 		}
+		c.n, c.err = v.at.stored(path)
+		found[i] = c
 	}
 }
 

@@ -102,24 +102,36 @@ func (v View) Children(path string, dst []string) ([]string, bool) {
 	}
 	dst = growStrings(dst, int(n.Children))
 	names := nameBuffer{left: int(n.Children)}
-	return dst, v.EachChild(path, func(name []byte) { dst = append(dst, names.add(name)) })
+	return dst, v.EachChild(path, int(n.Children), func(name []byte) { dst = append(dst, names.add(name)) })
 }
 
-// EachChild calls f with the name of each child of path, a znode, sorted by their bytes; false if they could not be
-// read. Names are valid during the call.
-func (v View) EachChild(path string, f func(name []byte)) bool {
+// EachChild calls f with the name of each child of path, a znode of the View that has so many, sorted by their bytes;
+// false if they could not be read. Names are valid during the call. It ends with the last one: what is deleted behind
+// it, and not compacted yet, is not stepped over.
+func (v View) EachChild(path string, children int, f func(name []byte)) bool {
+	if children == 0 {
+		return true
+	}
 	if path == "" {
 		path = schema.RootPath
 	}
 	prefix := schema.AppendChildrenPrefix(make([]byte, 0, 64), path)
+	defer v.at.bury(path, children)()
 	err := v.at.scan(prefix, func(key, _ []byte) (bool, error) {
 		if name := key[len(prefix):]; len(name) > 0 { // the root's own key has no name
 			f(name)
+			children--
 		}
-		return true, nil
+		return children > 0, nil
 	})
 	v.note(err)
 	return err == nil
+}
+
+// ListKeys returns about how many keys EachChild would read of path, a znode of the View that has so many children:
+// those, and what was deleted among them, as far as an earlier list has met it.
+func (v View) ListKeys(path string, children int) int {
+	return children + int(v.at.m.buried.of(path).Load())
 }
 
 // growStrings returns dst with room for n more.
