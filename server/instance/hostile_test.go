@@ -44,7 +44,7 @@ func TestHostileStreams(t *testing.T) {
 				create(t, connect(t, servers[0].addr, servers[1].addr), "/less", "", 0)
 			}
 			terms := servers[0].node.Status().Term
-			attackPeers(t, attacked)
+			attackPeers(t, attacked, keys != nil)
 			if term := servers[0].node.Status().Term; term > terms+2 {
 				t.Errorf("term %d has become %d: strangers bring elections about", terms, term)
 			}
@@ -67,8 +67,8 @@ func TestHostileStreams(t *testing.T) {
 	}
 }
 
-// attackPeers has strangers come to servers, whose ids are those from 1.
-func attackPeers(t *testing.T, servers []*member) {
+// attackPeers has strangers come to servers, whose ids are those from 1. With a secret none of them is let in.
+func attackPeers(t *testing.T, servers []*member, secret bool) {
 	t.Helper()
 	seed := hostile.Seed(t)
 	t.Logf("ZKD_HOSTILE_SEED=%d", seed)
@@ -88,8 +88,13 @@ func attackPeers(t *testing.T, servers []*member) {
 				to := 1 + random.IntN(len(servers))
 				from := []uint64{1, 2, 3, strangerID}[random.IntN(4)]
 				b, err := streams.Connection(from, uint64(to))
+				var said []byte
 				if err == nil {
-					err = sayTo(servers[to-1].peerAddr, b)
+					said, err = sayTo(servers[to-1].peerAddr, b)
+				}
+				const codeAt = 12 // of an answer; 0 is that it was accepted
+				if secret && len(said) > codeAt && string(said[1:8]) == "zkdpeer" && said[codeAt] == 0 {
+					t.Errorf("server %d, seed %d: a stranger is let in as server %d", to, seed, from)
 				}
 				if err != nil {
 					t.Errorf("server %d, seed %d: %v", to, seed, err)
@@ -101,11 +106,12 @@ func attackPeers(t *testing.T, servers []*member) {
 	t.Logf("%d connections of strangers", sent)
 }
 
-// sayTo sends bytes on a connection of their own, and waits until the other side has ended it.
-func sayTo(addr string, b []byte) error {
+// sayTo sends bytes on a connection of their own, waits until the other side has ended it, and returns what that has
+// said.
+func sayTo(addr string, b []byte) (said []byte, err error) {
 	conn, err := net.DialTimeout("tcp", addr, deadline)
 	if err != nil {
-		return fmt.Errorf("the port takes no connections: %w", err)
+		return nil, fmt.Errorf("the port takes no connections: %w", err)
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(deadline)) // an error shows with the read
@@ -113,8 +119,8 @@ func sayTo(addr string, b []byte) error {
 	if half, ok := conn.(*net.TCPConn); ok {
 		_ = half.CloseWrite() // it may be closed
 	}
-	if _, err := io.Copy(io.Discard, conn); os.IsTimeout(err) {
-		return fmt.Errorf("the server keeps a connection that sends no more: %w", err)
+	if said, err = io.ReadAll(conn); os.IsTimeout(err) {
+		return nil, fmt.Errorf("the server keeps a connection that sends no more: %w", err)
 	}
-	return nil
+	return said, nil
 }
