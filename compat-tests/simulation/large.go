@@ -9,7 +9,7 @@ import (
 
 // largePercent is how many plans of a hundred have large values; largeBytes bounds all that a client of those writes
 // and reads. A run collects no garbage, and of each value that is written there are some 40 copies in the end: on the
-// way to each server, in its log, in its state, in the files of both, and for each time that it is read back from there.
+// way to each server, in its log, in its state, in the files of both, and for each time that it is read back.
 const (
 	largePercent = 10
 	largeBytes   = 6 << 20

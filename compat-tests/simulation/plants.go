@@ -46,10 +46,10 @@ type Patch struct {
 //
 // What is yet to be planted, as there was no deed or client for it once: a reserve that is not given back (25) when
 // disks fill up; the clean-up of containers that ends early; reads that overtake writes, with clients that do not wait
-// for each answer. A leader that takes what a follower forwards though some before it is missing (10) is not found by 19
-// seeds: nothing is lost while a connection stays. That a checkpoint is sent again and again without a pause (20) harms
-// nobody here: nothing is said about how much is sent. The zxid of ZooKeeper that overflows (ZOOKEEPER-1277) has nothing
-// like it: zkd's is one number of 64 bits.
+// for each answer. A leader that takes what a follower forwards though some before it is missing (10) is not found by
+// 19 seeds: nothing is lost while a connection stays. That a checkpoint is sent again and again without a pause (20)
+// harms nobody here: nothing is said about how much is sent. The zxid of ZooKeeper that overflows (ZOOKEEPER-1277) has
+// nothing like it: zkd's is one number of 64 bits.
 func plants() []Plant {
 	return slices.Concat(plantsOfDisks(), plantsOfOlderDisks(), plantsOfTheLog(), plantsOfMembers(),
 		plantsOfReconfigs(), plantsOfVersions(), plantsOfTheState(), plantsOfSessions(), plantsOfClients())
