@@ -266,6 +266,9 @@ func (o *operator) voters() (n int) {
 func (o *operator) bears(to map[uint64]seat) bool {
 	all, there := 0, 0
 	least, _ := o.least()
+	if o.g.plan.small() { // of two none is taken away: what then befalls the other may stop both (decision 32)
+		least = min(2, o.voters())
+	}
 	for id, s := range to { // order: a sum
 		if !s.observer {
 			if all++; int(id) != o.g.missing()+1 { //nolint:gosec // small
