@@ -79,6 +79,9 @@ func (p *Peers) follow() {
 			p.writeFiles()
 		case <-ticker.C(): // those that have left may have been told by now
 			p.reconnect()
+			if p.unwritten {
+				p.writeFiles()
+			}
 		case <-p.halt:
 			return
 		}
@@ -219,7 +222,8 @@ func (p *Peers) moveClients(addr string) {
 }
 
 // writeFiles has the dynamic configuration file follow the members, as ZooKeeper does with reconfigEnabled. A server
-// that does not belong to them any more keeps its files.
+// that does not belong to them any more keeps its files, and so does one that has had no leader since its start: it may
+// have been removed meanwhile, and the operator may have written those of now into them.
 func (p *Peers) writeFiles() {
 	agreed, err := p.agreed()
 	if err != nil || agreed == nil {
@@ -231,6 +235,9 @@ func (p *Peers) writeFiles() {
 		return
 	}
 	p.moveClients(own.ClientAddr)
+	if p.unwritten = !p.led; p.unwritten {
+		return
+	}
 	static, why := p.config.MembershipFile()
 	if static == "" {
 		p.logger.Info("membership not written to a file", slog.String("because", why),

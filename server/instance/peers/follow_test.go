@@ -1,13 +1,19 @@
 package peers
 
 import (
+	"log/slog"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"zkd/conf"
 	"zkd/quorum/clock"
 	"zkd/storage/ensemble"
+	"zkd/storage/state/statetest"
 )
 
 // TestWhoLeavesIsKnownWhileItVotes: after a start there are peers that no configuration names any more and the group
@@ -71,5 +77,33 @@ func TestWhoComesBackLooksWhereItsFileSays(t *testing.T) {
 	}
 	if got := p.withThoseOfTheFile(parse(state)); len(got.Servers) != 2 {
 		t.Errorf("with a leader it looks for %v", got.Servers)
+	}
+}
+
+// TestFilesWaitForALeader: who starts on the data of a former membership leaves the lines that the operator has written
+// since, until it has a leader, whose members these are.
+func TestFilesWaitForALeader(t *testing.T) {
+	h := statetest.New(t)
+	h.Lines("found id=1 config=server.1=a:1:2;2181,server.2=b:1:2;2181,version=1")
+	static := filepath.Join(t.TempDir(), "zoo.cfg")
+	const lines = "dataDir=/d\ninitLimit=5\nsyncLimit=5\nreconfigEnabled=true\nstandaloneEnabled=false\nmyid=1\n" +
+		"server.1=a:1:2;2181\nserver.3=c:1:2;2181\n"
+	if err := os.WriteFile(static, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	config, err := conf.Load(conf.Sources{Path: static, ReadFile: os.ReadFile})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Peers{machine: h.M, config: config, logger: slog.New(slog.DiscardHandler), client: "0.0.0.0:2181",
+		opts: Options{Files: diskFiles{}, Clock: clock.NewManual(time.Unix(1, 0))}}
+	p.writeFiles()
+	if now, err := os.ReadFile(static); err != nil || string(now) != lines {
+		t.Fatalf("without a leader: %v, %s", err, now)
+	}
+	p.led = true
+	p.writeFiles()
+	if now, err := os.ReadFile(static + ".dynamic.1"); err != nil || !strings.Contains(string(now), "server.2=") {
+		t.Errorf("with a leader: %v, %s", err, now)
 	}
 }

@@ -53,6 +53,7 @@ type Peers struct {
 	asking    asking
 	known     map[uint64]*dialedPeer          // who is dialed; of the goroutine that follows
 	led       bool                            // this server has had a leader since its start; likewise
+	unwritten bool                            // the files are to follow the members once it has one; likewise
 	client    string                          // where this server's clients are, as the configuration has it; likewise
 	changed   chan struct{}                   // one token: the state has other members
 	coming    atomic.Pointer[ensemble.Config] // a reconfig in the log, maybe not committed
