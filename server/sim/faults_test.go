@@ -109,7 +109,7 @@ func TestAStrayWriteIsReadElsewhere(t *testing.T) {
 	put(t, m, "SYNCED", sectors(4, "s"))
 	var told string
 	v.single(diskFault{stray: &stray{after: 1, tell: func(what string) { told = what }}})
-	file, err := m.Create("1.log", vfs.WriteCategoryUnspecified)
+	file, err := m.Create("/1.log", vfs.WriteCategoryUnspecified)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestAStrayWriteIsReadElsewhere(t *testing.T) {
 			t.Errorf("after write %s: has come: %v", letter, v.hasCome())
 		}
 	}
-	if got, want := get(t, m, "1.log"), sectors(1, "1")+sectors(1, "\x00")+sectors(1, "3"); got != want {
+	if got, want := get(t, m, "/1.log"), sectors(1, "1")+sectors(1, "\x00")+sectors(1, "3"); got != want {
 		t.Error("it is where it belongs")
 	}
 	if got := get(t, m, "other"); len(got) != 4*512 || bytes.Count([]byte(got), []byte("2")) != 512 {
@@ -131,7 +131,7 @@ func TestAStrayWriteIsReadElsewhere(t *testing.T) {
 		t.Errorf("it was told: %q", told)
 	}
 	v.crash(true)
-	if got := get(t, v.open(), "1.log"); len(got) != 3*512 {
+	if got := get(t, v.open(), "/1.log"); len(got) != 3*512 {
 		t.Error("the power has taken from a disk that has misdirected a write")
 	}
 }
