@@ -67,8 +67,9 @@ func (o *operator) join(d *Deed) {
 	o.bring(to, false, oneOf(2, d, 2))
 }
 
-// launch starts a server that is to join. One that has run before either comes with what it has, or with an empty disk
-// and as another one with its number.
+// launch starts a server that is to join. One that has run before either goes on running, or comes with an empty disk
+// and as another one with its number: who was removed and ended before that was on its disk comes back as the member
+// that it was, and nobody knows it (decision 32).
 func (o *operator) launch(id uint64, members map[uint64]seat, d *Deed) {
 	lines := o.lines(members)
 	if o.g.plan.small() || oneOf(2, d, 3) { // with fewer members than joiners these might found another one
@@ -80,9 +81,7 @@ func (o *operator) launch(id uint64, members map[uint64]seat, d *Deed) {
 			return // it was removed, and runs
 		}
 		s.Kill()
-		if !oneOf(3, d, 4) {
-			s.LoseDisk()
-		}
+		s.LoseDisk()
 		s.Configure(lines...)
 		s.Come()
 		s.Start()
