@@ -67,9 +67,9 @@ func (o *operator) join(d *Deed) {
 	o.bring(to, false, oneOf(2, d, 2))
 }
 
-// launch starts a server that is to join. One that has run before either goes on running, or comes with an empty disk
-// and as another one with its number: who was removed and ended before that was on its disk comes back as the member
-// that it was, and nobody knows it (decision 32).
+// launch starts a server that is to join. One that has run before comes with an empty disk, and as another one with its
+// number: who was removed and ended before that was on its disk comes back as the member that it was, and nobody knows
+// it (decision 32).
 func (o *operator) launch(id uint64, members map[uint64]seat, d *Deed) {
 	lines := o.lines(members)
 	if o.g.plan.small() || oneOf(2, d, 3) { // with fewer members than joiners these might found another one
@@ -77,9 +77,6 @@ func (o *operator) launch(id uint64, members map[uint64]seat, d *Deed) {
 	}
 	s := o.server(id)
 	o.machine(func() {
-		if s.Up() && oneOf(2, d, 4) {
-			return // it was removed, and runs
-		}
 		s.Kill()
 		s.LoseDisk()
 		s.Configure(lines...)
