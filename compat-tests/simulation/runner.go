@@ -26,6 +26,15 @@ const (
 	storyVariable   = "ZKD_SIM_STORY"
 )
 
+// programName is how long the name of a program is, with its directory: what is built into it asks for its own name, and
+// what that takes in memory makes a difference.
+const programName = 200
+
+// programIn is the name of a program in a directory.
+func programIn(dir string) string {
+	return filepath.Join(dir, strings.Repeat("p", max(1, programName-len(dir)-1)))
+}
+
 // Runner plays plans, each in a process of its own. Its methods may be called by several goroutines.
 type Runner struct {
 	dir            string
@@ -85,9 +94,10 @@ func build(dir string, all []Plant) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	program := filepath.Join(dir, "play.test")
+	program := programIn(dir)
+	// Trimmed of the directory of the checkout: a seed plays the same run wherever it is built.
 	//nolint:gosec // our own arguments
-	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay", overlay, "-tags",
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-trimpath", "-overlay", overlay, "-tags",
 		goruntime.Tag, "-o", program, "zkd/compat-tests/simulation")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := build.CombinedOutput(); err != nil {
@@ -116,7 +126,6 @@ func (r *Runner) Play(ctx context.Context, p *Plan) (Outcome, error) {
 		without.Before = false
 		p = &without
 	}
-	// A name of always the same length: what it takes in memory would make a difference.
 	dir := filepath.Join(r.dir, fmt.Sprintf("run-%08d", r.runs.Add(1)))
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return out, fmt.Errorf("make a directory for a run: %w", err)
@@ -126,13 +135,14 @@ func (r *Runner) Play(ctx context.Context, p *Plan) (Outcome, error) {
 	if err != nil {
 		return out, err
 	}
-	plan, outcome, story := filepath.Join(dir, "plan"), filepath.Join(dir, "outcome"), filepath.Join(dir, "story")
-	if err := os.WriteFile(plan, data, 0o600); err != nil {
+	const plan, outcome, story = "plan", "outcome", "story" // relative: what names take in memory makes a difference
+	if err := os.WriteFile(filepath.Join(dir, plan), data, 0o600); err != nil {
 		return out, fmt.Errorf("write a plan: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, processWithin)
 	defer cancel()
 	run := exec.CommandContext(ctx, program, "-test.run=^TestPlay$", "-test.timeout=0") //nolint:gosec // our own
+	run.Args[0], run.Dir = "play", dir
 	run.Cancel = func() error { return run.Process.Signal(syscall.SIGQUIT) }
 	run.WaitDelay = 5 * time.Second
 	// Nothing of the environment is handed on: its size would move what is on the stack.
@@ -155,14 +165,14 @@ func (r *Runner) Play(ctx context.Context, p *Plan) (Outcome, error) {
 		out.Story = said.String()
 		return out, nil
 	}
-	data, err = os.ReadFile(outcome)
+	data, err = os.ReadFile(filepath.Join(dir, outcome))
 	if err == nil {
 		err = json.Unmarshal(data, &out)
 	}
 	if err != nil {
 		return out, fmt.Errorf("read an outcome: %w\n%s", err, said.Bytes())
 	}
-	data, err = os.ReadFile(story)
+	data, err = os.ReadFile(filepath.Join(dir, story))
 	out.Story = string(data)
 	return out, err
 }

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -208,17 +209,23 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestRepeats: what runs under a seed runs again in the same way, on a machine that has other work, too.
+// TestRepeats: what runs under a seed runs again in the same way, on a machine that has other work, too, and wherever
+// the program is.
 func TestRepeats(t *testing.T) {
 	r := need(t)
+	elsewhere := moved(t, r)
 	const seeds, times = 5, 4
 	var outcomes [seeds][times]Outcome
 	var running sync.WaitGroup
 	for seed := range seeds {
 		for again := range times {
+			runner := r
+			if again == 0 {
+				runner = elsewhere
+			}
 			running.Go(func() {
 				var err error
-				if outcomes[seed][again], err = r.Play(t.Context(), Draw(uint64(seed))); err != nil {
+				if outcomes[seed][again], err = runner.Play(t.Context(), Draw(uint64(seed))); err != nil {
 					t.Error(err)
 				}
 			})
@@ -240,6 +247,37 @@ func TestRepeats(t *testing.T) {
 	if len(hashes) != seeds {
 		t.Errorf("%d seeds have %d stories", seeds, len(hashes))
 	}
+}
+
+// moved is a runner in another directory, of the same program, which must not know where it was built.
+func moved(t *testing.T, r *Runner) *Runner {
+	t.Helper()
+	program, err := r.plain()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, root, err := toolchain(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(text, []byte(root+"/server/sim")) {
+		t.Errorf("the program knows where it was built: below %s", root)
+	}
+	other := NewRunner(filepath.Join(t.TempDir(), strings.Repeat("elsewhere", 5)))
+	plain := filepath.Join(other.dir, "plain")
+	if err := os.MkdirAll(plain, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	//nolint:gosec // it is run
+	if err := os.WriteFile(programIn(plain), text, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	other.plain = func() (string, error) { return programIn(plain), nil }
+	return other
 }
 
 // difference is where two stories part.
