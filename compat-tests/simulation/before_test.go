@@ -56,7 +56,7 @@ func TestUpgrades(t *testing.T) {
 				older[fields[1]] = true
 			}
 		}
-		if len(older) > 0 || out.Deeds[Upgrade] == 0 { // TestSeeds asks for violations
+		if len(older) > 0 || out.Deeds[Upgrade] == 0 || len(out.Violations) > 0 {
 			t.Errorf("seed %d: %d servers are of the version before, %d were upgraded; %v", seed, len(older),
 				out.Deeds[Upgrade], out.Violations)
 		}
