@@ -22,9 +22,10 @@ type volume struct {
 	random *rand.Rand // of the world
 
 	mu       sync.Mutex
-	fs       *crashfs.FS     // guarded by mu, as are the rest; what the present process writes to
-	replaced map[string]bool // names of fs that have taken another one's place
-	mount    *mount          // of the present process
+	fs       *crashfs.FS       // guarded by mu, as are the rest; what the present process writes to
+	replaced map[string]bool   // names of fs that have taken another one's place
+	moved    map[string]string // what directories of fs were called that were renamed, by their new names
+	mount    *mount            // of the present process
 	fault    diskFault
 	heals    chan struct{} // closed when fault is mended
 	total    int64         // bytes that it has room for; 0: it is endless
@@ -57,9 +58,16 @@ func newVolume(random *rand.Rand, total int64) *volume {
 
 // hold puts a file system on the disk.
 func (v *volume) hold(fs *crashfs.FS) {
-	replaced := map[string]bool{}
-	fs.OnRename = func(to string) { fs.Still(func(*vfs.MemFS) { replaced[path.Base(to)] = true }) }
-	v.fs, v.replaced = fs, replaced
+	replaced, moved := map[string]bool{}, map[string]string{}
+	fs.OnRename = func(from, to string) {
+		fs.Still(func(mem *vfs.MemFS) {
+			replaced[path.Base(to)] = true
+			if info, err := mem.Stat(from); err == nil && info.IsDir() {
+				moved[to] = from
+			}
+		})
+	}
+	v.fs, v.replaced, v.moved = fs, replaced, moved
 }
 
 // open returns the disk for a new process.
@@ -78,7 +86,12 @@ func (v *volume) crash(power bool) {
 	defer v.mu.Unlock()
 	close(v.mount.dead)
 	var moment *crashfs.Moment
-	v.fs.Still(func(mem *vfs.MemFS) { moment = crashfs.MomentOf(mem) })
+	v.fs.Still(func(mem *vfs.MemFS) {
+		var err error
+		if moment, err = crashfs.MomentOf(mem, v.moved); err != nil {
+			invariants.Violated("a disk in memory fails", slog.Any("err", err))
+		}
+	})
 	left := moment.Written
 	if power && v.truth == nil && !v.astray { // else what it has acknowledged might be gone: lose does that
 		left = moment.Synced

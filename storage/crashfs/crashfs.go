@@ -18,10 +18,10 @@ import (
 type FS struct {
 	*vfs.MemFS
 	// OnSync, if not nil, is called before each sync of the file or directory that was opened under a name; false
-	// leaves the sync out. OnRename, if not nil, is called before each rename, with the new name. Both are called on
-	// the goroutine that does it, and are set before the file system is used.
+	// leaves the sync out. OnRename, if not nil, is called before each rename. Both are called on the goroutine that
+	// does it, and are set before the file system is used.
 	OnSync   func(name string) bool
-	OnRename func(to string)
+	OnRename func(from, to string)
 
 	gate sync.RWMutex // held shared by each change, exclusively by Still
 }
@@ -101,7 +101,7 @@ func (fs *FS) RemoveAll(name string) error {
 // Rename implements vfs.FS.
 func (fs *FS) Rename(from, to string) error {
 	if fs.OnRename != nil {
-		fs.OnRename(to)
+		fs.OnRename(from, to)
 	}
 	return fs.change(func() error { return fs.MemFS.Rename(from, to) })
 }

@@ -104,14 +104,14 @@ func TestHooksSeeSyncsAndRenames(t *testing.T) {
 	var synced, renamed []string
 	fs := New()
 	fs.OnSync = func(name string) bool { synced = append(synced, name); return name != "lies" }
-	fs.OnRename = func(to string) { renamed = append(renamed, to) }
+	fs.OnRename = func(from, to string) { renamed = append(renamed, from, to) }
 	write(t, fs, "true", "content", true)
 	write(t, fs, "lies", "content", true)
 	if err := fs.Rename("true", "renamed"); err != nil {
 		t.Fatal(err)
 	}
 	syncDir(t, fs)
-	if fmt.Sprint(synced, renamed) != "[true lies /] [renamed]" {
+	if fmt.Sprint(synced, renamed) != "[true lies /] [true renamed]" {
 		t.Errorf("synced %v, renamed %v", synced, renamed)
 	}
 	left := fs.CrashClone(vfs.CrashCloneCfg{})
@@ -119,5 +119,58 @@ func TestHooksSeeSyncsAndRenames(t *testing.T) {
 		if info, err := left.Stat(name); err != nil || info.Size() != want {
 			t.Errorf("%s: %v, %v, want %d bytes", name, info, err, want)
 		}
+	}
+}
+
+// TestARenamedDirectoryComesWhole renames a directory whose files were synced, and whose own name was or was not: a
+// power cut leaves it under one of its names, or none, but never in parts.
+func TestARenamedDirectoryComesWhole(t *testing.T) {
+	const files = 20
+	for _, named := range []bool{false, true} {
+		t.Run(fmt.Sprintf("the old name is synced: %v", named), func(t *testing.T) {
+			came := map[string]int{}
+			for seed := range uint64(40) {
+				mem := vfs.NewCrashableMem()
+				if err := mem.MkdirAll("from", 0o750); err != nil {
+					t.Fatal(err)
+				}
+				for i := range files {
+					write(t, mem, fmt.Sprintf("from/file-%d.%d", i, i), "content", true)
+				}
+				if err := syncNames(mem, "from"); err != nil {
+					t.Fatal(err)
+				}
+				if named {
+					syncDir(t, mem)
+				}
+				if err := mem.Rename("from", "to"); err != nil {
+					t.Fatal(err)
+				}
+				write(t, mem, "to/later.x", "content", false)
+				moment, err := MomentOf(mem, map[string]string{"/to": "/from", "/gone": "/to"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := moment.Tear(seed, nil); err != nil {
+					t.Fatal(err)
+				}
+				names, err := moment.Synced.List("/")
+				if err != nil || len(names) > 1 || named && len(names) == 0 {
+					t.Fatalf("seed %d: left are %v, %v", seed, names, err)
+				}
+				for _, name := range names {
+					came[name]++
+					for i := range files {
+						info, err := moment.Synced.Stat(fmt.Sprintf("%s/file-%d.%d", name, i, i))
+						if err != nil || info.Size() != int64(len("content")) {
+							t.Fatalf("seed %d: %s is not whole: %v, %v", seed, name, info, err)
+						}
+					}
+				}
+			}
+			if came["to"] == 0 || came["to"] == 40 || named != (came["from"] > 0) {
+				t.Errorf("left were %v", came)
+			}
+		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path"
+	"strconv"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -19,19 +20,77 @@ const sectorBytes = 512
 type Moment struct {
 	Synced  *vfs.MemFS // without all that was not synced
 	Written *vfs.MemFS // with it
+
+	moved map[string]*moved // by their new names
 }
 
-// MomentOf returns what the power leaves if it fails now. Nothing may change meanwhile: see Still.
-func MomentOf(mem *vfs.MemFS) *Moment {
+// moved is a directory that was renamed.
+type moved struct {
+	from string     // what it was called
+	gone bool       // nothing is called that now
+	left *vfs.MemFS // has it with what was synced of it, whatever it is called
+	name string     // there
+}
+
+// movedDir is where the directories are that were renamed, in a file system of their own.
+const movedDir = "/.moved"
+
+// MomentOf returns what the power leaves if it fails now. renames has what directories were called that were renamed,
+// by their new names. Nothing may change meanwhile, see Still, and mem is given up.
+func MomentOf(mem *vfs.MemFS, renames map[string]string) (*Moment, error) {
 	random := rand.New(rand.NewPCG(0, 0)) //nolint:gosec // it decides nothing at 100 percent
-	return &Moment{
+	m := &Moment{
 		Synced:  mem.CrashClone(vfs.CrashCloneCfg{}),
 		Written: mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: random}),
+		moved:   map[string]*moved{},
 	}
+	if len(renames) == 0 {
+		return m, nil
+	}
+	// A clone has what was synced of a directory only if its name was. So each gets another one, which is.
+	if err := mem.MkdirAll(movedDir, 0o750); err != nil {
+		return nil, err
+	}
+	for to, from := range renames { // order: each for itself
+		_, err := mem.Stat(from)
+		gone := errors.Is(err, os.ErrNotExist)
+		if gone { // which a clone does not show until it was synced
+			if err := m.Written.RemoveAll(from); err != nil {
+				return nil, err
+			}
+		}
+		name := movedDir + "/" + strconv.Itoa(len(m.moved))
+		if err := mem.Link(to, name); errors.Is(err, os.ErrNotExist) {
+			continue // it is gone, or has moved on
+		} else if err != nil {
+			return nil, err
+		}
+		m.moved[to] = &moved{from: from, gone: gone, name: name}
+	}
+	for _, dir := range []string{movedDir, "/"} {
+		if err := syncNames(mem, dir); err != nil {
+			return nil, err
+		}
+	}
+	left := mem.CrashClone(vfs.CrashCloneCfg{})
+	for _, d := range m.moved { // order: each for itself
+		d.left = left
+	}
+	return m, nil
+}
+
+// syncNames syncs a directory.
+func syncNames(fs *vfs.MemFS, dir string) error {
+	handle, err := fs.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(handle.Sync(), handle.Close())
 }
 
 // Tear adds to Synced some of what was not synced, drawn from a seed, and returns how many files were torn. Files whose
-// names are in replaced may have taken another one's place, which is done as a whole or not at all.
+// names are in replaced may have taken another one's place, which is done as a whole or not at all, as is the renaming of
+// a directory.
 func (m *Moment) Tear(seed uint64, replaced map[string]bool) (files int, err error) {
 	t := tear{Moment: m, seed: seed, replaced: replaced}
 	err = t.dir("/")
@@ -59,11 +118,7 @@ func (t *tear) dir(dir string) error {
 			return err
 		}
 	}
-	handle, err := t.Synced.OpenDir(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(handle.Sync(), handle.Close())
+	return syncNames(t.Synced, dir)
 }
 
 // entry tears what has this name.
@@ -82,11 +137,27 @@ func (t *tear) entry(name string) error {
 		return t.file(name, missing, random)
 	}
 	if missing {
-		if err := t.Synced.MkdirAll(name, 0o750); err != nil {
+		if err := t.come(name); err != nil {
 			return err
 		}
 	}
 	return t.dir(name)
+}
+
+// come makes a directory whose name was not synced. One that was renamed comes with all that was synced of it, and its
+// former name goes.
+func (t *tear) come(name string) error {
+	d, ok := t.moved[name]
+	if !ok {
+		return t.Synced.MkdirAll(name, 0o750)
+	}
+	if _, err := vfs.Clone(d.left, t.Synced, d.name, name, vfs.CloneSync); err != nil {
+		return err
+	}
+	if d.gone {
+		return t.Synced.RemoveAll(d.from)
+	}
+	return nil
 }
 
 // kind is a number of the kind of a file.

@@ -133,7 +133,7 @@ type crasher struct {
 // newCrasher returns one that crashes fs, which nobody uses yet, once it is armed: by chance so many times at most.
 func newCrasher(fs *crashfs.FS, most int, seed uint64) *crasher {
 	c := &crasher{fs: fs, most: most, rand: rand.New(rand.NewPCG(seed, 1))}
-	fs.OnRename = func(to string) { c.maybe(strings.HasPrefix(to, "state") && !strings.Contains(to, "/")) }
+	fs.OnRename = func(_, to string) { c.maybe(strings.HasPrefix(to, "state") && !strings.Contains(to, "/")) }
 	fs.OnSync = func(name string) bool {
 		c.maybe(!strings.Contains(name, "state"))
 		return true
