@@ -134,10 +134,15 @@ func (o *operator) pause(d time.Duration) {
 // awaitWhole waits until all members serve, with their votes.
 func (o *operator) awaitWhole() {
 	for since := time.Now(); !o.done() && !o.g.wholeBut(o.g.missing()); o.pause(operatorPause) {
-		if o.moved && time.Since(since) > repairAfter {
-			o.repair()
-			since = time.Now()
-		}
+		o.repairAfter(&since)
+	}
+}
+
+// repairAfter repairs once a while has passed that was waited for members, if they may have missed a move.
+func (o *operator) repairAfter(since *time.Time) {
+	if o.moved && time.Since(*since) > repairAfter {
+		o.repair()
+		*since = time.Now()
 	}
 }
 
@@ -351,6 +356,7 @@ func (o *operator) told(text string) {
 // differ; conditional names the version that it is to follow.
 func (o *operator) bring(to map[uint64]seat, whole, conditional bool) {
 	o.unknown = false
+	since := time.Now()
 	for !o.done() && !maps.Equal(o.members(), to) {
 		request := o.request(to, whole)
 		if conditional {
@@ -372,6 +378,7 @@ func (o *operator) bring(to map[uint64]seat, whole, conditional bool) {
 		case reply.Err == jute.NewConfigNoQuorum, reply.Err == jute.ReconfigInProgress,
 			reply.Err == jute.BadVersion && o.unknown:
 			o.pause(operatorPause)
+			o.repairAfter(&since) // it may be one that is not found that the new membership needs
 			o.ask()
 		default:
 			o.g.violated("a reconfig to %v was answered with %v", o.lines(to), reply.Err)

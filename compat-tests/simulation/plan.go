@@ -12,6 +12,7 @@ import (
 // Plan is one run. It is kept as JSON.
 type Plan struct {
 	Seed         uint64
+	Schedule     uint64 `json:",omitempty"` // in which order goroutines run, beside Seed
 	Participants int
 	Observers    int
 	Settings     []string // lines of each zoo.cfg

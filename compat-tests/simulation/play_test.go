@@ -42,7 +42,7 @@ func TestPlay(t *testing.T) {
 	}
 	runtime.MemProfileRate = 0 // which draws
 	cryptotest.SetGlobalRandom(t, p.Seed)
-	goruntime.Seed(p.Seed)
+	goruntime.Seed(p.Seed + p.Schedule<<32)
 	synctest.Test(t, func(t *testing.T) {
 		out := Play(&p)
 		out.Threads = pprof.Lookup("threadcreate").Count()

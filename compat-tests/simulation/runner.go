@@ -26,8 +26,8 @@ const (
 	storyVariable   = "ZKD_SIM_STORY"
 )
 
-// programName is how long the name of a program is, with its directory: what is built into it asks for its own name, and
-// what that takes in memory makes a difference.
+// programName is how long the name of a program is, with its directory: what is built into it asks for its own name,
+// and what that takes in memory makes a difference.
 const programName = 200
 
 // programIn is the name of a program in a directory.

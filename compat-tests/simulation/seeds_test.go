@@ -69,7 +69,8 @@ type campaign struct {
 }
 
 // TestSeeds runs a fixed set of seeds, on all processors. ZKD_SIM_SEEDS is for more of them, ZKD_SIM_FIRST_SEED for
-// others; what fails, and what was made smaller of it, is kept in the directory ZKD_SIM_KEEP.
+// others, ZKD_SIM_SCHEDULE for the same plans with goroutines in another order; what fails, and what was made smaller
+// of it, is kept in the directory ZKD_SIM_KEEP.
 func TestSeeds(t *testing.T) {
 	c := campaign{t: t, runner: need(t), next: number("ZKD_SIM_FIRST_SEED", 1), sum: Outcome{Deeds: map[Kind]int{},
 		Roles: map[string]int{}, Met: Met{}}}
@@ -126,6 +127,7 @@ func (c *campaign) work() {
 			return
 		}
 		p := Draw(seed)
+		p.Schedule = number("ZKD_SIM_SCHEDULE", 0)
 		out, err := c.runner.Play(c.t.Context(), p)
 		if err != nil {
 			c.t.Error(err)

@@ -89,8 +89,8 @@ func syncNames(fs *vfs.MemFS, dir string) error {
 }
 
 // Tear adds to Synced some of what was not synced, drawn from a seed, and returns how many files were torn. Files whose
-// names are in replaced may have taken another one's place, which is done as a whole or not at all, as is the renaming of
-// a directory.
+// names are in replaced may have taken another one's place, which is done as a whole or not at all, as is the renaming
+// of a directory.
 func (m *Moment) Tear(seed uint64, replaced map[string]bool) (files int, err error) {
 	t := tear{Moment: m, seed: seed, replaced: replaced}
 	err = t.dir("/")
