@@ -110,7 +110,7 @@ func (g *Gate) Accept(conn net.Conn) (*Accepted, error) {
 		var head [magicBytes]byte
 		n, err := io.ReadFull(a.Conn, head[:])
 		if n > 0 && (err != nil || head != magic) {
-			a.Conn = &prefixedConn{Conn: a.Conn, prefix: bytes.Clone(head[:n])}
+			a.Conn = Unread(a.Conn, bytes.Clone(head[:n]))
 		}
 		if err != nil || head != magic {
 			break // who reads on says what is wrong
@@ -202,6 +202,9 @@ func readTurn(r io.Reader, bytesMax int) (status uint8, body []byte, err error) 
 	}
 	return head[0], body, nil
 }
+
+// Unread returns a connection that reads again what was read of it, which is handed over.
+func Unread(conn net.Conn, read []byte) net.Conn { return &prefixedConn{Conn: conn, prefix: read} }
 
 // prefixedConn is a connection of which some bytes were read already.
 type prefixedConn struct {

@@ -219,7 +219,7 @@ func (t *Transport) secure(ctx context.Context, raw net.Conn) (net.Conn, error) 
 	if err := t.firstByte(raw, first); err != nil {
 		return nil, fmt.Errorf("wait for the first byte: %w", err)
 	}
-	conn := &prefixedConn{Conn: raw, prefix: first}
+	conn := proof.Unread(raw, first)
 	const tlsHandshake = 0x16 // TLS 1.3 (RFC 8446, section 5.1): the content type of a ClientHello
 	if first[0] != tlsHandshake {
 		if t.opts.PortUnification {
@@ -244,22 +244,6 @@ func (t *Transport) firstByte(raw net.Conn, first []byte) error {
 	}
 	_, err := io.ReadFull(raw, first)
 	return err
-}
-
-// prefixedConn is a connection of which some bytes were read already.
-type prefixedConn struct {
-	net.Conn
-	prefix []byte // owned by the reader
-}
-
-// Read returns the bytes that were read already, then the others.
-func (c *prefixedConn) Read(b []byte) (int, error) {
-	if len(c.prefix) == 0 {
-		return c.Conn.Read(b)
-	}
-	n := copy(b, c.prefix)
-	c.prefix = c.prefix[n:]
-	return n, nil
 }
 
 // welcome judges a hello, and makes its connection one of the peer's if all is well.

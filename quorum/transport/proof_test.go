@@ -152,7 +152,7 @@ func (l older) Accept() (net.Conn, error) {
 	if _, err := io.ReadFull(conn, head); err == nil && !bytes.Equal(head, magic[:]) {
 		_ = conn.Close() // as it does
 	}
-	return &prefixedConn{Conn: conn, prefix: head}, nil
+	return proof.Unread(conn, head), nil
 }
 
 func TestAnOlderServerIsCalledWithoutProof(t *testing.T) {
