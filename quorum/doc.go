@@ -34,6 +34,11 @@
 // (slowdisk.go). Entries that the log does not have in memory are read by the read goroutine, to be sent, or by the
 // apply goroutine, to be applied (uncached.go).
 //
+// # At rest
+//
+// A member that stops as it was asked to writes down what it knows to be committed, so that an export or a backup of
+// its directory can tell what was acknowledged from what never came to be (rest.go).
+//
 // # Ownership
 //
 //	state                                      owner                       how others reach it

@@ -29,6 +29,7 @@ type facts struct {
 	term        uint64
 	termReached bool   // the apply goroutine was handed an entry of term
 	termIndex   uint64 // the first such entry
+	led         uint64 // the last term in which this member has led, if its log has entries of that; 0: none
 	commit      uint64
 	appended    uint64 // the last entry handed to the append goroutine
 	syncing     int    // messages handed to the append goroutine that it has not answered

@@ -136,8 +136,9 @@ func TestSettleInstall(t *testing.T) {
 		if err := in.begin(log); err != nil {
 			t.Fatal(err)
 		}
-		if settle(log); dir.fits != tc.goes || dir.discarded == tc.goes || Installing(log) != tc.goes {
-			t.Errorf("%s: %+v, still under way: %v", tc.name, dir, Installing(log))
+		settle(log)
+		if _, waits := log.Meta(installingKey); dir.fits != tc.goes || dir.discarded == tc.goes || waits != tc.goes {
+			t.Errorf("%s: %+v, still under way: %v", tc.name, dir, waits)
 		}
 		if err := log.Close(); err != nil {
 			t.Fatal(err)

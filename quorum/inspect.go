@@ -12,9 +12,10 @@ import (
 
 // LogReader is a raft log that is read, running or not; *raftlog.Log and *raftlog.LogInspection are.
 type LogReader interface {
-	// HardState and Meta are raftlog.Log's.
+	// HardState, Meta and LastIndex are raftlog.Log's.
 	HardState() ([]byte, bool)
 	Meta(key string) ([]byte, bool)
+	LastIndex() uint64
 }
 
 // LogInfo is what a raft log says of its member and the group.
@@ -25,6 +26,12 @@ type LogInfo struct {
 	Voters, Learners []uint64 // the members, sorted
 	Installing       bool     // an install of a received state was interrupted
 	Imported         bool     // the data was imported, or restored from a backup
+	// Stopped says that the member has stopped as it was asked to, and has written nothing since. Settled is the last
+	// entry that anybody may have been told of: what is behind it this member has proposed as leader, and it has never
+	// come to be committed. It is the last entry where that is not known, and where the member is the only voter.
+	Stopped bool
+	Settled uint64
+	Sole    bool // the member is the only voter
 }
 
 // DescribeLog reads what the node keeps in the log beside the entries. It fails if a newer version has written it.
@@ -42,8 +49,9 @@ func DescribeLog(log LogReader) (LogInfo, error) {
 		errs = append(errs, err)
 		info.Term, info.Vote, info.Commit = hard.GetTerm(), hard.GetVote(), hard.GetCommit()
 	}
+	m := member.Membership{}
 	if blob, ok := log.Meta(membershipKey); ok {
-		m, err := member.Decode(blob)
+		m, err = member.Decode(blob)
 		errs = append(errs, err)
 		if err == nil {
 			info.Voters = m.Voters()
@@ -51,6 +59,8 @@ func DescribeLog(log LogReader) (LogInfo, error) {
 			slices.Sort(info.Learners)
 		}
 	}
+	info.Settled, info.Stopped = settled(log, &m, info.Member)
+	info.Sole = m.SoleVoter(info.Member)
 	return info, errors.Join(errs...)
 }
 

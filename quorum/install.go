@@ -360,10 +360,3 @@ func SettleInstall(log *raftlog.Log, dir InstallDir, verify func(dir string) (st
 	}
 	return dir.DiscardInstall()
 }
-
-// Installing tells whether an install of a snapshot was begun in this log and has not ended: then it is settled
-// (SettleInstall) before the machine is opened.
-func Installing(log *raftlog.Log) bool {
-	_, ok := log.Meta(installingKey)
-	return ok
-}

@@ -283,7 +283,7 @@ func (l *loop) leadershipChanged() {
 	l.health.newLeadership()
 	l.transfer.newLeadership()
 	if l.soft.RaftState == raft.StateLeader {
-		l.elected = l.log.FirstIndex()
+		l.elected, l.led = l.log.FirstIndex(), l.term
 	} else {
 		l.uncachedReads.endLeadership()
 		l.checkpoints.endLeadership()

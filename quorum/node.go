@@ -34,6 +34,7 @@ type Node struct {
 	halt    chan struct{} // closed when the goroutines are to end
 	ended   chan struct{} // closed when they have, and nobody waits any more
 	running sync.WaitGroup
+	rested  atomic.Bool // noteRest was called, which is once
 }
 
 // Propose has p committed and applied, and tells w the result; w may be nil. p is encoded before Propose returns and
@@ -138,6 +139,9 @@ func (n *Node) Stop(ctx context.Context) error {
 	}
 	if err := n.options.Machine.Flush(ctx); err != nil {
 		return errors.Join(cut, fmt.Errorf("stop member %d: flush the state: %w", n.options.ID, err))
+	}
+	if !n.rested.Swap(true) {
+		cut = errors.Join(cut, noteRest(n.loop, n.appender))
 	}
 	return cut
 }

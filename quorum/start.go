@@ -76,6 +76,9 @@ func newNode(o Options) (*Node, error) {
 	})
 	n.inbox = newInbox(wake)
 	n.buildLoop(wake, view, m, raw)
+	if n.loop.led, err = takeRest(o.Log); err != nil {
+		return nil, err
+	}
 	if n.loop.admission.rejoin, err = openRejoin(o.Log, o.Rand, &m, o.ID); err != nil {
 		return nil, err
 	}

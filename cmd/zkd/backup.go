@@ -19,7 +19,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"zkd/jute"
-	"zkd/quorum"
 	"zkd/quorum/clock"
 	"zkd/server/backup"
 	statebackup "zkd/storage/backup"
@@ -41,6 +40,7 @@ type backupFlags struct {
 	dataDir, dataLogDir       string
 	behind, force             bool
 	output                    outputFlag
+	notices                   []string // what is to be said of the backup
 }
 
 // newBackupCommand returns the command that makes a backup.
@@ -94,7 +94,8 @@ func (f *backupFlags) run(cmd *cobra.Command, file string) error {
 		if err != nil {
 			return err
 		}
-		return f.output.write(cmd.ErrOrStderr(), backupShown(&info, "-"), backupText(&info, "standard output"))
+		said := backupShown(&info, "-", f.notices)
+		return f.output.write(cmd.ErrOrStderr(), said, backupText(said, "standard output"))
 	}
 	if _, err := os.Lstat(file); err == nil && !f.force {
 		return fmt.Errorf("%s is there already: name another file, or give --force", file)
@@ -107,7 +108,8 @@ func (f *backupFlags) run(cmd *cobra.Command, file string) error {
 	if err != nil {
 		return err
 	}
-	return f.output.write(cmd.OutOrStdout(), backupShown(&info, file), backupText(&info, file))
+	said := backupShown(&info, file, f.notices)
+	return f.output.write(cmd.OutOrStdout(), said, backupText(said, file))
 }
 
 // writeWhole makes a file of what write writes, whole and synced, or none.
@@ -259,7 +261,7 @@ func (f *backupFlags) fromDirectory(cmd *cobra.Command, w io.Writer) (info schem
 	}
 	defer func() { err = errors.Join(err, state.Close()) }()
 	if !f.behind {
-		if err := checkFlushed(i, state.Info().Index); err != nil {
+		if f.notices, err = checkApplied(i, state.Info().Index, "--allow-behind"); err != nil {
 			return info, err
 		}
 	}
@@ -269,37 +271,6 @@ func (f *backupFlags) fromDirectory(cmd *cobra.Command, w io.Writer) (info schem
 	return statebackup.Write(cmd.Context(), state.Reader(), statebackup.Options{
 		Made: jute.Millis(clock.Real().Now().UnixMilli()), Writer: "zkd " + revision, Progress: p.at,
 	}, w)
-}
-
-// checkFlushed refuses a state behind which the raft log has writes: they may have been acknowledged.
-func checkFlushed(i *inspect.Dir, applied uint64) (err error) {
-	log, err := i.OpenLog()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, log.Close()) }()
-	described, err := quorum.DescribeLog(log)
-	if err != nil {
-		return err
-	}
-	if described.Installing {
-		return errors.New("the server was about to take over the state of another one: start it, or back up the other")
-	}
-	const remedy = "start the server and stop it (SIGTERM), or take the backup without them by --allow-behind"
-	for next := max(applied+1, log.FirstIndex()); next <= log.LastIndex(); {
-		entries, err := log.Entries(nil, next, log.LastIndex()+1, 1<<20)
-		if err != nil {
-			return err
-		}
-		for _, e := range entries {
-			if len(e.Data) > 0 {
-				return fmt.Errorf("the raft log has writes from entry %d on, to %d, that are not in the state: %s",
-					e.Index, log.LastIndex(), remedy)
-			}
-		}
-		next += uint64(len(entries))
-	}
-	return nil
 }
 
 // backupJSON is a backup for scripts.
@@ -316,23 +287,27 @@ type backupJSON struct {
 	ClusterID  string    `json:"cluster_id"`
 	Made       time.Time `json:"made"`
 	Writer     string    `json:"writer"`
+	Notices    []string  `json:"notices,omitempty"`
 }
 
 // backupShown is what is said of a backup.
-func backupShown(i *schema.Summary, file string) *backupJSON {
+func backupShown(i *schema.Summary, file string, notices []string) *backupJSON {
 	return &backupJSON{File: file, Zxid: hexText(i.Zxid), Digest: fmt.Sprintf("%#x", i.Digest),
 		Znodes: i.Znodes, Ephemerals: i.Ephemerals, Sessions: i.Sessions, DataBytes: i.DataBytes, Index: i.Index,
 		Term: i.Term, ClusterID: hex.EncodeToString(i.ClusterID[:]), Made: time.UnixMilli(int64(i.Made)).UTC(),
-		Writer: i.Writer}
+		Writer: i.Writer, Notices: notices}
 }
 
-// backupText writes it for people.
-func backupText(i *schema.Summary, file string) func(io.Writer) error {
-	s := backupShown(i, file)
+// backupText writes it for people; file is how they know it.
+func backupText(s *backupJSON, file string) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "%s: the state at zxid %s, digest %s: %d znodes (%d ephemeral), %d sessions, "+
-			"%d bytes of paths and data; verified\n", s.File, s.Zxid, s.Digest, s.Znodes, s.Ephemerals, s.Sessions,
+			"%d bytes of paths and data; verified\n", file, s.Zxid, s.Digest, s.Znodes, s.Ephemerals, s.Sessions,
 			s.DataBytes)
+		for _, notice := range s.Notices {
+			_, more := fmt.Fprintln(w, "note: "+notice)
+			err = errors.Join(err, more)
+		}
 		return err
 	}
 }

@@ -11,12 +11,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"zkd/conf"
-	"zkd/quorum"
 	"zkd/quorum/clock"
 	"zkd/server/instance/snapshots"
 	"zkd/storage/datadir"
+	"zkd/storage/inspect"
 	"zkd/storage/migrate"
-	"zkd/storage/raftlog"
 	"zkd/storage/state"
 	"zkd/storage/zkdata"
 )
@@ -88,18 +87,19 @@ func (s *exportSettings) run(cmd *cobra.Command, args []string) (err error) {
 		return usageError{err}
 	}
 	start := clock.Real().Now()
-	state, closeAll, err := s.open(config, logger)
+	state, notices, closeAll, err := s.open(config, logger)
 	if err != nil {
 		return statusError{err, exitSource}
 	}
 	defer func() { err = errors.Join(err, closeAll()) }()
-	found, err := s.write(state, snapshots.WriteOptions(&config.Storage))
+	found, err := s.write(state.Reader(), snapshots.WriteOptions(&config.Storage))
 	if err != nil {
 		if errors.Is(err, migrate.ErrTarget) {
 			return statusError{err, exitTarget}
 		}
 		return err
 	}
+	found.Notices = append(notices, found.Notices...)
 	found.Seconds = clock.Real().Since(start).Seconds()
 	return s.output.write(cmd.OutOrStdout(), found, func(w io.Writer) error { return exportText(w, &found) })
 }
@@ -122,46 +122,29 @@ func (s *exportSettings) config(args []string, logger *slog.Logger) (*conf.Confi
 	return loadConfig(configSources(flags, args), logger)
 }
 
-// open opens the state of a server that does not run, if all of its log is in it.
-func (s *exportSettings) open(c *conf.Config, logger *slog.Logger) (r *state.Reader, done func() error,
-	err error,
+// open opens the state of a server that does not run, if all that counts of its log is in it. notices are about the
+// rest of the log.
+func (s *exportSettings) open(c *conf.Config, logger *slog.Logger) (_ *inspect.State, notices []string,
+	done func() error, err error,
 ) {
-	if !datadir.IsDataDir(vfs.Default, c.Storage.DataDir) {
-		return nil, nil, fmt.Errorf("%s holds no data of zkd: name its dataDir", c.Storage.DataDir)
+	i, err := inspect.Open(datadir.Options{Dir: c.Storage.DataDir, LogDir: c.Storage.DataLogDir, FS: vfs.Default,
+		Logger: logger})
+	if errors.Is(err, inspect.ErrNoData) {
+		err = fmt.Errorf("%s holds no data of zkd: name its dataDir", c.Storage.DataDir)
 	}
-	dir, err := datadir.Open(datadir.Options{Dir: c.Storage.DataDir, LogDir: c.Storage.DataLogDir,
-		FS: vfs.Default, Logger: logger})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, dir.Close())
+	state, err := i.OpenState()
+	if err == nil && !s.asIs {
+		if notices, err = checkApplied(i, state.Info().Index, "--as-is"); err != nil {
+			err = errors.Join(err, state.Close())
 		}
-	}()
-	log, err := raftlog.Open(raftlog.Options{Dir: dir.RaftLogDir(), FS: vfs.Default, Logger: logger})
+	}
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, errors.Join(err, i.Close())
 	}
-	last, installing := log.LastIndex(), quorum.Installing(log)
-	if err := log.Close(); err != nil {
-		return nil, nil, err
-	}
-	if installing {
-		return nil, nil, fmt.Errorf("%s was about to take over the state of another server: start zkd once, and "+
-			"stop it again", c.Storage.DataDir)
-	}
-	r, err = state.OpenReader(vfs.Default, dir.StateDir(), logger)
-	if err != nil {
-		return nil, nil, err
-	}
-	if applied := r.Position().Index; last > applied && !s.asIs {
-		return nil, nil, errors.Join(fmt.Errorf("the server did not stop cleanly: %d entries of its log are not "+
-			"in the "+
-			"state: start zkd once, stop it again by SIGTERM, or export the state without them by --as-is",
-			last-applied), r.Close())
-	}
-	return r, func() error { return errors.Join(r.Close(), dir.Close()) }, nil
+	return state, notices, func() error { return errors.Join(state.Close(), i.Close()) }, nil
 }
 
 // write writes the directory.

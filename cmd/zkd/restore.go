@@ -73,7 +73,8 @@ func (f *restoreFlags) run(cmd *cobra.Command, file string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
-		return f.output.write(cmd.OutOrStdout(), backupShown(&info, file), backupText(&info, file))
+		said := backupShown(&info, file, nil)
+		return f.output.write(cmd.OutOrStdout(), said, backupText(said, file))
 	}
 	options, err := f.options()
 	if err != nil {
@@ -90,7 +91,8 @@ func (f *restoreFlags) run(cmd *cobra.Command, file string) error {
 	if err != nil {
 		return fmt.Errorf("restore %s: %w", file, err)
 	}
-	return f.output.write(cmd.OutOrStdout(), backupShown(&info, f.dataDir), backupText(&info, f.dataDir))
+	said := backupShown(&info, f.dataDir, nil)
+	return f.output.write(cmd.OutOrStdout(), said, backupText(said, f.dataDir))
 }
 
 // openInput opens a file, or standard input.
