@@ -18,9 +18,6 @@ import (
 	"zkd/storage/state"
 )
 
-// markName is the mark of a restore that is under way.
-const markName = "ZKD-RESTORE"
-
 // sessionsMax is how many sessions one entry closes.
 const sessionsMax = 500
 
@@ -99,7 +96,7 @@ func (r *restore) claim() error {
 	}
 	for _, dir := range r.dirs() {
 		err := errors.Join(disk.SyncNames(r.dir.Opts.FS, dir),
-			disk.WriteFile(r.dir.Opts.FS, r.dir.Path(dir, markName), "a restore is under way\n"),
+			disk.WriteFile(r.dir.Opts.FS, r.dir.Path(dir, datadir.RestoreName), "a restore is under way\n"),
 			disk.SyncDir(r.dir.Opts.FS, dir))
 		if err != nil {
 			return datadir.Failure(dir, err)
@@ -115,7 +112,7 @@ func (r *restore) checkEmpty(dir string) error {
 	if err != nil {
 		return datadir.Failure(dir, err)
 	}
-	if slices.Contains(names, markName) && !slices.Contains(names, datadir.FormatName) {
+	if slices.Contains(names, datadir.RestoreName) && !slices.Contains(names, datadir.FormatName) {
 		return nil
 	}
 	for _, name := range names {
@@ -134,7 +131,7 @@ func (r *restore) clear(marks bool) error {
 	err := r.remove(datadir.FormatName) // first: stores without it are refused
 	err = errors.Join(err, fs.RemoveAll(r.dir.StateDir()), fs.RemoveAll(r.dir.RaftLogDir()))
 	if err == nil && marks {
-		err = errors.Join(r.remove(datadir.PIDName), r.remove(markName))
+		err = errors.Join(r.remove(datadir.PIDName), r.remove(datadir.RestoreName))
 	}
 	if err != nil {
 		return datadir.Failure(r.o.Target.Dir, err)
@@ -180,7 +177,7 @@ func (r *restore) build() error {
 		}
 	}
 	for _, dir := range r.dirs() {
-		err := errors.Join(r.dir.Opts.FS.Remove(r.dir.Path(dir, markName)), disk.SyncDir(r.dir.Opts.FS, dir))
+		err := errors.Join(r.dir.Opts.FS.Remove(r.dir.Path(dir, datadir.RestoreName)), disk.SyncDir(r.dir.Opts.FS, dir))
 		if err != nil {
 			return datadir.Failure(dir, err)
 		}

@@ -12,23 +12,42 @@ import (
 	"zkd/storage/disk"
 )
 
-// importName is the mark of an import that is under way: what is in the stores is not whole.
-const importName = "ZKD-IMPORT"
+// The marks of an import and of a restore that are under way: what is in the stores is not whole.
+const (
+	importName  = "ZKD-IMPORT"
+	RestoreName = "ZKD-RESTORE" // the restore makes the format file last, and then removes the mark
+)
+
+// CheckWhole refuses a directory with an import that did not come to its end.
+func (d *Dir) CheckWhole() error {
+	marked, err := d.importMarked()
+	if marked {
+		return Refusal(d.Opts.Dir, "an import into it did not come to its end",
+			"run zkd import again, or empty the directory")
+	}
+	return err
+}
+
+// importMarked tells whether the mark of an import is there.
+func (d *Dir) importMarked() (bool, error) {
+	_, err := d.Opts.FS.Stat(d.Path(d.Opts.Dir, importName))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return false, Failure(d.Opts.Dir, err)
+	}
+	return err == nil, nil
+}
 
 // checkImport refuses a directory with an import that did not come to its end; for an import it removes what there is
 // of the one before, and refuses stores that are no import's.
 func (d *Dir) checkImport() error {
-	_, err := d.Opts.FS.Stat(d.Path(d.Opts.Dir, importName))
-	marked := err == nil
-	switch {
-	case err != nil && !errors.Is(err, os.ErrNotExist):
-		return Failure(d.Opts.Dir, err)
-	case !d.Opts.Importing && marked:
-		return Refusal(d.Opts.Dir, "an import into it did not come to its end",
-			"run zkd import again, or empty the directory")
-	case !d.Opts.Importing:
-		return nil
-	case marked:
+	if !d.Opts.Importing {
+		return d.CheckWhole()
+	}
+	marked, err := d.importMarked()
+	if err != nil {
+		return err
+	}
+	if marked {
 		d.Opts.Logger.Info("removing incomplete import", "path", d.Opts.Dir)
 		return d.removeStores()
 	}

@@ -66,6 +66,9 @@ func (i *Dir) open() error {
 			return err
 		}
 	}
+	if err := d.CheckWhole(); err != nil {
+		return err
+	}
 	if err := d.CheckPair(); err != nil {
 		return err
 	}

@@ -194,6 +194,21 @@ func TestInspectRefusals(t *testing.T) {
 	if _, _, err := inspect(t, fs); !errors.Is(err, ErrNoData) {
 		t.Errorf("no stores: %v", err)
 	}
+	for mark, command := range map[string]string{"ZKD-IMPORT": "zkd import", datadir.RestoreName: "zkd restore"} {
+		half := inspected(t, 3)
+		if err := disk.WriteFile(half, "data/"+mark, ""); err != nil {
+			t.Fatal(err)
+		}
+		if mark == datadir.RestoreName { // the format file is made last
+			if err := half.Remove("data/" + datadir.FormatName); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, _, err := inspect(t, half); !errors.Is(err, datadir.ErrDataDir) ||
+			!strings.Contains(err.Error(), command+" again") {
+			t.Errorf("with %s: %v", mark, err)
+		}
+	}
 	java := vfs.NewMem()
 	err = errors.Join(java.MkdirAll("data/version-2", 0o755), disk.WriteFile(java, "data/version-2/log.1", ""))
 	if err != nil {
