@@ -60,6 +60,7 @@ const (
 	NoticeOverridden NoticeKind = "overridden"   // a source of higher precedence has a different value
 	NoticeAdjusted   NoticeKind = "adjusted"     // the value was changed to the nearest one allowed, as ZooKeeper does
 	NoticeMismatch   NoticeKind = "disagreement" // two keys disagree and one of them wins, as in ZooKeeper
+	NoticeUseless    NoticeKind = "useless"      // no client can ever use what the value is for
 	NoticeAdvice     NoticeKind = "advice"       // works, and could be better
 )
 

@@ -230,7 +230,7 @@ func (l *loader) noticeSuperDigest() {
 	}
 	const form = "nobody can be super by it: it is not a name, a colon, and a digest of %s in base64, which has %d " +
 		"characters; see DigestAuthenticationProvider.digestAlg"
-	l.notice(l.settings[name].notice(NoticeAdvice,
+	l.notice(l.settings[name].notice(NoticeUseless,
 		fmt.Sprintf(form, algorithm, base64.StdEncoding.EncodedLen(size))))
 }
 

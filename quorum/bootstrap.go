@@ -36,7 +36,7 @@ func openGroup(o *Options, applied uint64) (*logView, member.Membership, error) 
 	if err := openIdentity(o); err != nil {
 		return nil, member.Membership{}, err
 	}
-	begin, err := logStart(o, applied)
+	begin, err := logStart(o.Log, o, applied)
 	if err != nil {
 		return nil, member.Membership{}, err
 	}
@@ -68,11 +68,11 @@ func Imported(log LogReader) bool {
 // logStart returns the entry behind which the log begins, or is to begin. That of imported data is another one, so
 // that no member without data, which begins behind bootstrapIndex, can be taken for one that has it: it gets a
 // snapshot.
-func logStart(o *Options, applied uint64) (uint64, error) {
-	imported := Imported(o.Log)
+func logStart(log StartLog, o *Options, applied uint64) (uint64, error) {
+	imported := Imported(log)
 	switch {
-	case o.Log.LastIndex() >= bootstrapIndex:
-		return o.Log.FirstIndex() - 1, nil
+	case log.LastIndex() >= bootstrapIndex:
+		return log.FirstIndex() - 1, nil
 	case imported && applied == raftlog.ImportedIndex:
 		return raftlog.ImportedIndex, mayFound(o)
 	case imported:
@@ -198,7 +198,7 @@ func storeMembership(log *raftlog.Log, m *member.Membership) error {
 // the commit index, which is written with the next append only, was not on disk yet; so is the entry that has made the
 // membership what it is, to which the state must come before a checkpoint can be made. A log without a beginning may
 // have none.
-func loadHardState(log *raftlog.Log, applied uint64, m *member.Membership) (*raftpb.HardState, error) {
+func loadHardState(log StartLog, applied uint64, m *member.Membership) (*raftpb.HardState, error) {
 	begun := !m.Empty()
 	if begun {
 		applied = max(applied, bootstrapIndex)

@@ -14,12 +14,24 @@ const memberKey = "member"
 // openIdentity refuses a log that is of another member, and one of a group of one that is to become a group of several
 // by its configuration alone. On the first start it writes whose log it is.
 func openIdentity(o *Options) error {
-	if err := checkIdentity(o); err != nil {
+	said, err := checkIdentity(o.Log, o.ID)
+	if err != nil {
 		return err
 	}
-	blob, ok := o.Log.Meta(membershipKey)
+	if !said {
+		if err := o.Log.SetMeta(memberKey, binary.BigEndian.AppendUint64([]byte{stateVersion}, o.ID)); err != nil {
+			return fmt.Errorf("store whose log it is: %w", err)
+		}
+	}
+	return checkAlone(o.Log, o, o.Machine.ClusterID() != [16]byte{})
+}
+
+// checkAlone refuses the log of a group of one that is to become a group of several by its configuration alone. founded
+// says that its ensemble was founded.
+func checkAlone(log LogReader, o *Options, founded bool) error {
+	blob, ok := log.Meta(membershipKey)
 	// Imported data bootstraps an ensemble alone, and a crash may have come before it has.
-	if !ok || len(o.Members) < 2 || o.Machine.ClusterID() != [16]byte{} || Imported(o.Log) {
+	if !ok || len(o.Members) < 2 || founded || Imported(log) {
 		return nil
 	}
 	m, err := member.Decode(blob)
@@ -34,29 +46,27 @@ func openIdentity(o *Options) error {
 		"reconfigEnabled=true, start it, and add the others by reconfig", len(o.Members))
 }
 
-// checkIdentity compares the member with the one whose log it is.
-func checkIdentity(o *Options) error {
-	if blob, ok := o.Log.Meta(memberKey); ok {
+// checkIdentity compares the member with the one whose log it is, if that says it.
+func checkIdentity(log LogReader, id uint64) (said bool, err error) {
+	if blob, ok := log.Meta(memberKey); ok {
 		if len(blob) != 9 || blob[0] != stateVersion {
-			return fmt.Errorf("member %x in the raft log is not of format %d: run a newer zkd", blob, stateVersion)
+			return true, fmt.Errorf("member %x in the raft log is not of format %d: run a newer zkd", blob,
+				stateVersion)
 		}
-		return sameMember(binary.BigEndian.Uint64(blob[1:]), o.ID)
+		return true, sameMember(binary.BigEndian.Uint64(blob[1:]), id)
 	}
-	if blob, ok := o.Log.Meta(membershipKey); ok { // of before the blob
-		m, err := member.Decode(blob)
-		if err != nil {
-			return err
-		}
-		if ids := m.IDs(); len(ids) == 1 {
-			if err := sameMember(ids[0], o.ID); err != nil {
-				return err
-			}
-		}
+	blob, ok := log.Meta(membershipKey)
+	if !ok {
+		return false, nil
 	}
-	if err := o.Log.SetMeta(memberKey, binary.BigEndian.AppendUint64([]byte{stateVersion}, o.ID)); err != nil {
-		return fmt.Errorf("store whose log it is: %w", err)
+	m, err := member.Decode(blob) // of before the other blob
+	if err != nil {
+		return false, err
 	}
-	return nil
+	if ids := m.IDs(); len(ids) == 1 {
+		return false, sameMember(ids[0], id)
+	}
+	return false, nil
 }
 
 // sameMember refuses the data of one member for another.

@@ -3,6 +3,7 @@ package quorum
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"slices"
 
 	"go.etcd.io/raft/v3/raftpb"
@@ -16,6 +17,43 @@ type LogReader interface {
 	HardState() ([]byte, bool)
 	Meta(key string) ([]byte, bool)
 	LastIndex() uint64
+}
+
+// StartLog is the part of a raft log that a start looks at before it writes; *raftlog.Log and *raftlog.LogInspection
+// are.
+type StartLog interface {
+	LogReader
+	FirstIndex() uint64
+}
+
+// CheckStart looks whether Start would refuse a log and a state that has applied an entry, with o's ID, Members and
+// Joining; founded says that the state is of an ensemble. It changes nothing. An install that was interrupted is the
+// start's to finish.
+func CheckStart(log StartLog, applied uint64, founded bool, o *Options) error {
+	if _, err := logLevel(log); err != nil {
+		return err
+	}
+	if _, installing := log.Meta(installingKey); installing {
+		return nil
+	}
+	if _, err := checkIdentity(log, o.ID); err != nil {
+		return err
+	}
+	if err := checkAlone(log, o, founded); err != nil {
+		return err
+	}
+	if _, err := logStart(log, o, applied); err != nil || log.LastIndex() < bootstrapIndex {
+		return err
+	}
+	blob, ok := log.Meta(membershipKey)
+	if !ok {
+		return fmt.Errorf("the raft log ends at entry %d and names no members: restore a backup", log.LastIndex())
+	}
+	m, err := member.Decode(blob)
+	if err == nil {
+		_, err = loadHardState(log, applied, &m)
+	}
+	return err
 }
 
 // LogInfo is what a raft log says of its member and the group.

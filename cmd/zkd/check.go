@@ -5,26 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"zkd/conf"
-	"zkd/quorum"
-	"zkd/quorum/clock"
-	"zkd/server/instance"
 	"zkd/server/instance/peers"
 	"zkd/storage/datadir"
-	"zkd/storage/inspect"
-	"zkd/storage/raftlog"
-	"zkd/storage/schema"
 )
 
 // The levels of findings.
@@ -89,7 +81,8 @@ func newCheckCommand() *cobra.Command {
 		Short: "Check configuration, data, disk, ports and certificates before a start",
 		Long: `Check what zkd serve would start with, and change nothing: every value of the configuration, and what
 it asks for that zkd has not; the data directory, whose raft log is read and verified whole and whose state is opened;
-whether the two fit together and belong to this server; room on the disks, the ports, names and certificates.
+whether the two fit together and belong to this server; an import that the start would begin with, which is tried in
+memory if it is not too large; room on the disks, logins, all ports, names and certificates.
 
 While a server runs on the data directory the command says so, and leaves data and ports out.
 
@@ -121,13 +114,16 @@ ports or certificates; 2 the configuration is wrong, or asks for what zkd has no
 func (r *checkReport) check(ctx context.Context, sources conf.Sources) error {
 	c := r.configuration(sources)
 	if c != nil {
-		r.data(c)
+		agreed := r.data(ctx, c)
 		r.disks(c)
-		r.certificates(c)
+		r.stores(c)
+		r.logins(c)
+		r.words(c)
+		r.audit(c)
 		r.proofs(c)
 		r.names(ctx, c)
 		if !r.Running {
-			r.ports(ctx, c)
+			r.ports(ctx, c, agreed)
 		}
 	}
 	switch {
@@ -151,11 +147,23 @@ func (r *checkReport) text(w io.Writer) error {
 		if f.Source != "" {
 			fmt.Fprintf(&b, "%s: ", f.Source)
 		}
-		fmt.Fprintf(&b, "%s: %s\n", f.Subject, f.Message)
+		fmt.Fprintf(&b, "%s: %s\n", f.Subject, oneLine(f.Message))
 	}
 	fmt.Fprintf(&b, "%s, %s\n", plural(r.Errors, "problem"), plural(r.Warnings, "warning"))
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// fail adds what is wrong: each of errors that were joined is a finding.
+func (r *checkReport) fail(level, subject string, err error) {
+	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // what wraps others says more than they
+	if !ok || !strings.Contains(err.Error(), "\n") {
+		r.add(level, subject, "%v", err)
+		return
+	}
+	for _, one := range joined.Unwrap() {
+		r.fail(level, subject, one)
+	}
 }
 
 // plural is a count of things.
@@ -187,7 +195,7 @@ func (r *checkReport) configuration(sources conf.Sources) *conf.Config {
 	for _, n := range c.Notices {
 		level := levelNotice
 		switch n.Kind {
-		case conf.NoticeUnknown, conf.NoticeNotBuilt, conf.NoticeMismatch, conf.NoticeDuplicate:
+		case conf.NoticeUnknown, conf.NoticeNotBuilt, conf.NoticeMismatch, conf.NoticeDuplicate, conf.NoticeUseless:
 			level = levelWarning
 		case conf.NoticeIgnored, conf.NoticeOverridden, conf.NoticeAdjusted, conf.NoticeAdvice:
 		}
@@ -204,150 +212,6 @@ func (r *checkReport) configuration(sources conf.Sources) *conf.Config {
 	return c
 }
 
-// data looks at the data directory.
-func (r *checkReport) data(c *conf.Config) {
-	dir := c.Storage.DataDir
-	i, err := inspect.Open(datadir.Options{Dir: dir, LogDir: c.Storage.DataLogDir, FS: vfs.Default,
-		Logger: slog.New(slog.DiscardHandler)})
-	switch {
-	case errors.Is(err, inspect.ErrNoData):
-		r.noData(c, err)
-		return
-	case errors.Is(err, inspect.ErrRunning):
-		r.Running = true
-		r.add(levelNotice, "dataDir", "%v: data and ports are not looked at", err)
-		return
-	case err != nil:
-		r.add(levelError, "dataDir", "%v", err)
-		return
-	}
-	defer i.Close() //nolint:errcheck // it gives locks back, which end with the process at the latest
-	r.add(levelOK, "dataDir", "%s is a data directory of zkd, format %d", dir, i.Format())
-	described, last, ok := r.log(i, c)
-	if !ok {
-		return
-	}
-	state, err := i.OpenState()
-	if errors.Is(err, inspect.ErrNoData) {
-		r.add(levelOK, "state", "there is none yet")
-		return
-	}
-	if err != nil {
-		r.add(levelError, "state", "%v", err)
-		return
-	}
-	info := state.Info()
-	if err := state.Close(); err != nil {
-		r.add(levelError, "state", "%v", err)
-		return
-	}
-	r.fit(&info, described, last, i)
-	r.compareMembers(&info, c)
-}
-
-// noData says what a start without data comes to.
-func (r *checkReport) noData(c *conf.Config, found error) {
-	_, err := os.Stat(c.Storage.DataDir)
-	if !c.Storage.AutocreateDataDir && errors.Is(err, os.ErrNotExist) {
-		r.add(levelError, "dataDir", "%v: mount its disk, or make the directory: datadir.autocreate is false", found)
-		return
-	}
-	if r.mayBegin(c, found.Error()) {
-		r.add(levelOK, "dataDir", "%v: the server makes it, and begins empty", found)
-	}
-}
-
-// mayBegin reports whether the server would begin with an empty tree, and says why it would not.
-func (r *checkReport) mayBegin(c *conf.Config, found string) bool {
-	begins, err := peers.MayBeginEmpty(c, osFiles{})
-	switch {
-	case err != nil:
-		r.add(levelError, "dataDir", "%v", err)
-	case !begins:
-		r.add(levelWarning, "dataDir", "%s: db.autocreate is false, so the server waits for an ensemble to join", found)
-	}
-	return begins
-}
-
-// log looks at the raft log.
-func (r *checkReport) log(i *inspect.Dir, c *conf.Config) (d quorum.LogInfo, indexes [2]uint64, ok bool) {
-	log, err := i.OpenLog()
-	if errors.Is(err, inspect.ErrNoData) {
-		r.add(levelOK, "raftlog", "there is none yet")
-		return d, indexes, false
-	}
-	if err != nil {
-		r.add(levelError, "raftlog", "%v", err)
-		return d, indexes, false
-	}
-	empty := peers.IsEmpty(log)
-	d, err = quorum.DescribeLog(log)
-	indexes = [2]uint64{log.FirstIndex(), log.LastIndex()}
-	if err = errors.Join(err, log.Close()); err != nil {
-		r.add(levelError, "raftlog", "%v", err)
-		return d, indexes, false
-	}
-	entries := fmt.Sprintf("entries %d to %d", indexes[0], indexes[1])
-	if indexes[1] < indexes[0] {
-		entries = "no entries yet"
-	}
-	r.add(levelOK, "raftlog", "%s, all whole, nothing acknowledged is missing; %d MiB", entries,
-		instance.DirBytes(vfs.Default, i.RaftLogDir())>>20)
-	if empty {
-		r.mayBegin(c, "the raft log has no entries")
-	}
-	id := instance.ServerID(c)
-	if d.Member != 0 && d.Member != id {
-		r.add(levelError, "myid", "the data is of server %d, and this is server %d: correct myid or dataDir", d.Member,
-			id)
-	}
-	if d.Installing {
-		r.add(levelNotice, "state", "the server was stopped while it took over the state of another one: it goes on")
-	}
-	return d, indexes, true
-}
-
-// fit tells whether state and log belong together.
-func (r *checkReport) fit(info *schema.Summary, d quorum.LogInfo, log [2]uint64, i *inspect.Dir) {
-	const remedy = "put back the one that belongs to the other, or restore a backup"
-	applied := info.Index
-	switch {
-	case d.Installing:
-		return
-	case d.Imported && log[1] == 0 && applied == raftlog.ImportedIndex: // not started since
-	case applied > log[1]:
-		r.add(levelError, "state", "it has entry %d and the raft log ends at %d: %s", applied, log[1], remedy)
-		return
-	case max(applied, 1)+1 < log[0]:
-		r.add(levelError, "state", "it has entry %d and the raft log begins at %d: %s", applied, log[0], remedy)
-		return
-	}
-	r.add(levelOK, "state", "zxid %#x, %d znodes, %d sessions, digest %#x; %d MiB; the start applies %d entries again",
-		int64(info.Zxid), info.Znodes, info.Sessions, info.Digest, instance.DirBytes(vfs.Default, i.StateDir())>>20,
-		log[1]-min(applied, log[1]))
-}
-
-// compareMembers tells when the server lines are not the members.
-func (r *checkReport) compareMembers(info *schema.Summary, c *conf.Config) {
-	if info.Config == "" || !c.Ensemble.Distributed {
-		return
-	}
-	lines := map[string]bool{}
-	for line := range strings.Lines(info.Config) {
-		if name, _, ok := strings.Cut(line, "="); ok && strings.HasPrefix(name, "server.") {
-			lines[name] = true
-		}
-	}
-	same := len(lines) == len(c.Ensemble.Members)
-	for i := range c.Ensemble.Members {
-		same = same && lines[fmt.Sprintf("server.%d", c.Ensemble.Members[i].ID)]
-	}
-	if !same {
-		r.add(levelWarning, "server.N", "the ensemble has %d members, and the lines name %d: the lines change "+
-			"nothing, use reconfig, or correct them", len(lines), len(c.Ensemble.Members))
-	}
-}
-
 // disks looks at the room and the rights of the directories.
 func (r *checkReport) disks(c *conf.Config) {
 	dirs := []string{c.Storage.DataDir}
@@ -357,6 +221,10 @@ func (r *checkReport) disks(c *conf.Config) {
 	}
 	for n, dir := range dirs {
 		at := existing(dir)
+		if info, err := os.Stat(at); err == nil && !info.IsDir() {
+			r.add(levelError, keys[n], "%s cannot be there: %s is a file", dir, at)
+			continue
+		}
 		r.others(keys[n], dir)
 		if err := unix.Access(at, unix.W_OK|unix.X_OK); err != nil {
 			r.add(levelError, keys[n], "user %d may not write in %s: %v", os.Geteuid(), at, err)
@@ -399,30 +267,6 @@ func existing(dir string) string {
 	return dir
 }
 
-// ports tries whether the server could listen.
-func (r *checkReport) ports(ctx context.Context, c *conf.Config) {
-	addresses := map[string][]string{"clientPort": {c.Client.Addr}, "secureClientPort": {c.Client.SecureAddr}}
-	if c.Ensemble.Distributed {
-		addresses["server.N"] = c.Ensemble.Listen
-	}
-	ctx, cancel := context.WithTimeout(ctx, listenCheckTimeout)
-	defer cancel()
-	for _, key := range []string{"clientPort", "secureClientPort", "server.N"} {
-		for _, addr := range addresses[key] {
-			if addr == "" || strings.HasSuffix(addr, ":0") {
-				continue
-			}
-			l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
-			if err != nil {
-				r.add(levelError, key, "cannot listen: %v", err)
-				continue
-			}
-			_ = l.Close() // nobody has come
-			r.add(levelOK, key, "%s is free", addr)
-		}
-	}
-}
-
 // names looks up the other members.
 func (r *checkReport) names(ctx context.Context, c *conf.Config) {
 	if !c.Ensemble.Distributed {
@@ -441,35 +285,6 @@ func (r *checkReport) names(ctx context.Context, c *conf.Config) {
 	}
 }
 
-// certificates opens the key and trust stores that are in use.
-func (r *checkReport) certificates(c *conf.Config) {
-	if c.Ensemble.Distributed && (c.TLS.QuorumEnabled || c.TLS.QuorumPortUnification) {
-		r.certificate("ssl.quorum.", c.TLS.Quorum)
-	}
-	if c.Client.SecureAddr != "" || c.Client.PortUnification {
-		r.certificate("ssl.", c.TLS.Client)
-	}
-}
-
-// certificate opens the stores of one kind of connections.
-func (r *checkReport) certificate(prefix string, end conf.TLSEnd) {
-	key := prefix + "keyStore.location"
-	set, err := realStores().Open(end, prefix, false)
-	if err != nil {
-		r.add(levelError, key, "%v", err)
-		return
-	}
-	for _, w := range set.Warnings() {
-		r.add(levelWarning, prefix+"*", "%s", w)
-	}
-	until := set.NotAfter()
-	level := levelOK
-	if until.Sub(clock.Real().Now()) < certificateSoon {
-		level = levelWarning
-	}
-	r.add(level, key, "the certificate is valid until %s", until.UTC().Format(time.DateOnly))
-}
-
 // proofs looks at what servers of an ensemble prove to each other.
 func (r *checkReport) proofs(c *conf.Config) {
 	if !c.Ensemble.Distributed {
@@ -477,7 +292,7 @@ func (r *checkReport) proofs(c *conf.Config) {
 	}
 	if file := c.Ensemble.SecretFile; file != "" {
 		if _, err := peers.ReadSecrets(osFiles{}, file); err != nil {
-			r.add(levelError, "zkd.quorum.secretFile", "%v", err)
+			r.fail(levelError, "zkd.quorum.secretFile", err)
 		}
 	}
 	if peers.Guarded(c) {

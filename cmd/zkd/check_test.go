@@ -9,6 +9,7 @@ import (
 
 	"zkd/compat-tests/target"
 	"zkd/conf"
+	"zkd/server/instance"
 )
 
 // pemStores writes a key store and a trust store in PEM, and returns what a client needs to know of them.
@@ -39,7 +40,7 @@ func TestCheckOpensStoresAsTheServerDoes(t *testing.T) {
 	end, _, _ := pemStores(t)
 	end.Protocol, end.CRL = "TLSv1.3", true
 	var r checkReport
-	r.certificate("ssl.", end)
+	r.certificate(&instance.Stores{Prefix: "ssl.", End: end, Needed: true})
 	if r.Errors != 0 || len(r.Findings) == 0 {
 		t.Errorf("%+v", r.Findings)
 	}

@@ -56,7 +56,7 @@ func (i *Instance) openOperators(ctx context.Context) error {
 	switch err := i.openAdmin(ctx, page); {
 	case err == nil:
 		return nil
-	case i.mustAdmin():
+	case mustAdmin(i.config):
 		return fmt.Errorf("serve operators (admin.serverPort; or set admin.enableServer to false): %w", err)
 	default:
 		i.logger.Warn("admin server not started", slog.Any("err", err))
@@ -67,8 +67,7 @@ func (i *Instance) openOperators(ctx context.Context) error {
 // mustAdmin reports whether the start fails without the admin server. ZooKeeper's fails when it is alone, and goes on
 // in an ensemble. Here it also goes on when nobody has said where the admin server is to be, so that one more server on
 // a machine starts.
-func (i *Instance) mustAdmin() bool {
-	c := i.config
+func mustAdmin(c *conf.Config) bool {
 	return !c.Ensemble.Distributed && (c.Given("admin.serverPort") || c.Given("admin.serverAddress"))
 }
 
@@ -118,8 +117,8 @@ func (i *Instance) openAdmin(ctx context.Context, page http.Handler) error {
 		o.Restorer = snapshots.NewLoader(i.node, i.world.Clock, source.Uint64)
 	}
 	if c.Admin.ForceHTTPS || c.Admin.PortUnification {
-		end := c.TLS.Quorum
-		if o.TLS, err = i.operatorTLS(&end, "ssl.quorum.", c.Admin.NeedClientAuth); err != nil {
+		end := operatorsEnd(c.TLS.Quorum, c.Admin.NeedClientAuth)
+		if o.TLS, err = i.operatorTLS(&end, "ssl.quorum."); err != nil {
 			return err
 		}
 	}
@@ -133,11 +132,7 @@ func (i *Instance) openAdmin(ctx context.Context, page http.Handler) error {
 }
 
 // operatorTLS reads the stores of a port for operators, now and when they change.
-func (i *Instance) operatorTLS(end *conf.TLSEnd, prefix string, needCertificate bool) (*tls.Config, error) {
-	end.ClientAuth, end.ClientHostnameVerification = "none", false
-	if needCertificate {
-		end.ClientAuth = "need"
-	}
+func (i *Instance) operatorTLS(end *conf.TLSEnd, prefix string) (*tls.Config, error) {
 	set, err := i.world.stores().Open(*end, prefix, false)
 	if err != nil {
 		return nil, fmt.Errorf("TLS with operators: %w", err)

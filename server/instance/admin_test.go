@@ -35,8 +35,9 @@ func TestOperatorTLS(t *testing.T) {
 		{false, false, true}, {false, true, true}, {true, true, true}, {true, false, false},
 	} {
 		end, own, roots := pemStores(t)
+		end = operatorsEnd(end, tc.needed)
 		i := bareInstance()
-		config, err := i.operatorTLS(&end, "ssl.quorum.", tc.needed)
+		config, err := i.operatorTLS(&end, "ssl.quorum.")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +56,7 @@ func TestOperatorTLS(t *testing.T) {
 		_ = far.Close() // likewise
 	}
 	i := bareInstance()
-	if _, err := i.operatorTLS(&conf.TLSEnd{Protocol: "TLSv1.3"}, "ssl.quorum.", false); err == nil {
+	if _, err := i.operatorTLS(&conf.TLSEnd{Protocol: "TLSv1.3"}, "ssl.quorum."); err == nil {
 		t.Error("no stores, and no error")
 	}
 }
@@ -66,10 +67,10 @@ func TestOperatorTLSWithRevocation(t *testing.T) {
 	ca := authority.New(t, "ca")
 	own := ca.Named("server")
 	for _, needed := range []bool{false, true} {
-		end := conf.TLSEnd{Protocol: "TLSv1.3", CRL: true}
+		end := operatorsEnd(conf.TLSEnd{Protocol: "TLSv1.3", CRL: true}, needed)
 		end.KeyStore.Location, end.TrustStore.Location = own.PEM("server.pem"), ca.Trust()
 		i := bareInstance()
-		config, err := i.operatorTLS(&end, "ssl.quorum.", needed)
+		config, err := i.operatorTLS(&end, "ssl.quorum.")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,8 +89,9 @@ func TestOperatorTLSWithRevocation(t *testing.T) {
 // TestOperatorTLSReload: a port for operators shows a certificate that was replaced while it is served.
 func TestOperatorTLSReload(t *testing.T) {
 	end, first, _ := pemStores(t)
+	end = operatorsEnd(end, false)
 	i := bareInstance()
-	config, err := i.operatorTLS(&end, "ssl.quorum.", false)
+	config, err := i.operatorTLS(&end, "ssl.quorum.")
 	if err != nil || len(i.stores) != 1 {
 		t.Fatalf("%v, and %d stores are looked after", err, len(i.stores))
 	}

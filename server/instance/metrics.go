@@ -40,9 +40,9 @@ func (i *Instance) openMetrics(ctx context.Context, page http.Handler) error {
 	if m.TLSPort < 0 {
 		return nil
 	}
-	end := m.TLS
+	end := operatorsEnd(m.TLS, m.NeedClientAuth)
 	var err error
-	if o.TLS, err = i.operatorTLS(&end, "metricsProvider.ssl.", m.NeedClientAuth); err != nil {
+	if o.TLS, err = i.operatorTLS(&end, "metricsProvider.ssl."); err != nil {
 		return err
 	}
 	o.Unified = m.Port == m.TLSPort

@@ -3,7 +3,6 @@ package instance
 import (
 	"log/slog"
 	"runtime"
-	"strings"
 
 	"zkd/conf"
 	"zkd/quorum"
@@ -20,8 +19,7 @@ func (i *Instance) serverOptions(a authentication) server.Options {
 	c := i.config
 	version := fourletter.FullVersion(i.options.Revision, i.options.Built)
 	i.registry = a.registry
-	words := fourletter.New(fourletter.Options{Whitelist: strings.Join(c.Commands.Whitelist, ","),
-		ReadOnlyMode: c.Client.ReadOnlyMode, Version: version})
+	words := newWords(c, version)
 	if unknown := words.Unknown(); len(unknown) > 0 {
 		i.logger.Warn("4lw.commands.whitelist: unknown command", slog.Any("words", unknown))
 	}

@@ -138,7 +138,8 @@ func (d *Dir) CheckOwner(dir string) error {
 		return Failure(dir, err)
 	}
 	if _, err := d.Opts.FS.Stat(d.Path(dir, RestoreName)); err == nil {
-		return Refusal(dir, "a restore into it did not come to its end", "run zkd restore again, or empty the directory")
+		return Refusal(dir, "a restore into it did not come to its end",
+			"run zkd restore again, or empty the directory")
 	}
 	for _, store := range []string{logName, stateName} {
 		if names, err := d.Opts.FS.List(d.Path(dir, store)); err == nil && len(names) > 0 {

@@ -49,11 +49,15 @@ func (i *Dir) open() error {
 	if d.Opts.LogDir != d.Opts.Dir {
 		dirs = append(dirs, d.Opts.LogDir)
 	}
+	var missing error
 	for _, dir := range dirs {
 		info, err := d.Opts.FS.Stat(dir)
 		switch {
 		case errors.Is(err, os.ErrNotExist):
-			return fmt.Errorf("%w: %s does not exist", ErrNoData, dir)
+			if missing == nil {
+				missing = fmt.Errorf("%w: %s does not exist", ErrNoData, dir)
+			}
+			continue
 		case err != nil:
 			return datadir.Failure(dir, err)
 		case !info.IsDir():
@@ -71,6 +75,9 @@ func (i *Dir) open() error {
 	}
 	if err := d.CheckPair(); err != nil {
 		return err
+	}
+	if missing != nil {
+		return missing
 	}
 	if _, err := d.Opts.FS.Stat(d.Path(d.Opts.Dir, datadir.FormatName)); err != nil {
 		return fmt.Errorf("%w in %s", ErrNoData, d.Opts.Dir)

@@ -23,6 +23,8 @@ type Options struct {
 	// "". They are only read. Target may be the same directories.
 	From, FromLog string
 	Target        datadir.Options
+	// FromFS is where From is, if not in the target's file system.
+	FromFS vfs.FS
 	// TrustEmpty imports logs without a snapshot (zookeeper.snapshot.trust.empty).
 	TrustEmpty bool
 	// Force imports although the digest does not fit or transactions are missing; the report says so.
@@ -67,7 +69,10 @@ type Report struct {
 // Memory does not depend on the number of znodes, but for the sessions and the different ACLs.
 func Import(ctx context.Context, o Options) (*Report, error) {
 	o.Target.Importing = true
-	source, err := OpenDir(o.Target.FS, o.From, o.FromLog)
+	if o.FromFS == nil {
+		o.FromFS = o.Target.FS
+	}
+	source, err := OpenDir(o.FromFS, o.From, o.FromLog)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +202,7 @@ func (c countedReader) Read(p []byte) (int, error) {
 
 // readSnapshot reads sessions and znodes.
 func (r *run) readSnapshot(f File) error {
-	file, err := r.dir.Opts.FS.Open(f.Path, vfs.SequentialReadsOption)
+	file, err := r.source.fs.Open(f.Path, vfs.SequentialReadsOption)
 	if err != nil {
 		return fmt.Errorf("open snapshot: %w", err)
 	}

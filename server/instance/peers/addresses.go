@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"zkd/conf"
 	"zkd/jute"
 	"zkd/quorum"
 	"zkd/storage/acl"
@@ -27,10 +28,15 @@ const (
 
 // listenAddresses are the addresses of this server in a line of the configuration.
 func (p *Peers) listenAddresses(s *ensemble.Server) []listenAddress {
+	return listenAddresses(p.config, s)
+}
+
+// listenAddresses are the addresses of a server as the configuration has it listen.
+func listenAddresses(c *conf.Config, s *ensemble.Server) []listenAddress {
 	found := make([]listenAddress, 0, len(s.Addresses))
 	for _, a := range s.Addresses {
 		host := a.Host
-		if p.config.Ensemble.ListenOnAllIPs || isUnspecified(host) {
+		if c.Ensemble.ListenOnAllIPs || isUnspecified(host) {
 			host = ""
 		}
 		port := strconv.Itoa(int(a.Port))
@@ -45,15 +51,47 @@ func (p *Peers) openPorts(ctx context.Context) error {
 		logger: p.logger, clock: p.opts.Clock, network: p.opts.Network, accept: p.streams.Accept,
 		leave: p.streams.Leave, guarded: Guarded(p.config),
 	}
-	me := uint64(p.config.Ensemble.MyID)
-	file, _ := p.configured.Server(me)
-	own, former := p.listenAddresses(&file), []listenAddress(nil)
-	if agreed, err := p.agreed(); err == nil && agreed != nil && p.config.Tree.Reconfig {
+	agreed, err := p.agreed()
+	if err != nil {
+		agreed = nil
+	}
+	own, former := startAddresses(p.config, &p.configured, agreed)
+	return p.ports.begin(ctx, own, former)
+}
+
+// startAddresses are where a server that starts listens for the others: where the configuration has it, and where it
+// was. agreed are the members as the state has them, nil if it has none.
+func startAddresses(c *conf.Config, configured, agreed *ensemble.Config) (own, former []listenAddress) {
+	me := uint64(c.Ensemble.MyID)
+	file, _ := configured.Server(me)
+	own = listenAddresses(c, &file)
+	if agreed != nil && c.Tree.Reconfig {
 		if s, ok := agreed.Server(me); ok {
-			own, former = p.listenAddresses(&s), own
+			return listenAddresses(c, &s), own
 		}
 	}
-	return p.ports.begin(ctx, own, former)
+	return own, nil
+}
+
+// Addresses are where a server that starts listens for the others. agreed is the text of the members as the state has
+// them, "" if it has none.
+func Addresses(c *conf.Config, agreed string) ([]string, error) {
+	configured, err := ensemble.Parse(strings.Join(c.Ensemble.Lines(), "\n"))
+	if err != nil {
+		return nil, err
+	}
+	var members *ensemble.Config
+	if found, err := ensemble.Parse(agreed); err == nil && agreed != "" {
+		members = &found
+	}
+	own, former := startAddresses(c, &configured, members)
+	var addresses []string
+	for _, a := range append(own, former...) {
+		if !slices.Contains(addresses, a.bind) {
+			addresses = append(addresses, a.bind)
+		}
+	}
+	return addresses, nil
 }
 
 // mayReconfigure finds out whether the state will find that who asks for a reconfig may: that may have to be read.
