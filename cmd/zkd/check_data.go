@@ -62,7 +62,7 @@ func (r *checkReport) data(ctx context.Context, c *conf.Config) (agreed string) 
 		r.fail(levelError, "state", err)
 		return ""
 	}
-	r.log(i, c, &info)
+	r.log(ctx, i, c, &info)
 	r.compareMembers(&info, c)
 	return info.Config
 }
@@ -121,7 +121,7 @@ func (r *checkReport) mayBegin(c *conf.Config, found string) bool {
 }
 
 // log looks at the raft log, and whether the state goes with it.
-func (r *checkReport) log(i *inspect.Dir, c *conf.Config, info *schema.Summary) {
+func (r *checkReport) log(ctx context.Context, i *inspect.Dir, c *conf.Config, info *schema.Summary) {
 	log, err := i.OpenLog()
 	if errors.Is(err, inspect.ErrNoData) {
 		r.add(levelOK, "raftlog", "there is none yet")
@@ -156,6 +156,10 @@ func (r *checkReport) log(i *inspect.Dir, c *conf.Config, info *schema.Summary) 
 			m := &c.Ensemble.Members[i]
 			o.Members = append(o.Members, quorum.Member{ID: uint64(m.ID), Learner: m.Observer})
 		}
+	}
+	if err := instance.CheckImported(ctx, c, vfs.Default, info.Zxid, log); err != nil {
+		r.fail(levelError, "state", err)
+		return
 	}
 	if err := quorum.CheckStart(log, info.Index, info.ClusterID != [16]byte{}, &o); err != nil {
 		key := "state"

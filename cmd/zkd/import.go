@@ -7,8 +7,10 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -87,6 +89,11 @@ func (s *importSettings) run(ctx context.Context, out io.Writer, args []string) 
 	if err != nil {
 		return err
 	}
+	release, err := s.claimPorts(ctx, args)
+	if err != nil {
+		return statusError{err, exitSource}
+	}
+	defer release()
 	bar := newProgress(os.Stderr, 0)
 	o.Progress = func(p migrate.Progress) { bar.show(p.ReadBytes, p.TotalBytes, p.Znodes) }
 	start := clock.Real().Now()
@@ -140,7 +147,49 @@ func (s *importSettings) options(args []string, logger *slog.Logger) (o migrate.
 	if s.fromLog != "" {
 		o.FromLog = s.fromLog
 	}
-	return o, nil
+	o.Note.Dir, err = filepath.Abs(o.From)
+	if err == nil && o.FromLog != "" {
+		o.Note.LogDir, err = filepath.Abs(o.FromLog)
+	}
+	return o, err
+}
+
+// claimPorts listens at the ports for clients that a zoo.cfg names, so that its ZooKeeper does not start meanwhile, and
+// fails if somebody else does: it runs. What it returns ends that. Addresses that this machine has not are no matter.
+func (s *importSettings) claimPorts(ctx context.Context, args []string) (release func(), err error) {
+	if len(args) == 0 || s.from != "" {
+		return func() {}, nil
+	}
+	given, err := keyValues(s.set)
+	if err != nil {
+		return nil, err
+	}
+	c, err := conf.Load(configSources(given, args))
+	if err != nil {
+		return nil, err
+	}
+	var open []net.Listener
+	release = func() {
+		for _, l := range open {
+			_ = l.Close() // nobody was served
+		}
+	}
+	for _, address := range []string{c.Client.Addr, c.Client.SecureAddr} {
+		if address == "" {
+			continue
+		}
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			release()
+			return nil, fmt.Errorf("somebody listens at %s, the port for clients in %s: stop the ZooKeeper server, or "+
+				"it goes on writing what is not imported (--from imports a directory whoever has the port)", address,
+				args[0])
+		}
+		if err == nil {
+			open = append(open, l)
+		}
+	}
+	return release, nil
 }
 
 // The exit statuses of what imports and exports.
@@ -151,7 +200,8 @@ const (
 
 // importError gives an error its exit status.
 func importError(err error) error {
-	for _, source := range []error{zkdata.ErrDamaged, zkdata.ErrGap, migrate.ErrNoData, apply.ErrDigest} {
+	for _, source := range []error{zkdata.ErrDamaged, zkdata.ErrGap, migrate.ErrNoData, migrate.ErrRunning,
+		apply.ErrDigest} {
 		if errors.Is(err, source) {
 			return statusError{err, exitSource}
 		}

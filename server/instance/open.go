@@ -151,7 +151,13 @@ func (i *Instance) replaced() {
 // openStores locks the data directory and opens the raft log and the state.
 func (i *Instance) openStores(ctx context.Context) (err error) {
 	s := i.config.Storage
-	if err := importOnStart(ctx, i.config, i.world.FS, i.logger); err != nil {
+	release, err := i.claimPorts(ctx)
+	if err != nil {
+		return err
+	}
+	err = importOnStart(ctx, i.config, i.world.FS, i.logger)
+	release()
+	if err != nil {
 		return err
 	}
 	begun := i.world.Clock.Now()
@@ -188,6 +194,9 @@ func (i *Instance) openStores(ctx context.Context) (err error) {
 		Dir: i.dir.StateDir(), FS: fs, Logger: i.logger, OnFatal: i.fail, SlowAfter: s.FsyncWarning,
 	})
 	if err != nil {
+		return err
+	}
+	if err := CheckImported(ctx, i.config, i.world.FS, i.machine.LastZxid(), i.log); err != nil {
 		return err
 	}
 	return i.dir.ForgetReplaced()

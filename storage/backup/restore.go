@@ -282,5 +282,5 @@ func (r *restore) makeLog() (err error) {
 	if err != nil {
 		return err
 	}
-	return errors.Join(raftlog.NoteImport(log, r.done.Zxid), log.Close())
+	return errors.Join(raftlog.NoteImport(log, raftlog.Note{Zxid: r.done.Zxid}), log.Close())
 }

@@ -151,6 +151,41 @@ func appendRecord(t *testing.T, fs *vfs.MemFS, f func(last jute.Zxid) []byte) {
 	})
 }
 
+// TestImportWhileAServerWrites lets the newest log grow during the import: it is refused, and nothing is left; when
+// that has ended the import is whole.
+func TestImportWhileAServerWrites(t *testing.T) {
+	fs := zkdatatest.Golden(t, "3.9")
+	o := optionsOf(fs)
+	grown := false
+	o.Progress = func(p Progress) {
+		if p.Transactions > 0 && !grown { // the last call is behind the last transaction that there was
+			grown = true
+			appendRecord(t, fs, func(last jute.Zxid) []byte { return record(last+1, "meanwhile") })
+		}
+	}
+	_, err := Import(context.Background(), o)
+	if !grown || !errors.Is(err, ErrRunning) || !strings.Contains(err.Error(), "stop the server") {
+		t.Fatalf("grown %v: %v", grown, err)
+	}
+	if names, err := fs.List("/new/state"); err == nil && len(names) > 0 {
+		t.Errorf("%q is left", names)
+	}
+	o.Progress = nil
+	report, err := Import(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []jute.Zxid{report.Zxid - 1, report.Zxid} {
+		newer, err := Newer(context.Background(), fs, "/old", "", at)
+		if err != nil || (newer == report.Zxid) != (at < report.Zxid) {
+			t.Errorf("behind %#x there is %#x, %v; the last is %#x", int64(at), int64(newer), err, int64(report.Zxid))
+		}
+	}
+	if newer, err := Newer(context.Background(), fs, "/nowhere", "", 0); newer != 0 || err != nil {
+		t.Errorf("where nothing is there is %#x, %v", int64(newer), err)
+	}
+}
+
 // TestImportByForce imports what does not fit, and says so.
 func TestImportByForce(t *testing.T) {
 	for _, c := range []struct {

@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,8 @@ type Options struct {
 	Target        datadir.Options
 	// FromFS is where From is, if not in the target's file system.
 	FromFS vfs.FS
+	// Note says by which names From and FromLog are found by the starts to come; what is empty, by the same.
+	Note struct{ Dir, LogDir string }
 	// TrustEmpty imports logs without a snapshot (zookeeper.snapshot.trust.empty).
 	TrustEmpty bool
 	// Force imports although the digest does not fit or transactions are missing; the report says so.
@@ -62,9 +65,9 @@ type Report struct {
 }
 
 // Import brings the data of an Apache ZooKeeper server into an empty data directory: the newest snapshot that was
-// written to its end, and all transactions behind it. It fails with zkdata.ErrDamaged, zkdata.ErrGap or
-// apply.ErrDigest, and with datadir.ErrDataDir if the target cannot be used; then nothing is left in the target. A
-// crash leaves a mark there by which datadir.Open refuses the directory; the next Import begins anew.
+// written to its end, and all transactions behind it. It fails with zkdata.ErrDamaged, zkdata.ErrGap, apply.ErrDigest
+// or ErrRunning, and with datadir.ErrDataDir if the target cannot be used; then nothing is left in the target. A crash
+// leaves a mark there by which datadir.Open refuses the directory; the next Import begins anew.
 //
 // Memory does not depend on the number of znodes, but for the sessions and the different ACLs.
 func Import(ctx context.Context, o Options) (*Report, error) {
@@ -103,6 +106,7 @@ type run struct {
 	report Report
 	told   Progress
 
+	last       jute.Zxid      // of the files
 	fuzzyUntil jute.Zxid      // the snapshot may hold parts of transactions up to there
 	expected   *zkdata.Digest // of the snapshot, not compared yet
 	differs    *zkdata.Digest // the first one that did not fit
@@ -126,7 +130,11 @@ func (r *run) build() (err error) {
 	if err := r.fill(); err != nil {
 		return err
 	}
-	return raftlog.NoteImport(log, r.report.Zxid)
+	if err := r.source.checkStill(r.ctx, r.last); err != nil {
+		return err
+	}
+	return raftlog.NoteImport(log, raftlog.Note{Zxid: r.report.Zxid,
+		Dir: cmp.Or(r.o.Note.Dir, r.o.From), LogDir: cmp.Or(r.o.Note.LogDir, r.o.FromLog)})
 }
 
 // fill reads the source into the machine.
@@ -271,6 +279,7 @@ func (r *run) replay(from jute.Zxid) error {
 	if r.o.Progress != nil {
 		r.o.Progress(r.told)
 	}
+	r.last = max(logs.Last, r.fuzzyUntil)
 	if logs.Last >= r.fuzzyUntil {
 		return nil
 	}

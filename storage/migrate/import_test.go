@@ -2,7 +2,6 @@ package migrate
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/adler32"
@@ -258,9 +257,9 @@ func importNote(t *testing.T, fs vfs.FS) jute.Zxid {
 		t.Fatal(err)
 	}
 	defer log.Close() //nolint:errcheck // read only
-	note, ok := log.Meta(raftlog.ImportedKey)
-	if !ok || len(note) != 9 {
-		t.Fatalf("the raft log's note of the import is %x", note)
+	note, ok := raftlog.ImportNote(log)
+	if !ok || note.Dir != "/old" {
+		t.Fatalf("the raft log's note of the import is %+v", note)
 	}
-	return jute.Zxid(binary.BigEndian.Uint64(note[1:]))
+	return note.Zxid
 }
