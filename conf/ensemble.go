@@ -9,13 +9,19 @@ import (
 	"time"
 )
 
+// NoID is the number of a server without one, as in ZooKeeper (QuorumPeerConfig.UNSET_SERVERID).
+const NoID = -1
+
+// leastID is the lowest number that a member may have: ids in raft of some below it are raft's own (storage/serverid).
+const leastID = -1 << 62
+
 // Ensemble describes the members and this server's place among them.
 type Ensemble struct {
 	// more than one voter, or standaloneEnabled=false: QuorumPeerConfig.isDistributed. The fields below it but for MyID
 	// and Members mean something only then.
 	Distributed       bool
 	StandaloneEnabled bool // standaloneEnabled (true)
-	// myid, or by zkd.myidFromHostname; -1 when there is none; at least 1 and the number of a member when Distributed
+	// myid, or by zkd.myidFromHostname; NoID when there is none; the number of a member when Distributed
 	MyID int64
 	// server.N, ascending by ID. They found the ensemble, or tell a server that joins where it is; afterwards the
 	// members are what the ensemble has agreed on.

@@ -4,14 +4,14 @@ import "strings"
 
 // quorumKeys are the rows for what concerns the members of an ensemble.
 var quorumKeys = []key{
-	{name: "myid", kind: kindNumber, def: "", min: 0, max: maxInt, mark: must, effect: works,
-		doc: "Id of this server among the server lines. ZooKeeper has it only as the content of the file " +
-			"`dataDir/myid`, which must agree.",
+	{name: "myid", kind: kindNumber, def: "", mark: must, effect: works,
+		doc: "Id of this server among the server lines; -1 is none, and enough for a server that stands alone. " +
+			"ZooKeeper has it only as the content of the file `dataDir/myid`, which must agree.",
 		set: func(c *Config, v value) { c.Ensemble.MyID = v.num }},
 	{name: "server.N", kind: kindMember, mark: must, effect: works, runtime: true,
-		doc: "Member N of the ensemble, from 1. Members talk to each other over the peer port alone; the election " +
-			"port must be there and differ, as in ZooKeeper, and nothing listens on it. One line with " +
-			"standaloneEnabled=true is a standalone server.",
+		doc: "Member N of the ensemble; N is any whole number but -1, as a rule from 0 or 1 on. Members talk to each " +
+			"other over the peer port alone; the election port must be there and differ, as in ZooKeeper, and " +
+			"nothing listens on it. One line with standaloneEnabled=true is a standalone server.",
 		set: func(*Config, value) {}},
 	{name: "group.N", kind: kindText, mark: should, effect: works,
 		doc: "Ids of the members of group N with colons between them. One group with all participants is taken, as " +

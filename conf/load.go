@@ -69,7 +69,7 @@ func newLoader(s Sources) *loader {
 		config: &Config{Unknown: map[string]string{}},
 	}
 	l.config.Auth.Providers = map[string]string{}
-	l.config.Ensemble.MyID = -1
+	l.config.Ensemble.MyID = NoID
 	for i := range l.table.rows {
 		row := &l.table.rows[i]
 		if row.def != "" {

@@ -21,8 +21,8 @@ func (l *loader) loadMembers() {
 	e.Groups, e.Weights = map[int64][]int64{}, map[int64]int64{}
 	for _, s := range l.members {
 		id, ok := parseDecimal(s.index)
-		if !ok || id < 0 {
-			l.report(s.problem("the id after the dot must be a whole number, not negative"))
+		if !ok {
+			l.report(s.problem("the id after the dot must be a whole number"))
 			continue
 		}
 		switch s.row.name {
@@ -51,6 +51,10 @@ func (l *loader) addMember(s setting, id int64) {
 	m, err := parseMember(id, s.value, l.config.Ensemble.MultiAddress)
 	if err != nil {
 		l.report(s.problem(err.Error()))
+		return
+	}
+	if id == NoID || id < leastID {
+		l.report(s.problem(fmt.Sprintf("%d is the number of no server", id)))
 		return
 	}
 	same := func(other Member) bool { return other.ID == id }
@@ -152,9 +156,9 @@ func (l *loader) loadMyID() {
 	}
 	line, _, _ := strings.Cut(string(content), "\n")
 	id, ok := parseDecimal(trimJava(line))
-	if !ok || id < 0 {
+	if !ok {
 		l.report(Problem{Key: "myid", Source: atLine(name, 1), Value: trimJava(line),
-			Allowed: "must be a whole number that is not negative"})
+			Allowed: "must be a whole number"})
 		return
 	}
 	byImage := given.row != nil && given.row.name == "myid" && given.layer == layerImage

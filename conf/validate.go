@@ -99,7 +99,7 @@ func (l *loader) finishClient() {
 	c.SecureAddr = l.finishAddr(c.SecureAddr, "secureClientPort", "secureClientPortAddress")
 	e := &l.config.Ensemble
 	own := e.member()
-	if own == nil && !e.Distributed && e.MyID < 0 && len(e.Members) == 1 && !l.hasClientPort() {
+	if own == nil && !e.Distributed && e.MyID == NoID && len(e.Members) == 1 && !l.hasClientPort() {
 		own = &e.Members[0]
 	}
 	if own != nil && own.ClientAddr != "" {

@@ -74,7 +74,10 @@ func (l *loader) checkDistributed() {
 	}
 	switch {
 	case l.hasProblem("myid"):
-	case e.MyID < 0:
+	case e.MyID == NoID && l.myIDSource != "":
+		l.report(Problem{Key: "myid", Source: l.myIDSource, Value: strconv.FormatInt(e.MyID, 10),
+			Allowed: "is the number of no server; write the one of this server's line"})
+	case e.MyID == NoID:
 		l.report(Problem{Key: "myid",
 			Allowed: fmt.Sprintf("the file %s with this server's number is missing",
 				filepath.Join(l.config.Storage.DataDir, "myid"))})
@@ -85,22 +88,19 @@ func (l *loader) checkDistributed() {
 				e.MyID)})
 	}
 	l.checkAddresses()
+	l.checkNumbers()
 	l.noticeVoters()
 	if own := e.member(); own != nil {
 		e.Listen = e.listen(own)
 	}
 }
 
-// checkAddresses refuses what ZooKeeper lets start and cannot work: a peer port that nobody could know, two members at
-// one peer address, and the number 0, which in raft is no member.
+// checkAddresses refuses what ZooKeeper lets start and cannot work: a peer port that nobody could know, and two members
+// at one peer address.
 func (l *loader) checkAddresses() {
 	holder := map[string]int64{}
 	for _, m := range l.config.Ensemble.Members {
 		s := l.memberLines[m.ID]
-		if m.ID == 0 {
-			l.report(s.problem("0 cannot be the number of a member in raft; number the servers from 1, " +
-				"and write the new number into the file myid of this one"))
-		}
 		for _, a := range m.Addresses {
 			if a.PeerPort == 0 {
 				l.report(s.problem("the peer port must not be 0: the other members could not find it"))
@@ -113,6 +113,21 @@ func (l *loader) checkAddresses() {
 				continue
 			}
 			holder[address] = m.ID
+		}
+	}
+}
+
+// levelOfNumbers is the feature level from which on servers have numbers that are not positive (entry.LevelNumbers).
+const levelOfNumbers = 3
+
+// checkNumbers refuses such a number where the operator keeps the ensemble at a level below: a program that can do no
+// more could be let in, and reads no such line.
+func (l *loader) checkNumbers() {
+	e := &l.config.Ensemble
+	for _, m := range e.Members {
+		if m.ID <= 0 && e.FeatureLevelMax > 0 && e.FeatureLevelMax < levelOfNumbers {
+			l.report(l.memberLines[m.ID].problem(fmt.Sprintf("the number %d needs feature level %d, and "+
+				"zkd.featureLevelMax is %d", m.ID, levelOfNumbers, e.FeatureLevelMax)))
 		}
 	}
 }

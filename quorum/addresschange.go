@@ -12,6 +12,7 @@ import (
 	"zkd/quorum/member"
 	"zkd/storage/ensemble"
 	"zkd/storage/entry"
+	"zkd/storage/serverid"
 )
 
 // A reconfig that moves addresses is prepared before it is proposed: the leader asks the members of the new
@@ -184,7 +185,8 @@ func (r *reconfiguring) prepareAddresses(asks *entry.Proposal, present, next *en
 				p.asked = append(p.asked, id)
 			}
 		}
-		r.logger.Info("preparing address change", slog.Any("moved", moved), slog.Any("asked", p.asked))
+		r.logger.Info("preparing address change", slog.Any("moved", serverid.Numbers(moved)),
+			slog.Any("asked", serverid.Numbers(p.asked)))
 		r.askToPrepare()
 	}
 	waited, timeout := r.now-p.since, uint64(r.options.ElectionTicks)
@@ -273,9 +275,9 @@ func (p *addressChange) reasons() (text string) {
 	for _, id := range p.asked {
 		switch a, ok := p.answers[id]; {
 		case !ok:
-			text += fmt.Sprintf("; server %d has not answered", id)
+			text += fmt.Sprintf("; server %d has not answered", serverid.Number(id))
 		case a.Why != "":
-			text += fmt.Sprintf("; server %d: %s", id, a.Why)
+			text += fmt.Sprintf("; server %d: %s", serverid.Number(id), a.Why)
 		}
 	}
 	return text

@@ -5,6 +5,8 @@ import (
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/tracker"
+
+	"zkd/storage/serverid"
 )
 
 // A member that cannot take a checkpoint, for want of room say, is not sent it again and again: after each failure in a
@@ -56,7 +58,8 @@ func (c *checkpoints) backOff(id uint64, cause error) {
 	r.failed++
 	r.row++
 	r.wait, r.unreported, r.why = c.pause(r.row), true, cause.Error()
-	c.logger.Warn("snapshot transfer failed: will retry", slog.Uint64("peer", id), slog.Int("failures", r.row),
+	c.logger.Warn("snapshot transfer failed: will retry", slog.Int64("peer", serverid.Number(id)),
+		slog.Int("failures", r.row),
 		slog.Duration("again", c.ticksTake(r.wait)), slog.Any("err", cause))
 }
 

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"zkd/quorum/member"
+	"zkd/storage/serverid"
 )
 
 // checkpoint is a copy of the state that members who are too far behind get.
@@ -168,7 +169,7 @@ func (c *checkpoints) send(m *raftpb.Message) {
 	s.ctx, s.giveUp = context.WithCancelCause(context.Background())
 	p.transfers = append(p.transfers, s)
 	p.idle = 0
-	c.logger.Info("sending a snapshot", slog.Uint64("peer", to), slog.Uint64("index", index))
+	c.logger.Info("sending a snapshot", slog.Int64("peer", serverid.Number(to)), slog.Uint64("index", index))
 	c.toCheckpointer.put(checkpointJob{send: s})
 }
 
@@ -209,7 +210,8 @@ func (c *checkpoints) transferEnded(s transferEnded) {
 	case s.ended == nil:
 		c.backOff(s.to, s.err)
 	default:
-		c.logger.Info("snapshot transfer abandoned", slog.Uint64("peer", s.to), slog.Uint64("index", s.index),
+		c.logger.Info("snapshot transfer abandoned", slog.Int64("peer", serverid.Number(s.to)),
+			slog.Uint64("index", s.index),
 			slog.Any("err", s.ended))
 		if errors.Is(s.ended, errOvertaken) {
 			c.report(s.to, raft.SnapshotFailure)
@@ -219,7 +221,7 @@ func (c *checkpoints) transferEnded(s transferEnded) {
 
 // delivered notes that a member has a checkpoint, and keeps the log behind it for a while.
 func (c *checkpoints) delivered(s *snapshotTransfer) {
-	c.logger.Info("snapshot delivered", slog.Uint64("peer", s.to), slog.Uint64("index", s.index))
+	c.logger.Info("snapshot delivered", slog.Int64("peer", serverid.Number(s.to)), slog.Uint64("index", s.index))
 	c.backoffOf(s.to).reset()
 	if c.leads() {
 		if c.catchingUp == nil {

@@ -11,6 +11,7 @@ import (
 
 	"zkd/jute"
 	"zkd/quorum/warning"
+	"zkd/storage/serverid"
 )
 
 // Members ask each other for the time of day, and take from an answer how far the other's clock is from theirs: they
@@ -182,7 +183,8 @@ func (s *clockSkew) judgeLocked(id uint64, p *peerClock, now time.Duration) {
 		return
 	}
 	off := best.skew.Abs()
-	attrs := []any{slog.Uint64("peer", id), slog.Duration("skew", best.skew), slog.Duration("error", best.wrong)}
+	attrs := []any{slog.Int64("peer", serverid.Number(id)), slog.Duration("skew", best.skew),
+		slog.Duration("error", best.wrong)}
 	switch {
 	case !p.far && off-best.wrong > clockSkewMax:
 		p.far = true

@@ -11,6 +11,7 @@ import (
 
 	"zkd/jute"
 	"zkd/storage/entry"
+	"zkd/storage/serverid"
 )
 
 // The members compare their states. The leader proposes a checksum point now and then; each member takes the sums of
@@ -158,7 +159,7 @@ func (c *comparison) noteDifferences(most entry.Sums) {
 			continue
 		}
 		c.logger.Error("state divergence: member stops",
-			slog.Uint64("peer", id), slog.Uint64("index", c.point))
+			slog.Int64("peer", serverid.Number(id)), slog.Uint64("index", c.point))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"zkd/quorum/member"
+	"zkd/storage/serverid"
 )
 
 // memberKey is the name among the log's blobs of whose log it is: the version byte, then the id (8 bytes, big-endian).
@@ -76,5 +77,5 @@ func sameMember(stored, id uint64) error {
 	}
 	return fmt.Errorf("the data is of server %d, and this is server %d: write %d into the file myid (and number its "+
 		"server line so), or give this server its own data directory; a standalone server without myid is server 1",
-		stored, id, stored)
+		serverid.Number(stored), serverid.Number(id), serverid.Number(stored))
 }

@@ -12,6 +12,7 @@ import (
 	"zkd/quorum/member"
 	"zkd/storage/invariants"
 	"zkd/storage/raftlog"
+	"zkd/storage/serverid"
 	"zkd/storage/state"
 )
 
@@ -183,7 +184,7 @@ func (n *Node) stage(from uint64, header []byte, dir string, done func(error)) e
 	meta := m.GetSnapshot().GetMetadata()
 	if m.GetType() != raftpb.MsgSnap || m.GetFrom() != from || m.GetTo() != n.options.ID || m.GetTerm() == 0 ||
 		meta.GetIndex() == 0 || meta.GetTerm() == 0 || len(meta.GetConfState().GetVoters()) == 0 {
-		return fmt.Errorf("%w: %v from member %d", errSnapshot, m, from)
+		return fmt.Errorf("%w: %v from member %d", errSnapshot, m, serverid.Number(from))
 	}
 	if err := checkCheckpoint(m.GetSnapshot().GetData()); err != nil {
 		return err
@@ -217,9 +218,10 @@ func (n *Node) CheckSnapshot(from uint64, header []byte) error {
 	case m.GetFrom() != from || m.GetTo() != n.options.ID || m.GetTerm() < f.term ||
 		m.GetTerm() == f.term && f.leader != from && f.leader != 0:
 		return fmt.Errorf("%w: member %d sends one of member %d to member %d in term %d, and member %d leads in "+
-			"term %d", errNotLeaders, from, m.GetFrom(), m.GetTo(), m.GetTerm(), f.leader, f.term)
+			"term %d", errNotLeaders, serverid.Number(from), serverid.Number(m.GetFrom()), serverid.Number(m.GetTo()),
+			m.GetTerm(), serverid.Number(f.leader), f.term)
 	case m.GetTerm() > f.term || f.leader == 0:
-		return fmt.Errorf("a snapshot of member %d in term %d: %w", from, m.GetTerm(), ErrNoLeader)
+		return fmt.Errorf("a snapshot of member %d in term %d: %w", serverid.Number(from), m.GetTerm(), ErrNoLeader)
 	case index <= commit: // raft would not take it
 		return fmt.Errorf("%w: it is of entry %d, and %d is committed here", errOutdated, index, commit)
 	}
@@ -255,7 +257,7 @@ func (l *loop) receiveSnapshot(s *staged) {
 		}
 		l.staged = nil
 	}
-	l.logger.Info("snapshot rejected: not needed", slog.Uint64("peer", s.message.GetFrom()),
+	l.logger.Info("snapshot rejected: not needed", slog.Int64("peer", serverid.Number(s.message.GetFrom())),
 		slog.Uint64("index", s.message.GetSnapshot().GetMetadata().GetIndex()))
 	l.toCheckpointer.put(checkpointJob{remove: s.dir, done: s.done})
 }
@@ -268,7 +270,7 @@ func (l *loop) install(m *raftpb.Message) {
 		invariants.Violated("raft has another snapshot", slog.Uint64("index", meta.GetIndex()))
 	}
 	l.staged = nil
-	l.logger.Info("installing a snapshot", slog.Uint64("peer", s.message.GetFrom()),
+	l.logger.Info("installing a snapshot", slog.Int64("peer", serverid.Number(s.message.GetFrom())),
 		slog.Uint64("index", meta.GetIndex()))
 	if m.Term == nil {
 		term, vote, commit := l.voteTerm, l.vote, meta.GetIndex()

@@ -13,6 +13,7 @@ import (
 	"zkd/storage/entry"
 	"zkd/storage/raftlog"
 	"zkd/storage/schema"
+	"zkd/storage/serverid"
 )
 
 // A feature level is what all members can do (docs/decisions/0022). The leader raises the ensemble's when every member,
@@ -228,7 +229,7 @@ func (v *levels) tellLacking(id uint64) {
 	v.lacks = id
 	if id != 0 {
 		v.logger.Info("feature level waiting for members",
-			slog.Uint64("peer", id), slog.Int("level", int(v.options.PeerLevel(id))))
+			slog.Int64("peer", serverid.Number(id)), slog.Int("level", int(v.options.PeerLevel(id))))
 	}
 }
 

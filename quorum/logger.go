@@ -4,8 +4,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strconv"
+	"strings"
 
 	"go.etcd.io/raft/v3"
+
+	"zkd/storage/serverid"
 )
 
 // raftLogger hands raft's messages to slog. What raft calls information (its elections and terms, in its own words) is
@@ -14,10 +18,13 @@ type raftLogger struct{ logger *slog.Logger }
 
 var _ raft.Logger = raftLogger{}
 
+// zero is how raft writes the id of the server with the number 0, the one whose number is not its id in practice.
+var zero = strconv.FormatUint(serverid.Of(0), 16)
+
 // log writes one line, formatted only if somebody reads it.
 func (l raftLogger) log(level slog.Level, text func() string) {
 	if l.logger.Enabled(context.Background(), level) {
-		l.logger.Log(context.Background(), level, "raft", slog.String("text", text()))
+		l.logger.Log(context.Background(), level, "raft", slog.String("text", strings.ReplaceAll(text(), zero, "0")))
 	}
 }
 

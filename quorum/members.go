@@ -10,6 +10,7 @@ import (
 
 	"zkd/quorum/member"
 	"zkd/storage/invariants"
+	"zkd/storage/serverid"
 )
 
 // members is the loop's part that knows who belongs to the group, and which changes of that are under way. It alone
@@ -110,7 +111,8 @@ func (g *members) change(c *membershipChange) {
 		invariants.Violated("raft has another membership", slog.Any("err", err))
 	}
 	g.set(c.after)
-	g.logger.Info("membership changed", slog.Uint64("index", c.after.Index), slog.Any("members", c.after.IDs()))
+	g.logger.Info("membership changed", slog.Uint64("index", c.after.Index),
+		slog.Any("members", serverid.Numbers(c.after.IDs())))
 	g.changed(&before)
 }
 

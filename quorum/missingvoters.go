@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.etcd.io/raft/v3"
+
+	"zkd/storage/serverid"
 )
 
 // MissingVoters is why this member has no leader: not enough of the voters that count can be reached.
@@ -43,8 +45,8 @@ func (a *MissingVoters) Text() string {
 // servers names servers.
 func servers(ids []uint64) string {
 	names := make([]string, len(ids))
-	for i, id := range ids {
-		names[i] = fmt.Sprintf("server %d", id)
+	for i, number := range serverid.Numbers(ids) {
+		names[i] = fmt.Sprintf("server %d", number)
 	}
 	return strings.Join(names, ", ")
 }
@@ -84,8 +86,8 @@ func (w *voterWatch) tick() {
 	if a == nil {
 		return
 	}
-	attrs := []any{slog.Bool("admitted", !a.StateLost), slog.Any("away", a.Away), slog.Any("emptied", a.Emptied),
-		slog.Int("quorum", w.member.Quorum())}
+	attrs := []any{slog.Bool("admitted", !a.StateLost), slog.Any("away", serverid.Numbers(a.Away)),
+		slog.Any("emptied", serverid.Numbers(a.Emptied)), slog.Int("quorum", w.member.Quorum())}
 	switch {
 	case a.Lost:
 		w.logger.Error("quorum lost: majority of disks emptied", attrs...)

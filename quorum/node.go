@@ -12,6 +12,7 @@ import (
 	"zkd/jute"
 	"zkd/quorum/batcher"
 	"zkd/storage/entry"
+	"zkd/storage/serverid"
 	"zkd/storage/space"
 )
 
@@ -126,19 +127,19 @@ func (n *Node) Stop(ctx context.Context) error {
 	case <-drained:
 	case <-n.halt:
 	case <-ctx.Done():
-		cut = fmt.Errorf("stop member %d before all was answered: %w", n.options.ID, ctx.Err())
+		cut = fmt.Errorf("stop member %d before all was answered: %w", serverid.Number(n.options.ID), ctx.Err())
 	}
 	n.stop(ErrStopped)
 	select {
 	case <-n.ended:
 	case <-ctx.Done():
-		return fmt.Errorf("stop member %d: its disk does not answer: %w", n.options.ID, ctx.Err())
+		return fmt.Errorf("stop member %d: its disk does not answer: %w", serverid.Number(n.options.ID), ctx.Err())
 	}
 	if err := n.err(); err != nil {
-		return fmt.Errorf("member %d had failed: %w", n.options.ID, err)
+		return fmt.Errorf("member %d had failed: %w", serverid.Number(n.options.ID), err)
 	}
 	if err := n.options.Machine.Flush(ctx); err != nil {
-		return errors.Join(cut, fmt.Errorf("stop member %d: flush the state: %w", n.options.ID, err))
+		return errors.Join(cut, fmt.Errorf("stop member %d: flush the state: %w", serverid.Number(n.options.ID), err))
 	}
 	if !n.rested.Swap(true) {
 		cut = errors.Join(cut, noteRest(n.loop, n.appender))

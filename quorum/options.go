@@ -17,6 +17,7 @@ import (
 	"zkd/storage/apply"
 	"zkd/storage/entry"
 	"zkd/storage/raftlog"
+	"zkd/storage/serverid"
 	"zkd/storage/state"
 )
 
@@ -272,7 +273,8 @@ func (o *Options) checkMembers() error {
 		}
 	}
 	if voters == 0 || !mine && !o.Joining {
-		return fmt.Errorf("quorum options: the members %v must have a voter, and member %d among them", o.Members, o.ID)
+		return fmt.Errorf("quorum options: the members %v must have a voter, and member %d among them", o.Members,
+			serverid.Number(o.ID))
 	}
 	return nil
 }

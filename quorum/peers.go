@@ -9,6 +9,7 @@ import (
 
 	"zkd/quorum/member"
 	"zkd/storage/entry"
+	"zkd/storage/serverid"
 )
 
 // connected and lost are news of the streams to and from a member.
@@ -26,7 +27,8 @@ type stopping struct{}
 func (n *Node) Receive(from uint64, kind uint8, body []byte) {
 	what, err := n.decode(from, kind, body)
 	if err != nil {
-		n.options.Logger.Warn("malformed peer frame", slog.Uint64("peer", from), slog.Int("kind", int(kind)),
+		n.options.Logger.Warn("malformed peer frame", slog.Int64("peer", serverid.Number(from)),
+			slog.Int("kind", int(kind)),
 			slog.Int("bytes", len(body)), slog.Any("err", err))
 		return
 	}
@@ -39,7 +41,7 @@ func (n *Node) Receive(from uint64, kind uint8, body []byte) {
 // once: nil.
 func (n *Node) decode(from uint64, kind uint8, body []byte) (any, error) {
 	if from == n.options.ID || from == 0 {
-		return nil, fmt.Errorf("%w: it comes from member %d", errFrame, from)
+		return nil, fmt.Errorf("%w: it comes from member %d", errFrame, serverid.Number(from))
 	}
 	switch kind {
 	case frameRaft:
@@ -205,7 +207,8 @@ func (l *loop) peerLost(peer uint64) {
 	case l.soft.RaftState == raft.StateLeader:
 		l.raw.ReportUnreachable(peer)
 	case l.soft.Lead == peer:
-		l.logger.Debug("connection to leader lost", slog.Uint64("leader", peer), slog.Uint64("term", l.term))
+		l.logger.Debug("connection to leader lost", slog.Int64("leader", serverid.Number(peer)),
+			slog.Uint64("term", l.term))
 		if err := l.raw.ForgetLeader(); err != nil {
 			l.logger.Warn("raft rejected forget-leader", slog.Any("err", err))
 		}

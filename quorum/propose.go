@@ -200,7 +200,7 @@ func (l *loop) proposeOwnChange(cc *raftpb.ConfChangeV2) {
 		return // a change that cannot be encoded is none of raftpb's
 	}
 	entry := &raftpb.Entry{Type: raftpb.EntryConfChangeV2.Enum(), Data: data}
-	l.logger.Info("proposing a change of membership", slog.Any("change", cc))
+	l.logger.Info("proposing a change of membership", slog.String("change", member.Describe(cc)))
 	err = l.raw.Step(&raftpb.Message{Type: raftpb.MsgProp.Enum(), From: &l.id, Entries: []*raftpb.Entry{entry}})
 	if err != nil {
 		l.logger.Debug("raft rejected proposal", slog.Any("err", err))

@@ -104,6 +104,7 @@ func (r *reconfiguring) decide(reader *entry.Reader, p *entry.Proposal, txn *ent
 	}
 	rules := ensemble.Rules{
 		SingleVoter: p.Flags&entry.FlagSingleVoter != 0, MultiAddress: p.Flags&entry.FlagMultiAddress != 0,
+		AnyNumber: r.level() >= entry.LevelNumbers,
 	}
 	next, code, why := present.Apply(&request, rules)
 	switch {

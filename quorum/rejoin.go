@@ -13,6 +13,7 @@ import (
 	"zkd/quorum/member"
 	"zkd/quorum/warning"
 	"zkd/storage/raftlog"
+	"zkd/storage/serverid"
 )
 
 // A member that comes back with an empty disk has forgotten what it had acknowledged and voted for: taken at its word
@@ -337,7 +338,7 @@ func (a *admission) screen(m *raftpb.Message) bool {
 	}
 	if kind == raftpb.MsgHeartbeat && a.beyondLog(m) {
 		a.warn.Warn("data lost: leader has acknowledgments beyond this log",
-			slog.Uint64("leader", m.GetFrom()), slog.Uint64("index", m.GetCommit()))
+			slog.Int64("leader", serverid.Number(m.GetFrom())), slog.Uint64("index", m.GetCommit()))
 		a.forgot(m.GetTerm())
 		return true
 	}

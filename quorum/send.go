@@ -7,6 +7,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"zkd/storage/invariants"
+	"zkd/storage/serverid"
 )
 
 // sender is the loop's part that sends what raft says to other members.
@@ -45,7 +46,8 @@ func (s *sender) send(messages ...*raftpb.Message) {
 			continue
 		}
 		if slices.ContainsFunc(m.GetEntries(), withoutData) {
-			invariants.Violated("an entry without its data is to be sent", slog.Uint64("peer", m.GetTo()))
+			invariants.Violated("an entry without its data is to be sent",
+				slog.Int64("peer", serverid.Number(m.GetTo())))
 		}
 		s.election.betterLog(m)
 		s.retention.tell(m)

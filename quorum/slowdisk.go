@@ -8,6 +8,8 @@ import (
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 	"go.etcd.io/raft/v3/tracker"
+
+	"zkd/storage/serverid"
 )
 
 // A leader sees how the disks of the others answer by their acknowledgements, which come when an entry is on disk: no
@@ -222,14 +224,15 @@ func (h *health) tickPeers() {
 		p := h.disks.peer(id)
 		if pr.Match >= last || pr.Match != p.match || !h.active(id) || pr.State == tracker.StateSnapshot {
 			if p.stalled {
-				h.logger.Info("follower acknowledging again", slog.Uint64("peer", id), slog.Uint64("index", pr.Match))
+				h.logger.Info("follower acknowledging again", slog.Int64("peer", serverid.Number(id)),
+					slog.Uint64("index", pr.Match))
 			}
 			p.match, p.ticks, p.stalled = pr.Match, 0, false
 			return
 		}
 		if p.ticks++; p.ticks == h.stallTicks()+h.patienceWith(id, pr.Match) {
 			p.stalled = true
-			h.logger.Warn("follower stalled: not acknowledging", slog.Uint64("peer", id),
+			h.logger.Warn("follower stalled: not acknowledging", slog.Int64("peer", serverid.Number(id)),
 				slog.Uint64("index", pr.Match))
 		}
 	})

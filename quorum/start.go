@@ -17,6 +17,7 @@ import (
 	"zkd/storage/apply"
 	"zkd/storage/entry"
 	"zkd/storage/raftlog"
+	"zkd/storage/serverid"
 	"zkd/storage/space"
 )
 
@@ -33,7 +34,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	}
 	n, err := newNode(o)
 	if err != nil {
-		return nil, fmt.Errorf("start member %d: %w", o.ID, err)
+		return nil, fmt.Errorf("start member %d: %w", serverid.Number(o.ID), err)
 	}
 	alone := n.loop.member.SoleVoter(o.ID)
 	n.start()
@@ -43,7 +44,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	if err := n.awaitAlone(ctx); err != nil {
 		n.stop(ErrStopped)
 		<-n.ended
-		return nil, fmt.Errorf("start member %d: %w", o.ID, err)
+		return nil, fmt.Errorf("start member %d: %w", serverid.Number(o.ID), err)
 	}
 	return n, nil
 }

@@ -4,6 +4,8 @@ import (
 	"log/slog"
 
 	"go.etcd.io/raft/v3"
+
+	"zkd/storage/serverid"
 )
 
 // Role is the part that a member plays in its group.
@@ -84,7 +86,8 @@ func (s *status) publish() {
 	s.announced = true
 	s.progress.state.Store(now)
 	if old.Leader != now.Leader || old.Role != now.Role && now.Role != RoleCandidate {
-		s.logger.Info("raft role changed", slog.Uint64("leader", now.Leader), slog.Uint64("term", now.Term),
+		s.logger.Info("raft role changed", slog.Int64("leader", serverid.Number(now.Leader)),
+			slog.Uint64("term", now.Term),
 			slog.String("role", string(now.Role)))
 	}
 	if s.options.OnState != nil {

@@ -6,6 +6,8 @@ import (
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/tracker"
+
+	"zkd/storage/serverid"
 )
 
 // transfer is the loop's part that transfers the leadership. raft proposes nothing while a transfer is under way:
@@ -45,7 +47,7 @@ func (t *transfer) begin(told chan error) {
 		t.end(ErrTransferFailed)
 		return
 	}
-	t.logger.Info("transferring leadership", slog.Uint64("peer", to))
+	t.logger.Info("transferring leadership", slog.Int64("peer", serverid.Number(to)))
 	t.to, t.ticks = to, 0
 	t.transferLeader(to)
 }
@@ -99,7 +101,7 @@ func (t *transfer) end(err error) {
 		t.forDisk.Add(1)
 	}
 	if err != nil && t.to != 0 {
-		t.logger.Warn("leadership transfer failed", slog.Uint64("peer", t.to))
+		t.logger.Warn("leadership transfer failed", slog.Int64("peer", serverid.Number(t.to)))
 		if t.tried == nil {
 			t.tried = map[uint64]bool{}
 		}

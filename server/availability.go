@@ -8,6 +8,7 @@ import (
 
 	"zkd/quorum"
 	"zkd/quorum/clock"
+	"zkd/storage/serverid"
 )
 
 // servingState is what this server does for clients.
@@ -252,7 +253,7 @@ func (a *roleController) barrierDone(err error) {
 	if was == stateServing || a.idle() {
 		return
 	}
-	s.opts.Logger.Info("accepting client requests", slog.Uint64("leader", a.state.Leader),
+	s.opts.Logger.Info("accepting client requests", slog.Int64("leader", serverid.Number(a.state.Leader)),
 		slog.Uint64("term", a.state.Term), slog.String("role", string(a.state.Role)),
 		slog.Duration("took", s.elapsed()-a.since))
 	s.beginEpoch(stateServing)

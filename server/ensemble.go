@@ -7,6 +7,7 @@ import (
 	"zkd/quorum"
 	"zkd/server/fourletter"
 	"zkd/server/stats/catalog"
+	"zkd/storage/serverid"
 )
 
 // Ensemble says that this server is a member of a group of several, or may become one: it serves clients when SetState
@@ -95,7 +96,7 @@ func (s figures) setMemberMetrics(v *catalog.Values) {
 	}
 	v.Set("looking_count", members.Elections)
 	v.Set("zkd_term", int64(state.Term))
-	v.Set("zkd_leader_id", int64(state.Leader))
+	v.Set("zkd_leader_id", serverid.Number(state.Leader))
 	v.SetFloat("zkd_last_election_seconds", members.LastElection.Seconds())
 }
 
@@ -103,7 +104,7 @@ func (s figures) setMemberMetrics(v *catalog.Values) {
 func (s figures) setLeaderMetrics(v *catalog.Values, members *Members) {
 	var learners, followers, observers int64
 	for _, p := range members.Peers {
-		peer := strconv.FormatUint(p.ID, 10)
+		peer := strconv.FormatInt(serverid.Number(p.ID), 10)
 		v.SetKeyed("zkd_peer_lag_entries", peer, int64(p.LagEntries))
 		v.SetKeyed("zkd_peer_active", peer, flag(p.Active))
 		v.SetKeyed("zkd_peer_snapshotting", peer, flag(p.Snapshotting))

@@ -14,6 +14,7 @@ import (
 	"zkd/server/socket"
 	"zkd/storage/apply"
 	"zkd/storage/entry"
+	"zkd/storage/serverid"
 )
 
 // errHandshake means a first frame that is no ConnectRequest.
@@ -366,10 +367,14 @@ func (c *conn) answerCommand(w fourletter.Command) error {
 // the start, then a counter (SessionTrackerImpl.initializeNextSessionId).
 type idSource struct{ last counter }
 
+// idAlone is the server in the session ids of one that stands alone, whatever is in its file myid
+// (ZooKeeperServer.createSessionTrackerServerId).
+const idAlone = 1
+
 // newIDSource returns the source of a server that starts now.
 func newIDSource(server uint64, now jute.Millis) *idSource {
 	s := &idSource{}
-	s.last.Store(int64(uint64(now)<<24>>8) | int64(server<<56))
+	s.last.Store(int64(uint64(now)<<24>>8 | serverid.SessionBits(server)))
 	return s
 }
 

@@ -13,6 +13,7 @@ import (
 	"zkd/server/stats"
 	"zkd/server/stats/catalog"
 	"zkd/storage/entry"
+	"zkd/storage/serverid"
 	"zkd/storage/state"
 )
 
@@ -230,7 +231,7 @@ func setAgreement(v *catalog.Values, status quorum.Status) {
 	v.SetDistribution("election_time", milliseconds(status.Leaderless))
 	v.SetDistribution("leader_unavailable_time", milliseconds(status.Leaderless))
 	for name, n := range map[string]uint64{ // any order
-		"zkd_term": status.Term, "zkd_leader_id": status.Leader, "zkd_quorum": uint64(status.Quorum),
+		"zkd_term": status.Term, "zkd_quorum": uint64(status.Quorum),
 		"zkd_voters": uint64(len(status.Voters)), "zkd_learners": uint64(len(status.Learners)),
 		"zkd_first_index": status.FirstIndex, "zkd_last_index": status.LastIndex, "zkd_commit_index": status.Commit,
 		"zkd_applied_index": status.Applied, "zkd_durable_index": status.Durable,
@@ -244,11 +245,12 @@ func setAgreement(v *catalog.Values, status quorum.Status) {
 		"zkd_snapshot_failures_total":   status.SnapshotFailures,
 		"zkd_snapshots_installed_total": status.SnapshotsInstalled,
 		"zkd_log_kept_bytes":            status.LogBytes, "zkd_log_kept_max_bytes": status.LogBytesMax,
-		"zkd_log_kept_for_id":      status.LogHolder,
 		"zkd_disk_handovers_total": status.DiskTransfers,
 	} {
 		v.Set(name, int64(n))
 	}
+	v.Set("zkd_leader_id", serverid.Number(status.Leader))
+	v.Set("zkd_log_kept_for_id", serverid.Number(status.LogHolder))
 	for store, disk := range map[string]quorum.DiskStatus{ // any order
 		"raftlog": status.LogDisk, "state": status.StateDisk,
 	} {
@@ -266,7 +268,7 @@ func setAgreement(v *catalog.Values, status quorum.Status) {
 	v.Set("zkd_voters_emptied", int64(len(missing.Emptied)))
 	v.SetFloat("zkd_last_election_seconds", status.LastElection.Seconds())
 	for _, c := range status.Clocks {
-		v.SetKeyedFloat("zkd_clock_skew_seconds", strconv.FormatUint(c.ID, 10), c.Skew.Seconds())
+		v.SetKeyedFloat("zkd_clock_skew_seconds", strconv.FormatInt(serverid.Number(c.ID), 10), c.Skew.Seconds())
 	}
 	v.SetLatency("zkd_fsync_seconds", seconds(status.Fsync))
 	v.SetLatency("zkd_commit_seconds", seconds(status.Commits))

@@ -29,7 +29,7 @@ type Node interface {
 
 // Options says what a Server consists of. Machine, Clock, Logger, Registry, Random and Commands are needed.
 type Options struct {
-	ServerID uint64 // myid; at most 255 counts in session ids
+	ServerID uint64 // of myid (package serverid)
 	Machine  *state.Machine
 	Clock    clock.Clock
 	Logger   *slog.Logger

@@ -238,7 +238,7 @@ func TestCommandsOfRoles(t *testing.T) {
 		"-zk_max_proposal_size\t-1\n")
 	g.lose()
 	g.at(2).wantLines(t, "mntr",
-		"zk_server_state\tfollower\nzk_peer_state\tlooking - election\n", "zk_zkd_leader_id\t0\n")
+		"zk_server_state\tfollower\nzk_peer_state\tlooking - election\n", "zk_zkd_leader_id\t-1\n")
 	if got := g.at(2).ask(t, "isro"); got != "rw" {
 		t.Errorf("isro while the leader is looked for: %q", got)
 	}

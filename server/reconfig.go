@@ -6,6 +6,7 @@ import (
 	"zkd/jute"
 	"zkd/quorum"
 	"zkd/storage/apply"
+	"zkd/storage/serverid"
 )
 
 // appendConfig appends the body of a reconfig's reply: the configuration that it has made, as a getData of
@@ -28,7 +29,8 @@ func (a *roleController) removed(state quorum.State) bool {
 	a.retry.Stop()
 	a.grace.Stop()
 	if s := a.server; s.available.serving() != stateDown {
-		s.opts.Logger.Warn("removed from the ensemble: not serving clients", slog.Uint64("server", s.opts.ServerID))
+		s.opts.Logger.Warn("removed from the ensemble: not serving clients",
+			slog.Int64("server", serverid.Number(s.opts.ServerID)))
 		s.beginEpoch(stateDown)
 	}
 	return true

@@ -65,7 +65,11 @@ type Server struct {
 func New(o Options) *Server {
 	o.setDefaults()
 	s := &Server{opts: o, started: o.Clock.Now(), watches: watch.New(), stop: make(chan struct{})}
-	s.ids = newIDSource(o.ServerID, s.millis())
+	makes := o.ServerID
+	if o.Ensemble == nil {
+		makes = idAlone
+	}
+	s.ids = newIDSource(makes, s.millis())
 	s.bad = warning.NewLimiter(o.Logger, o.Clock)
 	s.full = warning.NewLimiter(o.Logger, o.Clock)
 	s.hoarders = warning.NewLimiter(o.Logger, o.Clock)

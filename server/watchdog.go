@@ -9,6 +9,7 @@ import (
 	"zkd/jute"
 	"zkd/quorum"
 	"zkd/quorum/warning"
+	"zkd/storage/serverid"
 )
 
 // heldAfter is what nobody is to hold up others for: the apply goroutine with an entry, a read with the present state
@@ -126,7 +127,7 @@ func (w *watchdog) entryAttrs(a *quorum.Applying) []any {
 	}
 	return []any{
 		slog.Uint64("index", a.Index), slog.String("step", a.Step.String()), session(a.Session),
-		slog.String("peer", peer), slog.Uint64("server", a.Server), slog.String("op", a.Op.String()),
+		slog.String("peer", peer), slog.Int64("server", serverid.Number(a.Server)), slog.String("op", a.Op.String()),
 		slog.Int("xid", int(a.Xid)), slog.String("path", shown(a.Path)),
 	}
 }

@@ -370,7 +370,7 @@ func TestRestoredServerBecomesAnEnsemble(t *testing.T) {
 		}
 	}
 	s := mustZkd[ensembleStatus](t, "status", "--timeout", "60s", "--server", addresses[0])
-	if len(s.Servers) != 3 || s.Servers[2].ID != 3 {
+	if len(s.Servers) != 3 || *s.Servers[2].ID != 3 {
 		t.Errorf("%+v", s)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"zkd/storage/inspect"
 	"zkd/storage/migrate"
 	"zkd/storage/schema"
+	"zkd/storage/serverid"
 )
 
 // importTriedBytes is how large the files of Apache ZooKeeper may be for an import to be tried in memory; a guess.
@@ -154,7 +155,7 @@ func (r *checkReport) log(ctx context.Context, i *inspect.Dir, c *conf.Config, i
 	if c.Ensemble.Distributed {
 		for i := range c.Ensemble.Members {
 			m := &c.Ensemble.Members[i]
-			o.Members = append(o.Members, quorum.Member{ID: uint64(m.ID), Learner: m.Observer})
+			o.Members = append(o.Members, quorum.Member{ID: serverid.Of(m.ID), Learner: m.Observer})
 		}
 	}
 	if err := instance.CheckImported(ctx, c, vfs.Default, info.Zxid, log); err != nil {

@@ -20,6 +20,7 @@ import (
 	"zkd/storage/inspect"
 	"zkd/storage/raftlog"
 	"zkd/storage/schema"
+	"zkd/storage/serverid"
 )
 
 // inspectFlags are what all commands of zkd inspect are told.
@@ -91,28 +92,28 @@ func (f *inspectFlags) withLog(dir string, use func(*raftlog.LogInspection) erro
 
 // summaryJSON is what zkd inspect summary says.
 type summaryJSON struct {
-	Format     int      `json:"format"`
-	Level      uint16   `json:"feature_level"`
-	Member     uint64   `json:"member"`
-	Term       uint64   `json:"term"`
-	Vote       uint64   `json:"vote"`
-	Commit     uint64   `json:"commit"`
-	First      uint64   `json:"log_first"`
-	Last       uint64   `json:"log_last"`
-	LogBytes   int64    `json:"log_bytes"`
-	Voters     []uint64 `json:"voters"`
-	Learners   []uint64 `json:"learners,omitempty"`
-	Installing bool     `json:"installing,omitempty"`
-	Applied    uint64   `json:"applied"`
-	Zxid       string   `json:"zxid"`
-	Digest     string   `json:"digest"`
-	Znodes     int64    `json:"znodes"`
-	Ephemerals int64    `json:"ephemerals"`
-	Sessions   int64    `json:"sessions"`
-	DataBytes  int64    `json:"data_bytes"`
-	StateBytes int64    `json:"state_bytes"`
-	ClusterID  string   `json:"cluster_id"`
-	Config     string   `json:"config,omitempty"`
+	Format     int     `json:"format"`
+	Level      uint16  `json:"feature_level"`
+	Member     int64   `json:"member"` // -1: not written
+	Term       uint64  `json:"term"`
+	Vote       int64   `json:"vote"` // -1: none
+	Commit     uint64  `json:"commit"`
+	First      uint64  `json:"log_first"`
+	Last       uint64  `json:"log_last"`
+	LogBytes   int64   `json:"log_bytes"`
+	Voters     []int64 `json:"voters"`
+	Learners   []int64 `json:"learners,omitempty"`
+	Installing bool    `json:"installing,omitempty"`
+	Applied    uint64  `json:"applied"`
+	Zxid       string  `json:"zxid"`
+	Digest     string  `json:"digest"`
+	Znodes     int64   `json:"znodes"`
+	Ephemerals int64   `json:"ephemerals"`
+	Sessions   int64   `json:"sessions"`
+	DataBytes  int64   `json:"data_bytes"`
+	StateBytes int64   `json:"state_bytes"`
+	ClusterID  string  `json:"cluster_id"`
+	Config     string  `json:"config,omitempty"`
 }
 
 // newInspectSummaryCommand returns the command that tells what is there.
@@ -151,8 +152,9 @@ func summarize(i *inspect.Dir) (*summaryJSON, error) {
 	if err = errors.Join(err, log.Close()); err != nil {
 		return nil, err
 	}
-	s.Member, s.Term, s.Vote, s.Commit, s.Installing = d.Member, d.Term, d.Vote, d.Commit, d.Installing
-	s.Voters, s.Learners = d.Voters, d.Learners
+	s.Member, s.Term, s.Vote = serverid.Number(d.Member), d.Term, serverid.Number(d.Vote)
+	s.Commit, s.Installing = d.Commit, d.Installing
+	s.Voters, s.Learners = serverid.Numbers(d.Voters), serverid.Numbers(d.Learners)
 	state, err := i.OpenState()
 	if err != nil {
 		return nil, err
@@ -257,7 +259,7 @@ func writeSizes(w io.Writer, sizes []inspect.SubtreeSize, output *outputFlag) er
 type sessionJSON struct {
 	ID         string   `json:"id"`
 	TimeoutMS  int32    `json:"timeout_ms"`
-	Owner      uint64   `json:"owner"`
+	Owner      int64    `json:"owner"` // -1: none since the session was imported
 	Ephemerals []string `json:"ephemerals"`
 }
 
@@ -276,7 +278,7 @@ func newInspectSessionsCommand() *cobra.Command {
 			err := f.withState(args[0], func(s *inspect.State) error {
 				return s.Sessions(func(session schema.SessionInfo, ephemerals []string) {
 					sessions = append(sessions, sessionJSON{hexText(session.ID),
-						session.TimeoutMillis, session.Owner, append([]string{}, ephemerals...)})
+						session.TimeoutMillis, serverid.Number(session.Owner), append([]string{}, ephemerals...)})
 				})
 			})
 			if err != nil {

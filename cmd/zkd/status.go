@@ -130,7 +130,7 @@ func (f *statusFlags) placesOfFile(path string) ([]place, error) {
 		if secure { // lines of servers name the other port
 			client = port
 		}
-		places = append(places, place{id: m.ID, address: reachable(client, m.Addresses[0].Host)})
+		places = append(places, place{id: &m.ID, address: reachable(client, m.Addresses[0].Host)})
 	}
 	return places, nil
 }
@@ -195,7 +195,7 @@ func (f *statusFlags) look(ctx context.Context, seeds []place) *ensembleStatus {
 		one.ID = p.id
 		s.Servers = append(s.Servers, one)
 	}
-	slices.SortStableFunc(s.Servers, func(a, b serverStatus) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortStableFunc(s.Servers, func(a, b serverStatus) int { return a.compareID(b.ID) })
 	s.compare()
 	return s
 }
@@ -296,14 +296,17 @@ const clockSkewMax = 500 * time.Millisecond
 
 // compareClocks says how far a server's clock is before the leader's, as the leader sees it.
 func (s *ensembleStatus) compareClocks(leader, one *serverStatus) {
-	skew, ok := leader.clockSkews[one.ID]
+	if one.ID == nil {
+		return
+	}
+	skew, ok := leader.clockSkews[*one.ID]
 	if ok = ok || one == leader && len(leader.clockSkews) > 0; !ok {
 		return
 	}
 	one.Skew = skew.String()
 	if skew.Abs() > clockSkewMax {
 		s.Notes = append(s.Notes, fmt.Sprintf("the clock of server %d is %v before the leader's (with a minus sign: "+
-			"behind): synchronise both", one.ID, skew))
+			"behind): synchronise both", *one.ID, skew))
 	}
 }
 
@@ -314,7 +317,7 @@ func (s *ensembleStatus) noteLevel() {
 		if one.Level != nil && one.Supported != nil && *one.Level < *one.Supported {
 			s.Notes = append(s.Notes, fmt.Sprintf("feature level %d, and server %s can do %d: a server runs an older "+
 				"zkd, was not met, or has zkd.featureLevelMax; zkd_peer_feature_level of the leader tells which",
-				*one.Level, cmp.Or(number(&one.ID), one.Address), *one.Supported))
+				*one.Level, counted(one.ID), *one.Supported))
 			return
 		}
 	}
@@ -324,7 +327,7 @@ func (s *ensembleStatus) noteLevel() {
 func (s *ensembleStatus) notePorts() {
 	for i := range s.Servers {
 		one := &s.Servers[i]
-		who := fmt.Sprintf("server %s", number(&one.ID))
+		who := fmt.Sprintf("server %s", counted(one.ID))
 		if len(one.CannotListen) > 0 {
 			s.Notes = append(s.Notes, fmt.Sprintf("%s cannot listen for the others at %s: free the address, "+
 				"or reconfig it to another one", who, strings.Join(one.CannotListen, ", ")))
@@ -345,7 +348,7 @@ func (s *ensembleStatus) agreed() string {
 	var each []string
 	for i := range s.Servers {
 		if one := &s.Servers[i]; one.Agreed != nil && *one.Agreed > 0 {
-			each = append(each, fmt.Sprintf("%s to %d", number(&one.ID), *one.Agreed))
+			each = append(each, fmt.Sprintf("%s to %d", counted(one.ID), *one.Agreed))
 		}
 	}
 	if len(each) == 0 {
@@ -359,7 +362,7 @@ func (s *ensembleStatus) noteDisks() {
 	for i := range s.Servers {
 		one := &s.Servers[i]
 		told := slices.ContainsFunc(s.Servers, func(o serverStatus) bool {
-			return leads(o.Role) && slices.Contains(o.PeersHang, one.ID)
+			return leads(o.Role) && one.ID != nil && slices.Contains(o.PeersHang, *one.ID)
 		})
 		switch {
 		case one.DiskHangs != nil && *one.DiskHangs > 0:
@@ -374,10 +377,23 @@ func (s *ensembleStatus) noteDisks() {
 
 // name is how a server is named in a sentence.
 func (s *serverStatus) name() string {
-	if s.ID == 0 {
+	if s.ID == nil {
 		return s.Address
 	}
-	return fmt.Sprintf("server %d (%s)", s.ID, s.Address)
+	return fmt.Sprintf("server %d (%s)", *s.ID, s.Address)
+}
+
+// compareID orders servers by their ids, those of which it is not known before all others.
+func (s *serverStatus) compareID(id *int64) int {
+	switch {
+	case s.ID != nil && id != nil:
+		return cmp.Compare(*s.ID, *id)
+	case s.ID != nil:
+		return 1
+	case id != nil:
+		return -1
+	}
+	return 0
 }
 
 // lowDiskPercent is the free part of a disk below which an operator is to make room (docs/operations.md).
@@ -432,10 +448,10 @@ func (s *ensembleStatus) text(w io.Writer) error {
 	for i := range s.Servers {
 		one := &s.Servers[i]
 		if one.Error != "" {
-			fmt.Fprintf(&t, "%s\t%s\tdown\t-\t-\t-\t-\t-\t-\t-\t-\t%s\n", number(&one.ID), one.Address, one.Error)
+			fmt.Fprintf(&t, "%s\t%s\tdown\t-\t-\t-\t-\t-\t-\t-\t-\t%s\n", counted(one.ID), one.Address, one.Error)
 			continue
 		}
-		fmt.Fprintf(&t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", number(&one.ID), one.Address,
+		fmt.Fprintf(&t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", counted(one.ID), one.Address,
 			dash(one.Role), counted(one.Term), dash(one.Zxid), counted(one.Lag), counted(one.Clients),
 			counted(one.Watches), dash(one.Latency), dash(one.Skew), counted(one.Level), dash(one.Version))
 	}
@@ -452,14 +468,6 @@ func (s *ensembleStatus) text(w io.Writer) error {
 
 // dash is s, or a dash for nothing.
 func dash(s string) string { return cmp.Or(s, "-") }
-
-// number is n, or a dash for 0.
-func number(n *int64) string {
-	if *n == 0 {
-		return "-"
-	}
-	return strconv.FormatInt(*n, 10)
-}
 
 // counted is *n, or a dash for nil.
 func counted(n *int64) string {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"zkd/conf"
 )
 
 // logStatus is what a server says of its raft log, and, if it leads, of those that do not take the state that they
@@ -12,7 +14,7 @@ import (
 type logStatus struct {
 	LogBytes    *int64         `json:"log_kept_bytes,omitempty"`
 	LogBytesMax *int64         `json:"log_kept_max_bytes,omitempty"`
-	LogHolder   *int64         `json:"log_kept_for,omitempty"` // says the leader; 0: nobody
+	LogHolder   *int64         `json:"log_kept_for,omitempty"` // says the leader; -1: nobody
 	Refusing    []refusingPeer `json:"refusing,omitempty"`     // says the leader
 }
 
@@ -50,7 +52,7 @@ func (s *logStatus) logNotes() (notes []string) {
 		notes = append(notes, fmt.Sprintf("server %d has not taken the state that it lacks, %d of %d times; the next "+
 			"try is in %d s, and its log says why", p.ID, p.Failures, p.Tries, p.Pause))
 	}
-	if s.LogHolder == nil || *s.LogHolder == 0 || s.LogBytes == nil || s.LogBytesMax == nil {
+	if s.LogHolder == nil || *s.LogHolder == conf.NoID || s.LogBytes == nil || s.LogBytesMax == nil {
 		return notes
 	}
 	if *s.LogBytes > *s.LogBytesMax/2 {

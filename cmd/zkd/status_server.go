@@ -17,13 +17,13 @@ import (
 
 // place is where a server has its clients.
 type place struct {
-	id      int64 // 0: not known
+	id      *int64 // nil: not known
 	address string
 }
 
 // serverStatus is what a server says of itself. What it does not say is nil or empty.
 type serverStatus struct {
-	ID          int64  `json:"id,omitempty"`
+	ID          *int64 `json:"id,omitempty"`
 	Address     string `json:"address"`
 	Role        string `json:"role,omitempty"`          // leader, follower, observer, standalone or read-only
 	Term        *int64 `json:"term,omitempty"`          // of raft; the epoch of an Apache ZooKeeper
@@ -315,7 +315,7 @@ func placesOf(text, asked string, secure bool) []place {
 		}
 		address := reachable(clients, peerHost(peer))
 		if hasClients || !slices.ContainsFunc(places, func(p place) bool { return p.address == address }) {
-			places = append(places, place{id: id, address: address})
+			places = append(places, place{id: &id, address: address})
 		}
 	}
 	return places

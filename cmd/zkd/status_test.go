@@ -110,7 +110,8 @@ func TestStatusReadsWhatZooKeeperSays(t *testing.T) {
 
 // TestStatusShowsTheFeatureLevel of two servers of zkd, of which the ensemble could be at a higher one.
 func TestStatusShowsTheFeatureLevel(t *testing.T) {
-	s := ensembleStatus{Servers: []serverStatus{{ID: 1, Role: "leader"}, {ID: 2, Role: "follower"}}}
+	s := ensembleStatus{Servers: []serverStatus{{ID: new(int64(1)), Role: "leader"},
+		{ID: new(int64(2)), Role: "follower"}}}
 	s.Servers[0].readMntr("zk_zkd_feature_level\t1\nzk_zkd_feature_level_supported\t1\n")
 	s.Servers[1].readMntr("zk_zkd_feature_level\t1\nzk_zkd_feature_level_supported\t2\n")
 	s.compare()
@@ -132,7 +133,7 @@ func TestStatusSaysWhomAServerMisses(t *testing.T) {
 	port := target.FreePorts(t, 1)[0]
 	fakeServer(t, port, nil, map[string]string{"srvr": notServing + "missing: server 2\n"})
 	f := statusFlags{timeout: time.Minute}
-	s := f.look(t.Context(), []place{{id: 1, address: fmt.Sprintf("127.0.0.1:%d", port)}})
+	s := f.look(t.Context(), []place{{id: new(int64(1)), address: fmt.Sprintf("127.0.0.1:%d", port)}})
 	if want := errNotServing.Error() + ": missing: server 2"; len(s.Servers) != 1 || s.Servers[0].Error != want {
 		t.Errorf("%+v, want %q", s.Servers, want)
 	}
@@ -194,13 +195,14 @@ func TestPlacesOf(t *testing.T) {
 	for text, want := range map[string]string{ // any order: independent cases
 		"server.1=a:1:2:participant;2181\nversion=0":       "1 a:2181",
 		"server.2=[::1]:1:2;[::]:2181":                     "2 [::1]:2181",
+		"server.0=a:1:2;2181\nserver.1=b:1:2;2181":         "0 a:2181, 1 b:2181",
 		"server.3=a:1:2|b:1:2:observer;10.0.0.1:2182\n":    "3 10.0.0.1:2182",
 		"server.1=a:1:2\nserver.2=b:1:2\nserver.3=b:3:4":   "1 a:99, 2 b:99",
 		"server.x=a:1:2;2181\nserver=4\n\nclientPort=2181": "",
 	} {
 		var got []string
 		for _, p := range placesOf(text, "asked:99", false) {
-			got = append(got, fmt.Sprintf("%d %s", p.id, p.address))
+			got = append(got, fmt.Sprintf("%d %s", *p.id, p.address))
 		}
 		if strings.Join(got, ", ") != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
@@ -233,10 +235,10 @@ func TestStatusTellsOfFullDisks(t *testing.T) {
 
 // TestStatusOfPorts reads where servers listen for each other, and notes what an operator should know of it.
 func TestStatusOfPorts(t *testing.T) {
-	moved := serverStatus{ID: 1}
+	moved := serverStatus{ID: new(int64(1))}
 	moved.readMntr("zk_zkd_term\t3\nzk_10.0.0.1:2889_zkd_peer_port\t1\nzk_10.0.0.1:2888_zkd_peer_port_former\t1\n" +
 		"zk_2_zkd_peer_moving\t1\nzk_3_zkd_peer_moving\t0\n")
-	stuck := serverStatus{ID: 2}
+	stuck := serverStatus{ID: new(int64(2))}
 	stuck.readMntr("zk_zkd_term\t3\nzk_10.0.0.2:2889_zkd_peer_port\t0\nzk_10.0.0.2:2888_zkd_peer_port_former\t1\n")
 	s := ensembleStatus{Servers: []serverStatus{moved, stuck}}
 	s.compare()

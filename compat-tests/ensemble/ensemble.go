@@ -29,6 +29,7 @@ type Options struct {
 	Kind      target.Kind       // default: target.Selected
 	Servers   int               // participants; default 3
 	Observers int               // have the ids after the participants'
+	FromZero  bool              // the ids begin with 0, not with 1; not with Isolated
 	Config    map[string]string // zoo.cfg keys that replace standard ones; an empty value removes the key
 	JVMFlags  []string          // as target.Options.JVMFlags
 	Network   NetworkKind
@@ -50,7 +51,7 @@ type Options struct {
 // Server is one member. Its methods are for the test's own goroutine.
 type Server struct {
 	*target.Server
-	ID       int // from 1
+	ID       int // from 1, or with Options.FromZero from 0
 	Observer bool
 	// Address is its host:port:port as all servers have it, but on a Proxied network; Client its address:port.
 	Address, Client string
@@ -87,8 +88,8 @@ func Prepare(tb testing.TB, o Options) *Ensemble {
 		o.Servers = 3
 	}
 	e := &Ensemble{tb: tb, Dynamic: o.Dynamic}
-	e.Network = newNetwork(tb, o.Network, o.Kind, o.Servers+o.Observers)
-	for id := 1; id <= o.Servers+o.Observers; id++ {
+	e.Network = newNetwork(tb, o.Network, o.Kind, o.ids())
+	for _, id := range o.ids() {
 		e.Servers = append(e.Servers, e.prepare(id, o))
 	}
 	tb.Cleanup(func() { // at once, before each is stopped in turn
@@ -102,6 +103,25 @@ func Prepare(tb testing.TB, o Options) *Ensemble {
 	return e
 }
 
+// ids are those of the servers.
+func (o *Options) ids() (ids []int) {
+	for n := range o.Servers + o.Observers {
+		ids = append(ids, o.first()+n)
+	}
+	return ids
+}
+
+// first is the id of the first server.
+func (o *Options) first() int {
+	if o.FromZero {
+		return 0
+	}
+	return 1
+}
+
+// observes tells whether the server with an id is an observer.
+func (o *Options) observes(id int) bool { return id-o.first() >= o.Servers }
+
 // prepare writes the files of one server.
 func (e *Ensemble) prepare(id int, o Options) *Server {
 	e.tb.Helper()
@@ -114,9 +134,9 @@ func (e *Ensemble) prepare(id int, o Options) *Server {
 	}
 	maps.Copy(config, o.Config)
 	var members strings.Builder
-	for peer := 1; peer <= o.Servers+o.Observers; peer++ {
+	for _, peer := range o.ids() {
 		role := "participant"
-		if peer > o.Servers {
+		if o.observes(peer) {
 			role = "observer"
 		}
 		fmt.Fprintf(&members, "server.%d=%s:%s", peer, e.Network.peerAddress(id, peer), role)
@@ -128,13 +148,13 @@ func (e *Ensemble) prepare(id int, o Options) *Server {
 	if o.Dynamic {
 		config["reconfigEnabled"], config["clientPort"], config["clientPortAddress"] = "true", "", ""
 	}
-	if id > o.Servers {
+	if o.observes(id) {
 		config["peerType"] = "observer"
 	}
 	if o.LogDiskBytes > 0 {
 		config["dataLogDir"] = logDirName // below the server's directory, which it is started in
 	}
-	s := &Server{ID: id, Observer: id > o.Servers, tb: e.tb}
+	s := &Server{ID: id, Observer: o.observes(id), tb: e.tb}
 	s.Address, s.Client = e.Network.peerAddress(id, id), host+":"+port
 	s.Server = target.New(e.tb, target.Options{
 		Kind: o.Kind, Config: config, JVMFlags: o.JVMFlags, Addr: net.JoinHostPort(host, port),

@@ -52,29 +52,29 @@ func (e *Ensemble) Isolate(id int) {
 	}
 }
 
-func newNetwork(tb testing.TB, kind NetworkKind, servers target.Kind, n int) Network {
+func newNetwork(tb testing.TB, kind NetworkKind, servers target.Kind, ids []int) Network {
 	tb.Helper()
 	switch kind {
 	case Proxied:
-		return newProxied(tb, n, servers == target.Zookeeper)
+		return newProxied(tb, ids, servers == target.Zookeeper)
 	case Isolated:
-		return newIsolated(tb, n)
+		return newIsolated(tb, len(ids))
 	default:
-		return newDirect(tb, n)
+		return newDirect(tb, ids)
 	}
 }
 
 // direct is loopback with free ports.
 type direct struct {
-	ports [][3]int // by id-1: client, quorum, election
+	ports map[int][3]int // by id: client, quorum, election
 }
 
-func newDirect(tb testing.TB, n int) *direct {
+func newDirect(tb testing.TB, ids []int) *direct {
 	tb.Helper()
-	d := &direct{ports: make([][3]int, n)}
-	free := target.FreePorts(tb, 3*n)
-	for i := range d.ports {
-		copy(d.ports[i][:], free[3*i:])
+	d := &direct{ports: map[int][3]int{}}
+	free := target.FreePorts(tb, 3*len(ids))
+	for i, id := range ids {
+		d.ports[id] = [3]int(free[3*i:])
 	}
 	return d
 }
@@ -88,9 +88,9 @@ func (d *direct) Heal() {}
 func (d *direct) wrap(int) []string { return nil }
 
 func (d *direct) clientAddress(id int) (host, port string) {
-	return "127.0.0.1", fmt.Sprint(d.ports[id-1][0])
+	return "127.0.0.1", fmt.Sprint(d.ports[id][0])
 }
 
 func (d *direct) peerAddress(_, to int) string {
-	return fmt.Sprintf("127.0.0.1:%d:%d", d.ports[to-1][1], d.ports[to-1][2])
+	return fmt.Sprintf("127.0.0.1:%d:%d", d.ports[to][1], d.ports[to][2])
 }

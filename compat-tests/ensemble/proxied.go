@@ -28,15 +28,15 @@ type proxied struct {
 // link is what server from dials instead of server to.
 type link struct{ quorum, election net.Listener }
 
-func newProxied(tb testing.TB, n int, zookeeper bool) *proxied {
+func newProxied(tb testing.TB, ids []int, zookeeper bool) *proxied {
 	tb.Helper()
 	p := &proxied{
-		direct: newDirect(tb, n), links: map[[2]int]*link{}, zookeeper: zookeeper,
+		direct: newDirect(tb, ids), links: map[[2]int]*link{}, zookeeper: zookeeper,
 		cut: map[[2]int]bool{}, conns: map[*end][2]int{},
 	}
 	p.healed = sync.NewCond(&p.mu)
-	for from := 1; from <= n; from++ {
-		for to := 1; to <= n; to++ {
+	for _, from := range ids {
+		for _, to := range ids {
 			if from != to {
 				p.links[[2]int{from, to}] = &link{p.listen(tb, from, to, 1), p.listen(tb, from, to, 2)}
 			}
@@ -111,7 +111,7 @@ func (p *proxied) listen(tb testing.TB, from, to, which int) net.Listener {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	addr := fmt.Sprintf("127.0.0.1:%d", p.ports[to-1][which])
+	addr := fmt.Sprintf("127.0.0.1:%d", p.ports[to][which])
 	p.wg.Go(func() {
 		for {
 			conn, err := l.Accept()

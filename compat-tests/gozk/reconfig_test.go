@@ -28,8 +28,13 @@ type reconfigured struct {
 
 // startReconfigured starts the first of several servers as an ensemble; the others are to join.
 func startReconfigured(t *testing.T, founders, joiners int, config map[string]string) *reconfigured {
+	return startNumbered(t, false, founders, joiners, config)
+}
+
+// startNumbered is startReconfigured, with servers that are numbered from 0 or from 1.
+func startNumbered(t *testing.T, fromZero bool, founders, joiners int, config map[string]string) *reconfigured {
 	r := &reconfigured{t: t, Ensemble: ensemble.Prepare(t, ensemble.Options{
-		Servers: founders + joiners, Dynamic: true, Config: config, Calm: true,
+		Servers: founders + joiners, FromZero: fromZero, Dynamic: true, Config: config, Calm: true,
 	})}
 	r.mask.Ensemble = r.Ensemble
 	r.Found(founders)

@@ -27,13 +27,16 @@ func TestMoveInEnsemble(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		together bool
-		servers  int
+		first    int // the one that has the data, among the servers
+		fromZero bool
 	}{
-		{"one after the other", false, 3}, {"all at once", true, 3},
+		{"one after the other", false, 1, false}, {"all at once", true, 1, false},
+		{"numbered from 0", true, 0, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e := ensemble.Prepare(t, ensemble.Options{Kind: target.Zkd, Servers: c.servers, Observers: 1, Calm: true})
-			first := e.Servers[1]
+			e := ensemble.Prepare(t, ensemble.Options{Kind: target.Zkd, FromZero: c.fromZero, Observers: 1,
+				Calm: true})
+			first, another := e.Servers[c.first], e.Servers[1-c.first]
 			found := importInto(t, first.ConfigPath(), "--from", filepath.Join(server.Dir, "data"))
 			if !found.Verified {
 				t.Errorf("zkd import found %+v", found)
@@ -51,7 +54,7 @@ func TestMoveInEnsemble(t *testing.T) {
 			e.AwaitMode(first, "leader")
 			awaitVotes(t, e, first)
 			first.Kill9()
-			e.AwaitServing(e.Servers[0], e.Servers[2])
+			e.AwaitServing(another, e.Servers[2])
 			conn := asSuper(t, e.Servers[2].Addr)
 			_, err := conn.Create("/after", nil, 0, zk.WorldACL(zk.PermAll))
 			must(t, err)

@@ -3,14 +3,33 @@ package member
 import (
 	"encoding/binary"
 	"fmt"
+	"strings"
 
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
+
+	"zkd/storage/serverid"
 )
 
 // Step returns one step of a change of membership.
 func Step(kind raftpb.ConfChangeType, id uint64) *raftpb.ConfChangeSingle {
 	return &raftpb.ConfChangeSingle{Type: kind.Enum(), NodeId: &id}
+}
+
+// Describe says what a change does, for logs.
+func Describe(cc *raftpb.ConfChangeV2) string {
+	if cc.LeaveJoint() {
+		return "end of the one before"
+	}
+	verbs := map[raftpb.ConfChangeType]string{
+		raftpb.ConfChangeAddNode: "vote of", raftpb.ConfChangeAddLearnerNode: "no vote of",
+		raftpb.ConfChangeRemoveNode: "without",
+	}
+	var steps []string
+	for _, c := range cc.GetChanges() {
+		steps = append(steps, fmt.Sprintf("%s %d", verbs[c.GetType()], serverid.Number(c.GetNodeId())))
+	}
+	return strings.Join(steps, ", ")
 }
 
 // DecodeChange reads the change in an entry of either form.

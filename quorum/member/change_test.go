@@ -7,6 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
+
+	"zkd/storage/serverid"
 )
 
 // TestContextsAreRead as they were written.
@@ -63,5 +65,18 @@ func TestChangesOfBothFormsAreRead(t *testing.T) {
 		if got, err := DecodeChange(&raftpb.Entry{Type: form.Enum(), Data: data[:len(data)-1]}); err == nil {
 			t.Errorf("%v that is cut off: %v", form, got)
 		}
+	}
+}
+
+func TestChangesAreDescribedByNumbers(t *testing.T) {
+	cc := &raftpb.ConfChangeV2{Changes: []*raftpb.ConfChangeSingle{
+		Step(raftpb.ConfChangeAddNode, serverid.Of(0)), Step(raftpb.ConfChangeAddLearnerNode, 2),
+		Step(raftpb.ConfChangeRemoveNode, 3),
+	}}
+	if got := Describe(cc); got != "vote of 0, no vote of 2, without 3" {
+		t.Error(got)
+	}
+	if got := Describe(&raftpb.ConfChangeV2{}); got != "end of the one before" {
+		t.Error(got)
 	}
 }

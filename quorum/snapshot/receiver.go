@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"zkd/quorum/clock"
+	"zkd/storage/serverid"
 )
 
 // ReceiverOptions says what a Receiver consists of. FS, Dir, Staged and Clock are needed; the rest has defaults.
@@ -106,7 +107,7 @@ func (r *Receiver) Receive(from uint64, conn net.Conn) {
 	}
 	refused := (*refusal)(nil)
 	if !errors.As(err, &refused) {
-		r.opts.Logger.Warn("snapshot receive failed", slog.Uint64("peer", from), slog.Any("err", err))
+		r.opts.Logger.Warn("snapshot receive failed", slog.Int64("peer", serverid.Number(from)), slog.Any("err", err))
 		return // the stream broke: nobody listens
 	}
 	r.logRefusal(from, refused)
@@ -135,11 +136,11 @@ func (r *Receiver) logRefusal(from uint64, why *refusal) {
 	r.mu.Unlock()
 	if why.code == codeSpace {
 		r.opts.Logger.Warn("snapshot not received: disk space low",
-			slog.Uint64("peer", from), slog.String("path", r.opts.Dir), slog.Any("err", why),
+			slog.Int64("peer", serverid.Number(from)), slog.String("path", r.opts.Dir), slog.Any("err", why),
 			slog.Int("left_out", left))
 		return
 	}
-	r.opts.Logger.Warn("snapshot receive failed", slog.Uint64("peer", from), slog.Any("err", why),
+	r.opts.Logger.Warn("snapshot receive failed", slog.Int64("peer", serverid.Number(from)), slog.Any("err", why),
 		slog.Int("left_out", left))
 }
 
@@ -185,7 +186,7 @@ func (r *Receiver) receive(from uint64, s *stream) error {
 		}
 		return err
 	}
-	r.opts.Logger.Info("snapshot received", slog.Uint64("peer", from), slog.Int64("bytes", m.bytes),
+	r.opts.Logger.Info("snapshot received", slog.Int64("peer", serverid.Number(from)), slog.Int64("bytes", m.bytes),
 		slog.Int64("received", st.received), slog.Duration("took", r.opts.Clock.Since(began)))
 	if err := r.opts.Staged(from, m.header, r.opts.Dir); err != nil {
 		return final(fmt.Errorf("the node refuses the snapshot: %w", err))
@@ -220,7 +221,8 @@ func (r *Receiver) enter(from uint64, conn net.Conn) (*reception, error) {
 		}
 		r.mu.Unlock()
 		if old.conn == nil || old.from != from {
-			return nil, &refusal{codeLater, fmt.Sprintf("a snapshot of server %d is being received", old.from)}
+			return nil, &refusal{codeLater, fmt.Sprintf("a snapshot of server %d is being received",
+				serverid.Number(old.from))}
 		}
 		_ = old.conn.Close() // given up
 		<-old.ended

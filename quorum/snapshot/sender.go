@@ -13,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"zkd/quorum/clock"
+	"zkd/storage/serverid"
 )
 
 // SenderOptions says what a Sender consists of. FS, Open and Clock are needed; the rest has defaults.
@@ -91,14 +92,14 @@ func (s *Sender) SendSnapshot(ctx context.Context, to uint64, header []byte, dir
 	t := &transfer{sender: s, manifest: m, to: to, dir: dir, began: s.opts.Clock.Now()}
 	t.told = t.began
 	logger := s.opts.Logger
-	logger.Info("snapshot transfer started", slog.Uint64("peer", to), slog.Int("files", len(m.files)),
+	logger.Info("snapshot transfer started", slog.Int64("peer", serverid.Number(to)), slog.Int("files", len(m.files)),
 		slog.Int64("bytes", m.bytes))
 	pause := pauseLeast
 	for failures := 0; ; {
 		before := t.known
 		err := t.attempt(ctx)
 		if err == nil {
-			logger.Info("snapshot acknowledged", slog.Uint64("peer", to), slog.Int64("bytes", m.bytes),
+			logger.Info("snapshot acknowledged", slog.Int64("peer", serverid.Number(to)), slog.Int64("bytes", m.bytes),
 				slog.Int64("sent", t.sent), slog.Duration("took", s.opts.Clock.Since(t.began)))
 			return nil
 		}
@@ -110,12 +111,14 @@ func (s *Sender) SendSnapshot(ctx context.Context, to uint64, header []byte, dir
 			err = context.Cause(ctx)
 		}
 		if ctx.Err() != nil || failures >= attemptsMax || isFinal(err) {
-			return fmt.Errorf("send snapshot to server %d, %d of %d bytes are there: %w", to, t.known, m.bytes, err)
+			return fmt.Errorf("send snapshot to server %d, %d of %d bytes are there: %w", serverid.Number(to), t.known,
+				m.bytes, err)
 		}
-		logger.Warn("snapshot transfer interrupted", slog.Uint64("peer", to), slog.Int64("there", t.known),
+		logger.Warn("snapshot transfer interrupted", slog.Int64("peer", serverid.Number(to)),
+			slog.Int64("there", t.known),
 			slog.Int64("bytes", m.bytes), slog.Any("err", err))
 		if err := s.wait(ctx, pause); err != nil {
-			return fmt.Errorf("send snapshot to server %d: %w", to, err)
+			return fmt.Errorf("send snapshot to server %d: %w", serverid.Number(to), err)
 		}
 		if refusedWith(err, codeDamaged) { // here, perhaps
 			if t.manifest, err = s.scan(ctx, dir, header, true); err != nil {
@@ -328,6 +331,6 @@ func (t *transfer) progress() {
 		return
 	}
 	t.told = opts.Clock.Now()
-	opts.Logger.Info("snapshot transfer resumed", slog.Uint64("peer", t.to), slog.Int64("sent", t.sent),
+	opts.Logger.Info("snapshot transfer resumed", slog.Int64("peer", serverid.Number(t.to)), slog.Int64("sent", t.sent),
 		slog.Int64("bytes", t.manifest.bytes), slog.Duration("took", opts.Clock.Since(t.began)))
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"zkd/quorum/proof"
+	"zkd/storage/serverid"
 )
 
 // Bounds on accepted connections. Guesses: an ensemble has a handful of servers, on as many hosts or on one.
@@ -148,7 +149,8 @@ func (t *Transport) greet(raw net.Conn, at string) (*acceptedConn, error) {
 	}
 	if c := proven.Call; c != nil && *c != (proof.Call{From: h.from, To: h.to, Purpose: uint8(h.purpose)}) {
 		return nil, fmt.Errorf("the handshake is from server %d to %d for %d, the proof from %d to %d for %d",
-			h.from, h.to, h.purpose, c.From, c.To, c.Purpose)
+			serverid.Number(h.from), serverid.Number(h.to), h.purpose, serverid.Number(c.From), serverid.Number(c.To),
+			c.Purpose)
 	}
 	if err := t.await(ctx, h); err != nil {
 		return nil, err
@@ -171,7 +173,7 @@ func (t *Transport) greet(raw net.Conn, at string) (*acceptedConn, error) {
 		return nil, errProbed
 	}
 	if refusal != nil {
-		return nil, fmt.Errorf("server %d (%q) was refused: %s", h.from, h.name, refusal.Text)
+		return nil, fmt.Errorf("server %d (%q) was refused: %s", serverid.Number(h.from), h.name, refusal.Text)
 	}
 	return g, err
 }
@@ -257,7 +259,8 @@ func (t *Transport) welcome(h *hello, l *link) (*acceptedConn, *RefusalError) {
 		t.opts.UnknownPeer(h.from)
 	}
 	if p == nil || !p.hold(l.raw) {
-		return nil, &RefusalError{Code: NotMember, Text: fmt.Sprintf("server %d knows no server %d", t.opts.ID, h.from)}
+		return nil, &RefusalError{Code: NotMember, Text: fmt.Sprintf("server %d knows no server %d",
+			serverid.Number(t.opts.ID), serverid.Number(h.from))}
 	}
 	p.hear(h.where)
 	g := &acceptedConn{peer: p, link: l, purpose: h.purpose}
@@ -277,41 +280,42 @@ func (t *Transport) welcome(h *hello, l *link) (*acceptedConn, *RefusalError) {
 
 // judge refuses a hello for what it says.
 func (t *Transport) judge(h *hello) *RefusalError {
-	id, cluster, impostor := t.opts.ID, t.opts.ClusterID(), t.impostor(h)
+	cluster, impostor := t.opts.ClusterID(), t.impostor(h)
+	own, from, to := serverid.Number(t.opts.ID), serverid.Number(h.from), serverid.Number(h.to)
 	switch {
 	case h.oldest > versionNewest || h.newest < versionOldest:
 		return &RefusalError{Code: BadVersion,
 			Text: fmt.Sprintf("server %d (%s) speaks versions %d to %d, not %d to %d",
-				id, t.opts.Name, versionOldest, versionNewest, h.oldest, h.newest)}
+				own, t.opts.Name, versionOldest, versionNewest, h.oldest, h.newest)}
 	case h.processID == t.processID:
 		return &RefusalError{Code: Itself,
-			Text: fmt.Sprintf("an address of server %d leads to server %d itself", h.to, id)}
-	case h.from == id:
-		return &RefusalError{Code: SameID, Text: fmt.Sprintf("this is server %d too", id)}
-	case h.to != id:
-		return &RefusalError{Code: WrongServer, Text: fmt.Sprintf("this is server %d, not %d", id, h.to)}
+			Text: fmt.Sprintf("an address of server %d leads to server %d itself", to, own)}
+	case h.from == t.opts.ID:
+		return &RefusalError{Code: SameID, Text: fmt.Sprintf("this is server %d too", own)}
+	case h.to != t.opts.ID:
+		return &RefusalError{Code: WrongServer, Text: fmt.Sprintf("this is server %d, not %d", own, to)}
 	case impostor != nil:
 		return impostor
 	case clustersDiffer(h.cluster, cluster) && !t.tells(h):
 		return &RefusalError{Code: OtherCluster,
-			Text: fmt.Sprintf("server %d is of another cluster than %x", id, h.cluster)}
+			Text: fmt.Sprintf("server %d is of another cluster than %x", own, h.cluster)}
 	case clustersDiffer(h.cluster, cluster):
 		return &RefusalError{Code: OtherCluster,
-			Text: fmt.Sprintf("server %d is of cluster %x, not %x", id, cluster, h.cluster)}
+			Text: fmt.Sprintf("server %d is of cluster %x, not %x", own, cluster, h.cluster)}
 	case h.purpose != forCluster && t.tooOld(h.from, h.levels) != nil:
 		return t.tooOld(h.from, h.levels)
 	case h.purpose != forCluster && t.differ(h.from, h.cluster, h.founders) != "" && !t.tells(h):
 		return &RefusalError{Code: OtherFounders, Text: fmt.Sprintf("server %d is about to found an ensemble with "+
-			"other servers, without server %d", id, h.from)}
+			"other servers, without server %d", own, from)}
 	case h.purpose != forCluster && t.differ(h.from, h.cluster, h.founders) != "":
 		return &RefusalError{Code: OtherFounders, Text: t.differ(h.from, h.cluster, h.founders)}
 	case h.purpose == forCluster && t.opts.Knows != nil && t.isBegun() && t.opts.Knows(h.from):
-		return &RefusalError{Code: Known, Text: fmt.Sprintf("server %d knows server %d", id, h.from)}
+		return &RefusalError{Code: Known, Text: fmt.Sprintf("server %d knows server %d", own, from)}
 	case t.isPeer(h.from) && t.bootstrapConflict(h.from, h.cluster, h.standing) != "":
 		return &RefusalError{Code: BootstrapConflict, Text: t.bootstrapConflict(h.from, h.cluster, h.standing)}
 	case h.purpose != forMessages && (h.purpose != forSnapshot || t.opts.Streams == nil):
 		return &RefusalError{Code: NoStreams,
-			Text: fmt.Sprintf("server %d takes no stream of purpose %d", id, h.purpose)}
+			Text: fmt.Sprintf("server %d takes no stream of purpose %d", own, h.purpose)}
 	}
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+
+	"zkd/storage/serverid"
 )
 
 // Accept has the transport accept at l, too, and close it at Close or Leave.
@@ -49,7 +51,7 @@ func (t *Transport) accepts(l net.Listener) bool {
 func (t *Transport) Reach(ctx context.Context, id uint64, addresses []string) error {
 	p := (*t.peers.Load())[id]
 	if p == nil {
-		return fmt.Errorf("reach server %d: %w", id, errUnknown)
+		return fmt.Errorf("reach server %d: %w", serverid.Number(id), errUnknown)
 	}
 	var errs []error
 	long := max(t.opts.TryTimeout, min(defaultTryTimeout, t.opts.DialTimeout))
@@ -61,7 +63,7 @@ func (t *Transport) Reach(ctx context.Context, id uint64, addresses []string) er
 		}
 		errs = append(errs, err)
 	}
-	return fmt.Errorf("reach server %d: %w", id, errors.Join(errs...))
+	return fmt.Errorf("reach server %d: %w", serverid.Number(id), errors.Join(errs...))
 }
 
 // setAddresses says where the peer is.
@@ -159,7 +161,8 @@ func (p *peer) redial() {
 	p.mu.Unlock()
 	l, err := p.connectTo(ctx, addresses, forMessages)
 	if err != nil {
-		p.transport.opts.Logger.Debug("peer not listening yet", slog.Uint64("peer", p.id), slog.Any("err", err))
+		p.transport.opts.Logger.Debug("peer not listening yet", slog.Int64("peer", serverid.Number(p.id)),
+			slog.Any("err", err))
 		return
 	}
 	p.mu.Lock()

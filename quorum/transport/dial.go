@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"zkd/quorum/proof"
+	"zkd/storage/serverid"
 )
 
 // connect tries the peer's addresses, the one that was good last before the others, then where else it may be.
@@ -166,7 +167,8 @@ func (p *peer) judge(a *answer, cluster [16]byte) error {
 	case a.processID == t.processID:
 		return &RefusalError{Code: Itself, Text: "this server has answered itself"}
 	case a.id != p.id:
-		return &RefusalError{Code: WrongServer, Text: fmt.Sprintf("it is server %d, not %d", a.id, p.id)}
+		return &RefusalError{Code: WrongServer, Text: fmt.Sprintf("it is server %d, not %d", serverid.Number(a.id),
+			serverid.Number(p.id))}
 	case t.differ(p.id, a.cluster, a.founders) != "":
 		return &RefusalError{Code: OtherFounders, Text: t.differ(p.id, a.cluster, a.founders)}
 	case clustersDiffer(a.cluster, cluster):

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"zkd/storage/serverid"
 )
 
 // versionGoodbye is the first in which a stream's last frame says that its sender stops.
@@ -38,7 +40,8 @@ func (e *presence) up(s *stream, direction slog.Attr) {
 		e.gone = 0
 	}
 	e.mu.Unlock()
-	e.logger.Info("peer connected", slog.Uint64("peer", e.peer), direction, slog.String("address", s.address),
+	e.logger.Info("peer connected", slog.Int64("peer", serverid.Number(e.peer)), direction,
+		slog.String("address", s.address),
 		slog.String("program", s.name))
 }
 
@@ -51,8 +54,9 @@ func (e *presence) ended(s *stream, direction slog.Attr) {
 	switch {
 	case told:
 	case errors.Is(s.err, errLeft):
-		e.logger.Info("peer left", slog.Uint64("peer", e.peer))
+		e.logger.Info("peer left", slog.Int64("peer", serverid.Number(e.peer)))
 	default:
-		e.logger.Warn("peer disconnected", slog.Uint64("peer", e.peer), direction, slog.Any("err", s.err))
+		e.logger.Warn("peer disconnected", slog.Int64("peer", serverid.Number(e.peer)), direction,
+			slog.Any("err", s.err))
 	}
 }

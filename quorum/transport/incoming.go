@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+
+	"zkd/storage/serverid"
 )
 
 // take makes l the incoming stream in place of the one that is there, unless that is of another process that lives.
@@ -40,7 +42,8 @@ func (p *peer) impostorLocked(processID uint64) *RefusalError {
 		return nil
 	}
 	return &RefusalError{Code: AlreadyConnected,
-		Text: fmt.Sprintf("server %d has a connection of server %d from %s", t.opts.ID, p.id, in.address)}
+		Text: fmt.Sprintf("server %d has a connection of server %d from %s", serverid.Number(t.opts.ID),
+			serverid.Number(p.id), in.address)}
 }
 
 // impostor is impostorLocked for who does not hold p.mu; p may be nil.
@@ -62,12 +65,12 @@ func (p *peer) enter(l *link) *RefusalError {
 	switch {
 	case in == nil || in.processID != l.processID || out != nil && out.processID != l.processID:
 		return &RefusalError{Code: NoStreams,
-			Text: fmt.Sprintf("server %d has no stream for messages of that process of server %d", p.transport.opts.ID,
-				p.id)}
+			Text: fmt.Sprintf("server %d has no stream for messages of that process of server %d",
+				serverid.Number(p.transport.opts.ID), serverid.Number(p.id))}
 	case len(p.snapshots) >= streamsPerPeerMax:
 		return &RefusalError{Code: NoStreams,
-			Text: fmt.Sprintf("server %d has %d streams of server %d already", p.transport.opts.ID, len(p.snapshots),
-				p.id)}
+			Text: fmt.Sprintf("server %d has %d streams of server %d already", serverid.Number(p.transport.opts.ID),
+				len(p.snapshots), serverid.Number(p.id))}
 	}
 	p.snapshots[l.raw] = struct{}{}
 	return nil

@@ -1,6 +1,10 @@
 package transport
 
-import "fmt"
+import (
+	"fmt"
+
+	"zkd/storage/serverid"
+)
 
 // levels returns what this program says of feature levels.
 func (t *Transport) levels() levels { return levels{able: t.opts.Level, agreed: t.opts.LevelAgreed} }
@@ -13,7 +17,7 @@ func (t *Transport) tooOld(server uint64, its levels) *RefusalError {
 	}
 	return &RefusalError{Code: OldLevel,
 		Text: fmt.Sprintf("the ensemble is at feature level %d, and the zkd of server %d can do %d: "+
-			"run a newer one there", now, server, its.able)}
+			"run a newer one there", now, serverid.Number(server), its.able)}
 }
 
 // noteLevels keeps what a peer's program says of feature levels, for AgreedLevel.

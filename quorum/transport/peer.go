@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"zkd/storage/serverid"
 )
 
 // peer is another server: the queue and the stream to it, and the stream from it.
@@ -201,7 +203,7 @@ func (p *peer) tell(err error) {
 		return
 	}
 	p.logged, p.loggedAt = kind, clock.Now()
-	p.transport.opts.Logger.Warn("peer unreachable", slog.Uint64("peer", p.id), slog.Any("err", err))
+	p.transport.opts.Logger.Warn("peer unreachable", slog.Int64("peer", serverid.Number(p.id)), slog.Any("err", err))
 }
 
 // kindUnreachable is the kind of failure that is nobody's refusal.
@@ -249,7 +251,7 @@ func (p *peer) tellEnd(s *stream) {
 	moves := p.isReplacedLocked(s)
 	p.mu.Unlock()
 	if moves {
-		p.transport.opts.Logger.Info("peer address changed", slog.Uint64("peer", p.id),
+		p.transport.opts.Logger.Info("peer address changed", slog.Int64("peer", serverid.Number(p.id)),
 			slog.String("from", s.address))
 		return
 	}

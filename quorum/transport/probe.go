@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"zkd/storage/serverid"
 )
 
 // errProbed means a connection that was made for its answer alone.
@@ -21,7 +23,7 @@ type Probed struct {
 func (t *Transport) ProbeCluster(ctx context.Context, id uint64) (Probed, error) {
 	p := (*t.peers.Load())[id]
 	if p == nil {
-		return Probed{}, fmt.Errorf("probe server %d for its cluster: %w", id, errUnknown)
+		return Probed{}, fmt.Errorf("probe server %d for its cluster: %w", serverid.Number(id), errUnknown)
 	}
 	_, err := p.connect(ctx, forCluster)
 	refused := (*RefusalError)(nil)
@@ -33,7 +35,7 @@ func (t *Transport) ProbeCluster(ctx context.Context, id uint64) (Probed, error)
 		}
 		return asked, nil
 	}
-	return Probed{}, fmt.Errorf("probe server %d for its cluster: %w", id, err)
+	return Probed{}, fmt.Errorf("probe server %d for its cluster: %w", serverid.Number(id), err)
 }
 
 // answers tells whether a refusal is the answer to a question.

@@ -14,6 +14,7 @@ import (
 
 	"zkd/quorum/clock"
 	"zkd/quorum/warning"
+	"zkd/storage/serverid"
 )
 
 // Transport connects this server with the others of its ensemble. Its methods may be called by any goroutine.
@@ -151,11 +152,11 @@ func (t *Transport) newPeerLocked(id uint64, where Peer) *peer {
 func (t *Transport) OpenStream(ctx context.Context, to uint64) (net.Conn, error) {
 	p := (*t.peers.Load())[to]
 	if p == nil {
-		return nil, fmt.Errorf("open stream to server %d: %w", to, errUnknown)
+		return nil, fmt.Errorf("open stream to server %d: %w", serverid.Number(to), errUnknown)
 	}
 	l, err := p.connect(ctx, forSnapshot)
 	if err != nil {
-		return nil, fmt.Errorf("open stream to server %d: %w", to, err)
+		return nil, fmt.Errorf("open stream to server %d: %w", serverid.Number(to), err)
 	}
 	return &ownedConn{Conn: l.conn, link: l, peer: p}, nil
 }

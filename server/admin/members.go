@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"zkd/storage/ensemble"
+	"zkd/storage/serverid"
 )
 
 // Members is what a member of an ensemble knows of it.
 type Members struct {
-	ID, Leader uint64 // Leader is 0 while there is none
+	ID, Leader uint64 // Leader is serverid.None while there is none
 	Servers    []ensemble.Server
 	// ClientAddr is where this server's clients are, host:port, if its line does not say.
 	ClientAddr string
@@ -45,7 +46,7 @@ func (c *call) leader() bool {
 		return false
 	}
 	c.flag("is_leader", c.info.Mode == modeLeader)
-	c.num("leader_id", int64(m.Leader))
+	c.num("leader_id", serverid.Number(m.Leader))
 	ip := ""
 	if s := m.server(m.Leader); s != nil {
 		ip = s.Addresses[0].Host
@@ -73,7 +74,7 @@ func (c *call) votingView() bool {
 			if s.Observer {
 				continue
 			}
-			c.field(strconv.FormatUint(s.ID, 10))
+			c.field(strconv.FormatInt(serverid.Number(s.ID), 10))
 			c.object(func() {
 				c.strs("server_addresses", addresses(s, peerPort)...)
 				c.strs("election_addresses", addresses(s, electionPort)...)
@@ -117,7 +118,7 @@ func (c *call) zabState() bool {
 	if own == nil {
 		own = &ensemble.Server{ID: m.ID, Observer: true}
 	}
-	c.num("myid", int64(m.ID))
+	c.num("myid", serverid.Number(m.ID))
 	c.flag("is_leader", c.info.Mode == modeLeader)
 	c.multipleAddresses("quorum_address", own, peerPort)
 	c.multipleAddresses("election_address", own, electionPort)
@@ -184,7 +185,7 @@ func (c *call) observers() bool {
 			c.item()
 			c.object(func() {
 				c.str("remote_socket_address", "/"+o.Remote)
-				c.num("sid", int64(o.ID))
+				c.num("sid", serverid.Number(o.ID))
 				c.num("established", o.Since.UnixMilli())
 				c.num("queued_packets", 0)
 				c.num("queued_packets_size", o.QueuedBytes)

@@ -24,7 +24,8 @@ type Info struct {
 	Mode          string // standalone, leader, follower, observer or read-only
 	// PeerState is of a member of an ensemble, such as "leading - broadcast"; "" standalone. Only mntr shows it.
 	PeerState string
-	// ObserverMaster is the server that an observer follows, the leader; 0 elsewhere. Only mntr shows it.
+	// ObserverMaster is the id of the server that an observer follows, the leader; serverid.None elsewhere. Only mntr
+	// shows it.
 	ObserverMaster uint64
 	// What srvr and stat show, of this server since its last srst.
 	Latency          stats.Snapshot // of requests, milliseconds

@@ -6,6 +6,7 @@ import (
 
 	"zkd/server/stats"
 	"zkd/server/stats/catalog"
+	"zkd/storage/serverid"
 )
 
 // Figure is one line of mntr, or one field of the admin command monitor.
@@ -30,8 +31,8 @@ func (c *Commands) Figures(info *Info, yield func(*Figure)) {
 	if info.PeerState != "" {
 		yield(&Figure{Name: "peer_state", Text: info.PeerState})
 	}
-	if info.ObserverMaster != 0 {
-		yield(&Figure{Name: "observer_master_id", Whole: int64(info.ObserverMaster)})
+	if info.ObserverMaster != serverid.None {
+		yield(&Figure{Name: "observer_master_id", Whole: serverid.Number(info.ObserverMaster)})
 	}
 	v := catalog.New()
 	if info.Metrics != nil {

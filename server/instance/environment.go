@@ -20,12 +20,21 @@ func shownConfiguration(c *conf.Config) fourletter.Configuration {
 		DataLogDir: filepath.Join(c.Storage.DataLogDir, "version-2"),
 		TickTime:   c.Session.TickTime, MaxClientCnxns: c.Client.MaxPerIP,
 		MinSessionTimeout: c.Session.MinTimeout, MaxSessionTimeout: c.Session.MaxTimeout,
-		ClientPortListenBacklog: c.Client.Backlog, ServerID: max(c.Ensemble.MyID, 0),
+		ClientPortListenBacklog: c.Client.Backlog, ServerID: shownID(&c.Ensemble),
 	}
 	if c.Ensemble.Distributed {
 		shown.Member = memberConf(&c.Ensemble)
 	}
 	return shown
+}
+
+// shownID is the number that the command conf shows: a server alone has none there, whatever is in its file myid
+// (org.apache.zookeeper.server.ZooKeeperServer.getServerId).
+func shownID(e *conf.Ensemble) int64 {
+	if !e.Distributed {
+		return 0
+	}
+	return e.MyID
 }
 
 // electionAlg is what conf shows as the kind of election: ZooKeeper has no other.

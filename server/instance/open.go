@@ -22,6 +22,7 @@ import (
 	"zkd/storage/datadir"
 	"zkd/storage/entry"
 	"zkd/storage/raftlog"
+	"zkd/storage/serverid"
 	"zkd/storage/space"
 	"zkd/storage/state"
 )
@@ -249,10 +250,11 @@ func (i *Instance) fullDisk(err error) error {
 		space.LeastToOpen(i.world.FS, i.dir.RaftLogDir()))
 }
 
-// ServerID is myid; a standalone server without one is 1, as in ZooKeeper's session ids.
+// ServerID is the id of the server with the number in myid. A standalone server needs none: without a positive one it
+// is 1, as in ZooKeeper's session ids.
 func ServerID(c *conf.Config) uint64 {
-	if id := c.Ensemble.MyID; id > 0 {
-		return uint64(id)
+	if number := c.Ensemble.MyID; c.Ensemble.Distributed || number > 0 {
+		return serverid.Of(number)
 	}
 	return 1
 }

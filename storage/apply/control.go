@@ -64,6 +64,7 @@ func (t *Txn) reconfig(r *Result) {
 	}
 	rules := ensemble.Rules{
 		SingleVoter: t.p.Flags&entry.FlagSingleVoter != 0, MultiAddress: t.p.Flags&entry.FlagMultiAddress != 0,
+		AnyNumber: t.Level >= entry.LevelNumbers,
 	}
 	next, code, _ := present.Apply(request, rules)
 	node := t.tree.look(schema.ConfigPath)

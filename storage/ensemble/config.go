@@ -7,18 +7,19 @@ import (
 	"strings"
 
 	"zkd/jute"
+	"zkd/storage/serverid"
 )
 
 // Config is the configuration of an ensemble. Its slices are immutable.
 type Config struct {
 	Version int64    // zxid of the reconfig that has made it
-	Servers []Server // sorted by id
+	Servers []Server // sorted by number
 }
 
 // Parse reads the text of a configuration: server lines, and the version in hexadecimal, 0 if there is none. Blank
 // lines and comments are left out. It fails on anything else, and on groups and weights, which zkd has not.
 func Parse(text string) (Config, error) {
-	c, refused := parse(text, Rules{MultiAddress: true})
+	c, refused := parse(text, Rules{MultiAddress: true, AnyNumber: true})
 	if refused != nil {
 		return Config{}, fmt.Errorf("read the ensemble's configuration: %w", refused)
 	}
@@ -75,23 +76,19 @@ func cutProperty(line string) (key, value string) {
 	return line[:end], value
 }
 
-// sorted returns the servers by id.
+// sorted returns the servers by number.
 func sorted(servers map[uint64]Server) []Server {
 	list := make([]Server, 0, len(servers))
 	for _, s := range servers { // in any order: they are sorted
 		list = append(list, s)
 	}
-	slices.SortFunc(list, func(a, b Server) int {
-		if a.ID < b.ID {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(list, func(a, b Server) int { return serverid.Compare(a.ID, b.ID) })
 	return list
 }
 
-// Text returns the text that /zookeeper/config shows: a line for each server, by id, and the version in hexadecimal
-// without a line end (QuorumMaj.toString, which orders the lines by a hash of the ids; of small ids it is the same).
+// Text returns the text that /zookeeper/config shows: a line for each server, by number, and the version in hexadecimal
+// without a line end (QuorumMaj.toString, which orders the lines by a hash of the numbers; of small ones, from 0 on, it
+// is the same).
 func (c *Config) Text() string {
 	return c.Members() + "version=" + strconv.FormatUint(uint64(c.Version), 16)
 }
@@ -100,7 +97,7 @@ func (c *Config) Text() string {
 func (c *Config) Members() string {
 	var b strings.Builder
 	for i := range c.Servers {
-		fmt.Fprintf(&b, "server.%d=%s\n", c.Servers[i].ID, &c.Servers[i])
+		fmt.Fprintf(&b, "server.%d=%s\n", serverid.Number(c.Servers[i].ID), &c.Servers[i])
 	}
 	return b.String()
 }

@@ -9,6 +9,6 @@
 // configuration and request. So the package must never know of names (no host is resolved), of connections, of raft, or
 // of configuration files; what a proposer's configuration decides comes in Rules.
 //
-// Invariants: the servers of a Config are sorted by id, no two have the same, and none has 0; each has an address, its
-// addresses are sorted by host, and hosts stand as Java writes them.
+// Invariants: the servers of a Config are sorted by number, no two have the same, and none has −1; each has an address,
+// its addresses are sorted by host, and hosts stand as Java writes them.
 package ensemble

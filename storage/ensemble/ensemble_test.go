@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"zkd/jute"
+	"zkd/storage/serverid"
 )
 
 // recorded is one reconfig that three servers of ZooKeeper 3.9.5 were sent, and what came of it. The version of the
@@ -211,4 +212,41 @@ func FuzzApply(f *testing.F) {
 			t.Errorf("read again: %s", diff)
 		}
 	})
+}
+
+// TestAnyNumber is of servers with numbers that raft has no place for: the text has them, the ids are others.
+func TestAnyNumber(t *testing.T) {
+	const text = "server.-2=c:1:2:observer\nserver.0=a:1:2:participant;0.0.0.0:3\nserver.1=b:1:2:participant\n" +
+		"version=0"
+	c, err := Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Text() != text {
+		t.Errorf("text %q, want %q", c.Text(), text)
+	}
+	if s, ok := c.Server(serverid.Of(0)); !ok || s.ClientAddr != "0.0.0.0:3" {
+		t.Errorf("server 0 is %+v", s)
+	}
+	if _, ok := c.Server(serverid.None); ok {
+		t.Error("a server has the id of nobody")
+	}
+	r := &jute.ReconfigRequest{JoiningServers: "server.0=d:1:2;4,server.-3=e:1:2;5", LeavingServers: "-2,-1",
+		CurConfigID: -1, Nulls: 1 << 2}
+	next, code, why := c.Apply(r, Rules{AnyNumber: true})
+	const want = "server.-3=e:1:2:participant;0.0.0.0:5\nserver.0=d:1:2:participant;0.0.0.0:4\n" +
+		"server.1=b:1:2:participant\n"
+	if next.Members() != want {
+		t.Errorf("%v, %s: %q", code, why, next.Members())
+	}
+	for _, joining := range []string{"server.-1=f:1:2;6", "server.-9223372036854775808=f:1:2;6"} {
+		r.JoiningServers = joining
+		_, code, why := c.Apply(r, Rules{AnyNumber: true})
+		if code != jute.BadArguments || !strings.Contains(why, "no server") {
+			t.Errorf("%s: %v, %s", joining, code, why)
+		}
+	}
+	if _, err := Parse("server.-1=f:1:2;6"); err == nil {
+		t.Error("-1 is somebody")
+	}
 }

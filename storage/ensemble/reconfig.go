@@ -6,12 +6,15 @@ import (
 	"strings"
 
 	"zkd/jute"
+	"zkd/storage/serverid"
 )
 
 // Rules are what must be equal on all servers and is decided by the proposer of a reconfig, from its configuration.
 type Rules struct {
 	SingleVoter  bool // a configuration may have one voter alone (standaloneEnabled=false)
 	MultiAddress bool // a server may have several addresses (zookeeper.multiAddress.enabled)
+	// AnyNumber says that a server may have the number 0, or a negative one: from entry.LevelNumbers on.
+	AnyNumber bool
 }
 
 // Apply returns the configuration that a reconfig makes of c, or the code with which ZooKeeper refuses it and the
@@ -94,11 +97,11 @@ func (c *Config) incremental(r *jute.ReconfigRequest, rules Rules) (Config, *ref
 		servers[s.ID] = s
 	}
 	for _, text := range list(r.LeavingServers, ",") {
-		id, ok := parseLong(text)
+		number, ok := parseLong(text)
 		if !ok {
 			return Config{}, notANumber("id of a server that leaves", text)
 		}
-		delete(servers, uint64(id))
+		delete(servers, serverid.Of(number))
 	}
 	joining := list(r.JoiningServers, ",")
 	if len(joining) > serversMax {
@@ -114,11 +117,12 @@ func (c *Config) incremental(r *jute.ReconfigRequest, rules Rules) (Config, *ref
 			return Config{}, refused
 		}
 		if s.ClientAddr == "" {
-			return Config{}, badArguments(fmt.Sprintf("server %d has no client port", s.ID))
+			return Config{}, badArguments(fmt.Sprintf("server %d has no client port", serverid.Number(s.ID)))
 		}
 		for _, other := range sorted(servers) {
 			if at := conflict(&s, &other); other.ID != s.ID && at != "" {
-				return Config{}, badArguments(fmt.Sprintf("servers %d and %d share %s", s.ID, other.ID, at))
+				return Config{}, badArguments(fmt.Sprintf("servers %d and %d share %s", serverid.Number(s.ID),
+					serverid.Number(other.ID), at))
 			}
 		}
 		servers[s.ID] = s
@@ -135,8 +139,8 @@ func list(text, separator string) []string {
 	return slices.DeleteFunc(parts, func(part string) bool { return part == "" })
 }
 
-// MovedPeers returns the ids, sorted, of the servers that are in both configurations and have other addresses for the
-// other servers in next.
+// MovedPeers returns the ids, by number, of the servers that are in both configurations and have other addresses for
+// the other servers in next.
 func (c *Config) MovedPeers(next *Config) []uint64 {
 	var moved []uint64
 	for i := range next.Servers {
@@ -149,7 +153,7 @@ func (c *Config) MovedPeers(next *Config) []uint64 {
 	return moved
 }
 
-// Changes tells what is to be done to a group so that it follows a configuration. Each list is sorted by id.
+// Changes tells what is to be done to a group so that it follows a configuration. Each list is sorted by number.
 type Changes struct {
 	Added    []Server // new ids
 	Removed  []Server // as they were

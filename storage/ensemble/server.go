@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"zkd/storage/serverid"
 )
 
 // Server is one server of an ensemble (org.apache.zookeeper.server.quorum.QuorumPeer.QuorumServer).
 type Server struct {
-	ID        uint64
+	ID        uint64    // by which raft knows it; its line has its number (package serverid)
 	Addresses []Address // at least one, sorted by host
 	Observer  bool
 	// ClientAddr is where clients connect, host:port with brackets around an IPv6 host; "" if the configuration does
@@ -58,17 +60,17 @@ func (s *Server) String() string {
 // serverForm is what the value of a server's line looks like.
 const serverForm = "wanted host:port:electionPort[:participant|observer][|more addresses][;[clientHost:]clientPort]"
 
-// parseServer reads the value of the line of the server with this id (QuorumServer.initializeWithAddressString).
-func parseServer(id, value string, rules Rules) (Server, *refusal) {
-	number, ok := parseLong(id)
+// parseServer reads the value of the line of the server with this number (QuorumServer.initializeWithAddressString).
+func parseServer(digits, value string, rules Rules) (Server, *refusal) {
+	number, ok := parseLong(digits)
 	if !ok {
-		return Server{}, notANumber("id of a server", id)
+		return Server{}, notANumber("id of a server", digits)
 	}
 	halves := split(value, ";")
 	if len(halves) == 0 {
 		return Server{}, unexpected(serverForm)
 	}
-	s := Server{ID: uint64(number)}
+	s := Server{ID: serverid.Of(number)}
 	if len(halves) == 2 {
 		var refused *refusal
 		if s.ClientAddr, refused = parseClientAddr(halves[1]); refused != nil {
@@ -97,8 +99,12 @@ func parseServer(id, value string, rules Rules) (Server, *refusal) {
 		role = max(role, itsRole)
 		s.Addresses = append(s.Addresses, a)
 	}
-	if number <= 0 {
-		return Server{}, badArguments(fmt.Sprintf("the id of a server must be positive, not %d", number))
+	switch {
+	case number <= 0 && !rules.AnyNumber:
+		return Server{}, badArguments(fmt.Sprintf("the id of a server must be positive, not %d, as long as there are "+
+			"members of zkd that know no other", number))
+	case s.ID == serverid.None:
+		return Server{}, badArguments(fmt.Sprintf("no server may have the id %d", number))
 	}
 	slices.SortFunc(s.Addresses, func(a, b Address) int {
 		if order := strings.Compare(a.Host, b.Host); order != 0 {

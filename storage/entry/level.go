@@ -18,6 +18,10 @@ const LevelCounting Level = 2
 // LevelQuotaRights is the level from which on a quota needs ADMIN on the path that it limits.
 const LevelQuotaRights Level = 3
 
+// LevelNumbers is the level from which on a reconfig may add a server with the number 0, or a negative one. A program
+// that can do less refuses such a server, wherever it finds it.
+const LevelNumbers Level = 3
+
 // Level is a feature level: what all members of an ensemble can do. It is part of the replicated state, goes up by an
 // entry of the log, and never down. What is new at a level (an operation, a flag, a meaning of what was there) is
 // proposed at that level only (docs/decisions/0022).

@@ -11,6 +11,7 @@ import (
 
 	"zkd/jute"
 	"zkd/storage/schema"
+	"zkd/storage/serverid"
 )
 
 // Comparable is a state that Differences reads: a State or a backup.Reader.
@@ -188,7 +189,7 @@ func (c *compared) differs(o *compared) Difference {
 func (c *compared) fields() [][2]string {
 	if s := c.session; s != nil {
 		return [][2]string{
-			{"timeout", fmt.Sprintf("%d ms", s.TimeoutMillis)}, {"server", fmt.Sprint(s.Owner)},
+			{"timeout", fmt.Sprintf("%d ms", s.TimeoutMillis)}, {"server", fmt.Sprint(serverid.Number(s.Owner))},
 			{"password", fmt.Sprintf("checksum %#x", crc32.ChecksumIEEE(s.Passwd[:]))},
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"zkd/storage/ensemble"
 	"zkd/storage/entry"
 	"zkd/storage/schema"
+	"zkd/storage/serverid"
 )
 
 // Times of a reconfig that moves addresses. reachAgain is how often an address is tried where nobody answers yet;
@@ -62,7 +63,7 @@ func (p *Peers) openPorts(ctx context.Context) error {
 // startAddresses are where a server that starts listens for the others: where the configuration has it, and where it
 // was. agreed are the members as the state has them, nil if it has none.
 func startAddresses(c *conf.Config, configured, agreed *ensemble.Config) (own, former []listenAddress) {
-	me := uint64(c.Ensemble.MyID)
+	me := serverid.Of(c.Ensemble.MyID)
 	file, _ := configured.Server(me)
 	own = listenAddresses(c, &file)
 	if agreed != nil && c.Tree.Reconfig {
@@ -125,7 +126,7 @@ func (p *Peers) proposed(members string) {
 
 // offer listens where a configuration that may come has this server.
 func (p *Peers) offer(next ensemble.Config) (listens bool, why string) {
-	own, ok := next.Server(uint64(p.config.Ensemble.MyID))
+	own, ok := next.Server(p.id)
 	if !ok || !p.config.Tree.Reconfig { // then addresses come by zoo.cfg
 		return true, ""
 	}
@@ -199,12 +200,12 @@ func (p *Peers) reachAll(ctx context.Context, next *ensemble.Config, moved []uin
 	var all sync.WaitGroup
 	for _, id := range moved {
 		s, ok := next.Server(id)
-		if !ok || id == uint64(p.config.Ensemble.MyID) {
+		if !ok || id == p.id {
 			continue
 		}
 		all.Go(func() {
 			if err := p.reach(ctx, id, s.PeerAddresses()); err != nil {
-				p.logger.Warn("reconfig: new address unreachable", slog.Uint64("peer", id),
+				p.logger.Warn("reconfig: new address unreachable", slog.Int64("peer", serverid.Number(id)),
 					slog.Any("err", err))
 				now.note(func(k *quorum.PreparedAddresses) { k.Why = err.Error() })
 				return
@@ -238,19 +239,18 @@ func (p *Peers) reach(ctx context.Context, id uint64, addresses []string) error 
 
 // settle has the ports follow a configuration.
 func (p *Peers) settle(c *ensemble.Config) {
-	me := uint64(p.config.Ensemble.MyID)
-	own, ok := c.Server(me)
+	own, ok := c.Server(p.id)
 	if ok {
 		var taken []string
 		for i := range c.Servers {
-			if c.Servers[i].ID != me {
+			if c.Servers[i].ID != p.id {
 				taken = append(taken, c.Servers[i].PeerAddresses()...)
 			}
 		}
 		p.ports.settle(p.ending, p.listenAddresses(&own), taken)
 	}
 	p.ports.retryListen(p.ending, func(at []string) bool {
-		home := map[uint64]bool{me: true}
+		home := map[uint64]bool{p.id: true}
 		for _, s := range p.streams.Status() {
 			home[s.ID] = s.In && slices.Contains(at, s.At)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"zkd/quorum"
 	"zkd/quorum/transport"
+	"zkd/storage/serverid"
 )
 
 // Times of a first start. answerIn is a guess: who runs already answers within a round trip. A server with data that
@@ -70,14 +71,14 @@ func (p *Peers) bootstrapConflict(id uint64, cluster [16]byte, standing transpor
 	withData := quorum.OnData(own) || own == none && p.bootstrap.GaveWay()
 	switch {
 	case withData && standing == transport.Bootstrapping:
-		return fmt.Sprintf(twoBootstraps, id, p.config.Ensemble.MyID)
+		return fmt.Sprintf(twoBootstraps, serverid.Number(id), serverid.Number(p.id))
 	case own != none:
 		return ""
 	case quorum.OnData(cluster):
 		first, ok := p.bootstrap.GiveWay(id)
 		if first {
 			p.logger.Info("another server has imported data, or belongs to those that have it: this one founds "+
-				"nothing, and waits until it is let in", slog.Uint64("peer", id))
+				"nothing, and waits until it is let in", slog.Int64("peer", serverid.Number(id)))
 		}
 		if ok {
 			return ""
@@ -89,7 +90,7 @@ func (p *Peers) bootstrapConflict(id uint64, cluster [16]byte, standing transpor
 	default:
 		return ""
 	}
-	return fmt.Sprintf(twoBootstraps, p.config.Ensemble.MyID, id)
+	return fmt.Sprintf(twoBootstraps, serverid.Number(p.id), serverid.Number(id))
 }
 
 // runsAlready tells whether one of the others belongs to an ensemble that was founded, and none has met this server as
@@ -109,7 +110,7 @@ func (p *Peers) runsAlready(ctx context.Context) bool {
 		return false
 	}
 	p.logger.Info("an ensemble runs already: this server waits until it gets the state from there; if it is not a "+
-		"member yet, add it by reconfig", slog.Uint64("peer", runs))
+		"member yet, add it by reconfig", slog.Int64("peer", serverid.Number(runs)))
 	return true
 }
 
@@ -138,13 +139,13 @@ func (p *Peers) mayFound(ctx context.Context, ask func(context.Context) map[uint
 			told = now
 			p.logger.Warn("data was imported into this server, and others are about to found an ensemble without it: "+
 				"waits for what becomes of that; stop them, empty their dataDir, and start them again",
-				slog.Any("peers", slices.Sorted(maps.Keys(waits))))
+				slog.Any("peers", serverid.Numbers(slices.Sorted(maps.Keys(waits)))))
 		}
 		select {
 		case <-again.C():
 		case <-ctx.Done():
 			return fmt.Errorf("wait for the servers %v, which are about to found an ensemble without the data that "+
-				"was imported into this one: %w", slices.Sorted(maps.Keys(waits)), ctx.Err())
+				"was imported into this one: %w", serverid.Numbers(slices.Sorted(maps.Keys(waits))), ctx.Err())
 		}
 	}
 }
@@ -155,10 +156,12 @@ func (p *Peers) mayFoundBeside(id uint64, a transport.Probed) error {
 	switch {
 	case a.Standing == transport.WithData:
 		return fmt.Errorf("data was imported into this server, and into server %d, too: keep it on the one of them "+
-			"whose data is the newest (zkd inspect summary shows the zxid), and empty the dataDir of the other", id)
+			"whose data is the newest (zkd inspect summary shows the zxid), and empty the dataDir of the other",
+			serverid.Number(id))
 	case a.Known || a.Cluster != [16]byte{} && a.Cluster != p.data:
 		return fmt.Errorf("data was imported into this server, and server %d belongs to an ensemble already, with "+
-			"data of its own: stop the other servers, empty their dataDir, and start them after this one", id)
+			"data of its own: stop the other servers, empty their dataDir, and start them after this one",
+			serverid.Number(id))
 	}
 	return nil
 }
@@ -173,13 +176,13 @@ func (p *Peers) ask(ctx context.Context) map[uint64]transport.Probed {
 	var asked sync.WaitGroup
 	for i := range p.configured.Servers {
 		id := p.configured.Servers[i].ID
-		if id == uint64(p.config.Ensemble.MyID) {
+		if id == p.id {
 			continue
 		}
 		asked.Go(func() {
 			answer, err := p.streams.ProbeCluster(ctx, id)
 			if err != nil {
-				p.logger.Debug("peer status unknown", slog.Uint64("peer", id), slog.Any("err", err))
+				p.logger.Debug("peer status unknown", slog.Int64("peer", serverid.Number(id)), slog.Any("err", err))
 				return
 			}
 			mu.Lock()

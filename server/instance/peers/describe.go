@@ -7,11 +7,12 @@ import (
 
 	"zkd/server/admin"
 	"zkd/server/stats/catalog"
+	"zkd/storage/serverid"
 )
 
 // Describe is what the admin commands tell of the members.
 func (p *Peers) Describe() *admin.Members {
-	m := &admin.Members{ID: uint64(p.config.Ensemble.MyID), ClientAddr: shownAddr(p.config.Client.Addr)}
+	m := &admin.Members{ID: p.id, ClientAddr: shownAddr(p.config.Client.Addr)}
 	agreed, err := p.agreed()
 	if err != nil || agreed == nil {
 		agreed = &p.configured
@@ -56,7 +57,7 @@ func (p *Peers) SetMetrics(v *catalog.Values) {
 		v.SetKeyed("zkd_peer_port_former", address, 1)
 	}
 	for _, s := range p.streams.Status() {
-		peer := strconv.FormatUint(s.ID, 10)
+		peer := strconv.FormatInt(serverid.Number(s.ID), 10)
 		connected := int64(0)
 		if s.Out && s.In {
 			connected = 1

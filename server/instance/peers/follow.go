@@ -230,7 +230,7 @@ func (p *Peers) writeFiles() {
 		return // reconnect has told
 	}
 	p.compare(agreed)
-	own, ok := agreed.Server(uint64(p.config.Ensemble.MyID))
+	own, ok := agreed.Server(p.id)
 	if !ok {
 		return
 	}

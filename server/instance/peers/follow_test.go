@@ -95,7 +95,7 @@ func TestFilesWaitForALeader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Peers{machine: h.M, config: config, logger: slog.New(slog.DiscardHandler), client: "0.0.0.0:2181",
+	p := &Peers{machine: h.M, config: config, id: 1, logger: slog.New(slog.DiscardHandler), client: "0.0.0.0:2181",
 		opts: Options{Files: diskFiles{}, Clock: clock.NewManual(time.Unix(1, 0))}}
 	p.writeFiles()
 	if now, err := os.ReadFile(static); err != nil || string(now) != lines {

@@ -27,6 +27,7 @@ import (
 	"zkd/storage/datadir"
 	"zkd/storage/ensemble"
 	"zkd/storage/entry"
+	"zkd/storage/serverid"
 	"zkd/storage/state"
 )
 
@@ -35,6 +36,7 @@ import (
 type Peers struct {
 	opts       Options
 	config     *conf.Config // of opts, as what follows
+	id         uint64       // of this server
 	logger     *slog.Logger
 	machine    *state.Machine
 	configured ensemble.Config // the server lines of the configuration
@@ -104,8 +106,8 @@ type Options struct {
 // Open listens on the peer port. Nothing is accepted or dialed before Start. What was opened before a failure is
 // closed.
 func Open(ctx context.Context, o Options) (_ *Peers, err error) {
-	p := &Peers{opts: o, config: o.Config, logger: o.Logger, machine: o.Machine,
-		changed: make(chan struct{}, 1), halt: make(chan struct{})}
+	p := &Peers{opts: o, config: o.Config, id: serverid.Of(o.Config.Ensemble.MyID), logger: o.Logger,
+		machine: o.Machine, changed: make(chan struct{}, 1), halt: make(chan struct{})}
 	p.ending, p.end = context.WithCancel(context.WithoutCancel(ctx))
 	defer func() {
 		if err != nil {
@@ -116,7 +118,7 @@ func Open(ctx context.Context, o Options) (_ *Peers, err error) {
 	if p.configured, err = ensemble.Parse(strings.Join(c.Ensemble.Lines(), "\n")); err != nil {
 		return nil, err
 	}
-	own, _ := p.configured.Server(uint64(c.Ensemble.MyID))
+	own, _ := p.configured.Server(p.id)
 	p.client = own.ClientAddr
 	p.receiver, err = snapshot.NewReceiver(snapshot.ReceiverOptions{
 		FS: o.FS, Dir: o.Dir.StagingDir(), Clock: o.Clock, Logger: o.Logger, Silence: c.Ensemble.InitTimeout,
@@ -127,7 +129,7 @@ func Open(ctx context.Context, o Options) (_ *Peers, err error) {
 		return nil, err
 	}
 	streams := transport.Options{
-		ID: uint64(c.Ensemble.MyID), Name: o.Program, ClusterID: p.cluster,
+		ID: p.id, Name: o.Program, ClusterID: p.cluster,
 		Standing: p.standing, BootstrapConflict: p.bootstrapConflict,
 		Disguise: quorum.Disguise,
 		Dial:     p.dial, Clock: o.Clock, Rand: o.Rand, Logger: o.Logger, Streams: p.receiver.Receive,
@@ -313,18 +315,19 @@ func (p *Peers) founders() string {
 func (p *Peers) differ(server uint64, founders string) string {
 	theirs, err := ensemble.Parse(founders)
 	if err != nil {
-		return fmt.Sprintf("the server lines of server %d cannot be read here: %v", server, err)
+		return fmt.Sprintf("the server lines of server %d cannot be read here: %v", serverid.Number(server), err)
 	}
 	extra := func(has, lacks *ensemble.Config, whose uint64) (lines []string) {
 		for i := range has.Servers {
 			s := &has.Servers[i]
 			if o, ok := lacks.Server(s.ID); !ok || o.Observer != s.Observer {
-				lines = append(lines, fmt.Sprintf("server %d has server.%d=%s", whose, s.ID, s))
+				lines = append(lines, fmt.Sprintf("server %d has server.%d=%s", serverid.Number(whose),
+					serverid.Number(s.ID), s))
 			}
 		}
 		return lines
 	}
-	lines := extra(&p.configured, &theirs, uint64(p.config.Ensemble.MyID))
+	lines := extra(&p.configured, &theirs, p.id)
 	lines = append(lines, extra(&theirs, &p.configured, server)...)
 	return strings.Join(lines, "; ")
 }

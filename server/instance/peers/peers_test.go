@@ -3,7 +3,6 @@ package peers
 import (
 	"testing"
 
-	"zkd/conf"
 	"zkd/storage/ensemble"
 )
 
@@ -14,8 +13,7 @@ func TestServerLinesThatDiffer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Peers{config: &conf.Config{}, configured: bootstrap}
-	p.config.Ensemble.MyID = 1
+	p := &Peers{id: 1, configured: bootstrap}
 	for name, tc := range map[string]struct{ theirs, want string }{ // order: each for itself
 		"the same": {own, ""},
 		"other addresses": {"server.1=0.0.0.0:1:2:participant\nserver.2=[::1]:7:8:participant\n" +

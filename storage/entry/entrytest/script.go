@@ -208,7 +208,8 @@ func (l operation) reconfig(config string) []byte {
 	}
 	body := entry.ReconfigTxn{Request: req.Append(nil)}
 	present, err := ensemble.Parse(config)
-	next, code, _ := present.Apply(&req, ensemble.Rules{SingleVoter: true, MultiAddress: true})
+	next, code, _ := present.Apply(&req, ensemble.Rules{SingleVoter: true, MultiAddress: true,
+		AnyNumber: true})
 	if err == nil && code == jute.OK && l.keys["unprepared"] == "" {
 		body.BaseVersion, body.Members = present.Version, next.Members()
 	}
