@@ -151,7 +151,7 @@ func (r *checkReport) log(ctx context.Context, i *inspect.Dir, c *conf.Config, i
 	if d.Installing {
 		r.add(levelNotice, "state", "the server was stopped while it took over the state of another one: it goes on")
 	}
-	o := quorum.Options{ID: instance.ServerID(c), Joining: c.Ensemble.Join}
+	o := quorum.Options{ID: instance.ServerID(c, &d), Joining: c.Ensemble.Join}
 	if c.Ensemble.Distributed {
 		for i := range c.Ensemble.Members {
 			m := &c.Ensemble.Members[i]

@@ -38,6 +38,7 @@ type Instance struct {
 	options Options
 	logger  *slog.Logger // of options
 	world   World
+	id      uint64     // of the server; known once its raft log is open
 	fatal   chan error // room for one; the first failure that ends the process
 
 	audit   auditLog

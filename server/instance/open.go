@@ -44,6 +44,11 @@ func (i *Instance) open(ctx context.Context) error {
 		return err
 	}
 	i.reload(i.ports.stores, "clients")
+	described, err := quorum.DescribeLog(i.log)
+	if err != nil {
+		return err
+	}
+	i.id = ServerID(i.config, &described)
 	i.server = server.New(i.serverOptions(authentication))
 	if i.node, err = i.startNode(ctx); err != nil {
 		return err
@@ -73,7 +78,7 @@ func (i *Instance) startNode(ctx context.Context) (*quorum.Node, error) {
 		return nil, err
 	}
 	o := quorum.Options{
-		ID: ServerID(i.config), Log: i.log, Machine: i.machine, FS: i.world.FS, Clock: i.world.Clock, Logger: i.logger,
+		ID: i.id, Log: i.log, Machine: i.machine, FS: i.world.FS, Clock: i.world.Clock, Logger: i.logger,
 		Observer: i.server, Rand: source, OnFatal: i.fail, OnReplacing: i.server.Replacing, OnReplaced: i.replaced,
 		LevelMax:  peers.LevelMax(i.config),
 		DiskSpace: i.guard, Reclaim: i.reclaim,
@@ -250,11 +255,19 @@ func (i *Instance) fullDisk(err error) error {
 		space.LeastToOpen(i.world.FS, i.dir.RaftLogDir()))
 }
 
-// ServerID is the id of the server with the number in myid. A standalone server needs none: without a positive one it
-// is 1, as in ZooKeeper's session ids.
-func ServerID(c *conf.Config) uint64 {
-	if number := c.Ensemble.MyID; c.Ensemble.Distributed || number > 0 {
-		return serverid.Of(number)
+// ServerID is the id of the server with the number in myid. A server alone needs none: it is whom its raft log is of,
+// if that knows nobody else, and without a number 1, as in ZooKeeper's session ids.
+func ServerID(c *conf.Config, log *quorum.LogInfo) uint64 {
+	id := serverid.Of(c.Ensemble.MyID)
+	switch {
+	case c.Ensemble.Distributed:
+	case log.Member != serverid.None && len(log.Voters)+len(log.Learners) <= 1:
+		return log.Member
+	case id == serverid.None:
+		return idAlone
 	}
-	return 1
+	return id
 }
+
+// idAlone is the id of a server alone that has no number.
+const idAlone = 1

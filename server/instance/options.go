@@ -25,7 +25,7 @@ func (i *Instance) serverOptions(a authentication) server.Options {
 	}
 	i.commands = words
 	o := server.Options{
-		ServerID: ServerID(i.config), Machine: i.machine, Clock: i.world.Clock, Logger: i.logger,
+		ServerID: i.id, Machine: i.machine, Clock: i.world.Clock, Logger: i.logger,
 		Registry: a.registry, SASL: a.sasl, Random: i.world.Random, Commands: words,
 		Flags:    proposalFlags(c) | a.flags,
 		TickTime: c.Session.TickTime, MinTimeout: c.Session.MinTimeout, MaxTimeout: c.Session.MaxTimeout,
