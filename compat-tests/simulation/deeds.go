@@ -25,7 +25,7 @@ const (
 // do does a deed, and plans its end.
 func (g *play) do(d *Deed) {
 	i := g.whom(d.Whom)
-	g.w.Story.Tell("", "-- %v (s%d)", d, i+1)
+	g.w.Story.Tell("", "-- %v (s%d)", d, g.w.Servers[i].Number)
 	g.done[d.What]++
 	g.meet(d, i)
 	s := g.w.Servers[i]

@@ -82,7 +82,8 @@ func (a *asker) run() {
 // do does one deed. Whoever is asked may be down.
 func (a *asker) do(d *Deed) {
 	g := a.g
-	g.w.Story.Tell("", "-- the admin server of s%d is asked: %s, %d of 1000", d.Whom+1, d.What, d.Much)
+	g.w.Story.Tell("", "-- the admin server of s%d is asked: %s, %d of 1000", g.w.Servers[d.Whom].Number,
+		d.What, d.Much)
 	switch d.What {
 	case AdminCommand:
 		_, _ = a.ask(d.Whom, adminCommands[d.Much%len(adminCommands)], nil, 0) // whether it is done nobody needs

@@ -339,7 +339,7 @@ func (o *operator) ask() {
 
 // told takes what a server has told of the membership.
 func (o *operator) told(text string) {
-	seats, version, err := parseMembers(text)
+	seats, version, err := o.parseMembers(text)
 	if err != nil {
 		o.g.violated("the operator was told a membership that cannot be: %v", err)
 		return
@@ -402,7 +402,7 @@ func (o *operator) request(to map[uint64]seat, whole bool) *jute.ReconfigRequest
 	}
 	for _, id := range slices.Sorted(maps.Keys(now)) {
 		if _, stays := to[id]; !stays {
-			gone = append(gone, strconv.FormatUint(id, 10))
+			gone = append(gone, strconv.FormatUint(o.server(id).Number, 10))
 		}
 	}
 	r.Nulls, r.JoiningServers, r.LeavingServers = members, strings.Join(o.lines(other), ","), strings.Join(gone, ",")
@@ -416,7 +416,7 @@ func (o *operator) request(to map[uint64]seat, whole bool) *jute.ReconfigRequest
 }
 
 // parseMembers reads the text of a membership.
-func parseMembers(text string) (map[uint64]seat, int64, error) {
+func (o *operator) parseMembers(text string) (map[uint64]seat, int64, error) {
 	seats := map[uint64]seat{}
 	head, version, ok := strings.Cut(text, "version=")
 	n, err := strconv.ParseInt(version, 16, 64)
@@ -424,12 +424,12 @@ func parseMembers(text string) (map[uint64]seat, int64, error) {
 		return nil, 0, fmt.Errorf("no version in %q", text)
 	}
 	for line := range strings.Lines(head) {
-		var id uint64
+		var number uint64
 		var s seat
 		line = strings.TrimSpace(line)
 		server, clients, _ := strings.Cut(line, ";")
 		name, where, _ := strings.Cut(server, "=")
-		if _, err := fmt.Sscanf(name, "server.%d", &id); err != nil {
+		if _, err := fmt.Sscanf(name, "server.%d", &number); err != nil {
 			return nil, 0, fmt.Errorf("%q: %w", line, err)
 		}
 		fields := strings.Split(where, ":")
@@ -445,7 +445,8 @@ func parseMembers(text string) (map[uint64]seat, int64, error) {
 			return nil, 0, fmt.Errorf("%q: %w", line, err)
 		}
 		s.peers, s.clients = s.peers-sim.PeerPort, s.clients-sim.ClientPort
-		seats[id] = s
+		first := o.g.w.Servers[0]
+		seats[number-first.Number+first.ID] = s
 	}
 	return seats, n, nil
 }

@@ -234,7 +234,7 @@ func (o *operator) membership(want string) string {
 		if err != nil {
 			return fmt.Sprintf("server %d: %v", server.ID, err)
 		}
-		seats, version, err := parseMembers(text)
+		seats, version, err := o.parseMembers(text)
 		if err != nil {
 			return fmt.Sprintf("server %d: %v", server.ID, err)
 		}

@@ -44,6 +44,8 @@ type Plan struct {
 	Rest time.Duration `json:",omitempty"`
 	// Knobs are limits in the sources that are others in this run, by Knob.Key.
 	Knobs map[string]int64 `json:",omitempty"`
+	// FromZero says that the servers are numbered from 0.
+	FromZero bool `json:",omitempty"`
 	// Before says that all servers begin as the version before; Deeds bring them to the present one.
 	Before bool `json:",omitempty"`
 	// Plant is the bug that the servers have, of those in plants.
@@ -160,8 +162,19 @@ func Draw(seed uint64) *Plan {
 	if p.Spares == 0 {
 		p.drawBefore()
 	}
+	p.drawNumbers()
 	p.drawLarge()
 	return p
+}
+
+// fromZeroPercent is how many plans of a hundred have servers that are numbered from 0.
+const fromZeroPercent = 12
+
+// drawNumbers draws, from numbers of their own, what the servers are numbered from. The version before knows no server
+// 0.
+func (p *Plan) drawNumbers() {
+	r := drawer{rand.New(rand.NewPCG(p.Seed, 0x7a65726f))} //nolint:gosec // a run must repeat
+	p.FromZero = r.chance(fromZeroPercent) && !p.Before
 }
 
 // small tells whether the ensemble begins with too few voters to do without one.

@@ -81,7 +81,7 @@ func Play(p *Plan) Outcome {
 		random: rand.New(rand.NewPCG(p.Seed, 0)), harmed: map[int]time.Time{}} //nolint:gosec // a run must repeat
 	o := sim.Options{Random: g.random, Participants: p.Participants, Observers: p.Observers,
 		LogLevel: slog.LevelInfo, Least: p.Least, Most: p.Most, Sync: p.Sync, DiskBytes: p.DiskBytes,
-		Settings: p.Settings, Spares: p.Spares, Places: 1}
+		Settings: p.Settings, FromZero: p.FromZero, Spares: p.Spares, Places: 1}
 	if p.Spares > 0 {
 		o.Places, o.Settings = places, append(slices.Clone(p.Settings), superSetting)
 	}
@@ -97,6 +97,7 @@ func Play(p *Plan) Outcome {
 	g.firstStarts()
 	g.run()
 	g.w.Close()
+	g.checkNumbers()
 	out := Outcome{Violations: g.history.Violations(), Deeds: g.done, Met: g.met, Watched: g.watched,
 		Roles: g.history.Roles(), Simulated: time.Since(g.began)}
 	out.Done, out.Refused, out.Unknown = g.history.Counts()
@@ -106,6 +107,23 @@ func Play(p *Plan) Outcome {
 	g.w.Story.Tell("", "%d requests done, %d refused, %d unknown", out.Done, out.Refused, out.Unknown)
 	out.Hash, out.Story = g.w.Story.Hash(), g.w.Story.String()
 	return out
+}
+
+// idOfZero is the id of the server with the number 0 inside zkd, as numbers and as raft writes them (storage/serverid).
+var idOfZero = []string{"9223372036854775808", "8000000000000000"}
+
+// checkNumbers checks that nobody was told of the id that the server with the number 0 has inside zkd.
+func (g *play) checkNumbers() {
+	if !g.plan.FromZero {
+		return
+	}
+	for _, line := range g.w.Story.Since(0) {
+		for _, id := range idOfZero {
+			if strings.Contains(line, id) {
+				g.violated("a line of the log has an id in place of a number: %s", line)
+			}
+		}
+	}
 }
 
 // violated notes what must not be.

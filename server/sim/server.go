@@ -34,7 +34,8 @@ const (
 // Server is one machine and the server that runs there, or ran. It belongs to the goroutine of the world, but for what
 // its process does.
 type Server struct {
-	ID uint64
+	ID     uint64 // from 1
+	Number uint64 // in configurations: ID, or with Options.FromZero one less
 
 	w      *World
 	name   string
@@ -60,11 +61,15 @@ type life struct {
 
 // newServer makes a machine.
 func (w *World) newServer(id uint64) *Server {
-	s := &Server{ID: id, w: w, name: fmt.Sprintf("s%d", id), clock: newClock()}
+	s := &Server{ID: id, Number: id, w: w, clock: newClock()}
+	if w.o.FromZero {
+		s.Number--
+	}
+	s.name = fmt.Sprintf("s%d", s.Number)
 	s.host = w.host(s.name)
 	s.volume = newVolume(w.o.Random, w.o.DiskBytes)
 	s.volume.set(diskFault{syncs: w.o.Sync})
-	s.files = &files{held: map[string][]byte{path.Join(dataDir, "myid"): fmt.Appendf(nil, "%d\n", id)}}
+	s.files = &files{held: map[string][]byte{path.Join(dataDir, "myid"): fmt.Appendf(nil, "%d\n", s.Number)}}
 	return s
 }
 
@@ -85,7 +90,7 @@ func (s *Server) Line(observer bool, peers, clients int) string {
 	if observer {
 		role = "observer"
 	}
-	return fmt.Sprintf("server.%d=%s:%d:%d:%s;%d", s.ID, s.name, PeerPort+peers, electionPort+peers, role,
+	return fmt.Sprintf("server.%d=%s:%d:%d:%s;%d", s.Number, s.name, PeerPort+peers, electionPort+peers, role,
 		ClientPort+clients)
 }
 

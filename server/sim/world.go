@@ -17,6 +17,8 @@ type Options struct {
 	Random       *rand.Rand
 	Participants int
 	Observers    int
+	// FromZero says that the servers are numbered from 0 in their configurations, not from 1.
+	FromZero bool
 	// Spares are machines whose servers are in nobody's configuration. They are away until they come.
 	Spares int
 	// Places is in how many places a server may have its ports, for moves; 0 is 1.
