@@ -261,7 +261,7 @@ func (g *play) meet(d *Deed, i int) {
 		if j != i && d.What != KillAll && d.What != PowerAll && d.What != Storm {
 			continue
 		}
-		found := g.moment.states(fmt.Sprintf("s%d", s.ID))
+		found := g.moment.states(fmt.Sprintf("s%d", s.Number))
 		found[Checkpoint] = s.Usage(checkpointsDir).Entries > 0
 		found[Flushing] = s.Flushes()
 		found[Staged] = s.Usage(stagedDir).Entries > 0
