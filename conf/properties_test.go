@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -13,7 +14,11 @@ import (
 	"unicode/utf16"
 
 	"github.com/google/go-cmp/cmp"
+
+	"zkd/compat-tests/target"
 )
+
+func TestMain(m *testing.M) { os.Exit(target.Main(m, "conf")) }
 
 // propertiesCorpus holds texts with every rule of the format and the quirks of its reader.
 var propertiesCorpus = []string{
@@ -73,10 +78,7 @@ var propertiesCorpus = []string{
 
 // TestPropertiesMatchesJava compares the reader with the real one on the corpus and on 20,000 random texts.
 func TestPropertiesMatchesJava(t *testing.T) {
-	java, err := exec.LookPath("java")
-	if err != nil {
-		t.Skip("no java in PATH: the comparison with java.util.Properties needs a JDK")
-	}
+	target.Require(t, target.Java)
 	texts := slices.Clone(propertiesCorpus)
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {
@@ -89,7 +91,7 @@ func TestPropertiesMatchesJava(t *testing.T) {
 		input.Write(length[:])
 		input.WriteString(text)
 	}
-	command := exec.CommandContext(t.Context(), java, "-Xmx256m", "testdata/PrintProperties.java")
+	command := exec.CommandContext(t.Context(), "java", "-Xmx256m", "testdata/PrintProperties.java")
 	command.Stdin = &input
 	var stderr strings.Builder
 	command.Stderr = &stderr

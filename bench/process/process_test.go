@@ -75,8 +75,19 @@ func TestUsageOfSelf(t *testing.T) {
 	}
 }
 
+// needShell leaves a test out where there is no shell with the usual programs.
+func needShell(t *testing.T) {
+	t.Helper()
+	for _, program := range []string{"sh", "cat", "dirname", "grep", "sleep", "touch"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("left out: no %s in the PATH", program)
+		}
+	}
+}
+
 // TestDivide has a copy of this test's program divide its processors, as that cannot be taken back, and start a child.
 func TestDivide(t *testing.T) {
+	needShell(t)
 	const child = "ZKD_TEST_DIVIDE"
 	if os.Getenv(child) == "" {
 		cpus, err := allowed()
@@ -126,6 +137,7 @@ func TestParseCommand(t *testing.T) {
 
 // TestStartFails names the command and shows its log, and leaves no directory.
 func TestStartFails(t *testing.T) {
+	needShell(t)
 	for name, argv := range map[string][]string{
 		"ends": {"sh", "-c", "echo what went wrong; cat $0; exit 3", ConfigMark}, "missing": {"/no/such/program"},
 	} {
@@ -150,6 +162,7 @@ func TestStartFails(t *testing.T) {
 
 // TestStartGivesUp ends a server that never serves when the context ends.
 func TestStartGivesUp(t *testing.T) {
+	needShell(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	begun := filepath.Join(t.TempDir(), "begun")
@@ -169,6 +182,7 @@ func TestStartGivesUp(t *testing.T) {
 
 // TestEnsembleFails says which server did not serve, with the others in its configuration, and leaves nothing.
 func TestEnsembleFails(t *testing.T) {
+	needShell(t)
 	parent := t.TempDir()
 	command := Command{Name: "broken", Argv: []string{"sh", "-c", "cat $0 $(dirname $0)/data/myid; exit 3", ConfigMark}}
 	_, err := StartEnsemble(t.Context(), command, parent, 3)
@@ -190,6 +204,7 @@ func TestEnsembleFails(t *testing.T) {
 
 // TestEnd ends a process that is paused, and one that takes no SIGTERM, which is an error.
 func TestEnd(t *testing.T) {
+	needShell(t)
 	for name, test := range map[string]struct {
 		script string
 		within time.Duration

@@ -54,30 +54,27 @@ var (
 // The tools that the library needs beside a C compiler, Java and Maven.
 var (
 	aptTool = target.Tool{
-		Name: "apt-get, for the source of the C client", Probe: []string{"apt-get", "--version"}, Install: "apt",
+		Name: "apt-get, for the source of the C client", Programs: []string{"apt-get", "tar", "gzip"},
+		Probe: []string{"apt-get", "--version"}, Install: "apt tar gzip",
 	}
-	tlsTool = target.Tool{
-		Name: "OpenSSL and Cyrus SASL for C",
-		Probe: []string{"cc", "-E", "-o", "/dev/null", "-include", "openssl/ssl.h", "-include", "sasl/sasl.h",
-			"-x", "c", "/dev/null"},
-		Install: "gcc libc6-dev libssl-dev libsasl2-dev",
-	}
-	digestTool = target.Tool{
-		Name:    "Cyrus SASL's DIGEST-MD5",
-		Probe:   []string{"sh", "-c", "ls /usr/lib/*/sasl2/libdigestmd5.so"},
-		Install: "libsasl2-modules",
-	}
-	gssapiTool = target.Tool{
-		Name:    "Cyrus SASL's GSSAPI",
-		Probe:   []string{"sh", "-c", "ls /usr/lib/*/sasl2/libgssapiv2.so"},
-		Install: "libsasl2-modules-gssapi-mit",
-	}
+	opensslTool = target.Linkable("OpenSSL for C", "libssl-dev", "openssl/ssl.h", "-lssl", "-lcrypto")
+	saslTool    = target.Linkable("Cyrus SASL for C", "libsasl2-dev", "sasl/sasl.h", "-lsasl2")
+	digestTool  = mechanism("DIGEST-MD5", "libdigestmd5.so", "libsasl2-modules")
+	gssapiTool  = mechanism("GSSAPI", "libgssapiv2.so", "libsasl2-modules-gssapi-mit")
 )
+
+// mechanism is one by which Cyrus SASL logs in.
+func mechanism(name, file, install string) target.Tool {
+	return target.Tool{
+		Name: "Cyrus SASL's " + name, Programs: []string{"sh", "ls"},
+		Probe: []string{"sh", "-c", "ls /usr/lib/*/sasl2/" + file}, Install: install,
+	}
+}
 
 // requireLibrary leaves the test out where the library cannot be built, or used with these tools.
 func requireLibrary(t *testing.T, tools ...target.Tool) {
 	t.Helper()
-	target.Require(t, append([]target.Tool{target.Java, target.Maven, aptTool, tlsTool}, tools...)...)
+	target.Require(t, append([]target.Tool{target.Java, target.Maven, aptTool, opensslTool, saslTool}, tools...)...)
 }
 
 // library builds the C client with TLS and SASL, once, and returns what cc needs to use it: as Debian's library is
@@ -192,7 +189,8 @@ func verify(archive string) error {
 	return nil
 }
 
-// compile makes a program of the folder src and what the programs share. flags come before the sources.
+// compile makes a program of the folder src and what the programs share. flags come before the sources: those of
+// library, or of Debian's own, which needs no other library than itself.
 func compile(t *testing.T, folder string, flags ...string) string {
 	t.Helper()
 	args := append([]string{"-std=gnu11", "-Wall", "-Wextra", "-O1", "-g", "-DTHREADED", "-Isrc/shared"}, flags...)
@@ -206,8 +204,11 @@ func compile(t *testing.T, folder string, flags ...string) string {
 	program := filepath.Join(t.TempDir(), strings.ReplaceAll(folder, "/", "-"))
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	args = append(args, "-o", program, "-lzookeeper_mt")
-	if err := target.Execute(ctx, "", "cc", append(args, libraries...)...); err != nil {
+	args = append(args, "-o", program, "-lzookeeper_mt", "-lpthread")
+	if slices.Contains(flags, features[len(features)-1]) {
+		args = append(args, libraries...)
+	}
+	if err := target.Execute(ctx, "", "cc", args...); err != nil {
 		t.Fatal(err)
 	}
 	return program

@@ -134,8 +134,9 @@ var ours = regexp.MustCompile(`zkd(\d+)\.\d-\d+`)
 
 // removeAbandoned removes what test processes have left that were killed.
 func removeAbandoned() {
-	names, _ := exec.Command("sh", "-c", "ip netns list; ip -br link show type bridge").Output()
-	for _, match := range ours.FindAllStringSubmatch(string(names), -1) {
+	spaces, _ := exec.Command("ip", "netns", "list").Output()
+	bridges, _ := exec.Command("ip", "-br", "link", "show", "type", "bridge").Output()
+	for _, match := range ours.FindAllStringSubmatch(string(spaces)+string(bridges), -1) {
 		pid, _ := strconv.Atoi(match[1]) // digits
 		if syscall.Kill(pid, 0) != nil {
 			_ = ip("netns", "del", match[0])

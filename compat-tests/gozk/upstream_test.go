@@ -68,7 +68,7 @@ const (
 // One that fails is run again, alone: some give a server a second, which a busy machine does not always have.
 func TestUpstreamSuite(t *testing.T) {
 	kind := target.Selected(t)
-	target.Require(t, target.ToolsOf(kind)...)
+	target.Require(t, append(target.ToolsOf(kind), target.Shell)...)
 	binary := buildSuite(t)
 	var skip []string
 	if kind == target.Zkd {
@@ -166,6 +166,7 @@ func buildSuite(t *testing.T) string {
 // folder. The suite kills it with SIGKILL, so it must become the server, not its parent.
 func serverScript(t *testing.T, kind target.Kind) string {
 	t.Helper()
+	target.Uses(t, "sh")
 	argv, _ := target.Command(t, kind, `"$2"`, []string{"$SERVER_JVMFLAGS"}) // zkd reads the variable itself
 	for i, arg := range argv {
 		if !strings.ContainsAny(arg, `"$`) {

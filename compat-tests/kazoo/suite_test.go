@@ -36,7 +36,7 @@ const shards = 2
 // alone: some give a server a tenth of a second, which a busy machine does not always have.
 func TestUpstreamSuite(t *testing.T) {
 	kind := target.Selected(t)
-	target.Require(t, append(target.ToolsOf(kind), target.Python)...)
+	target.Require(t, append(target.ToolsOf(kind), target.Python, target.Shell)...)
 	env := environment(t)
 	// pytest names tests by their real paths.
 	packages, err := filepath.EvalSymlinks(filepath.Join(env, "lib", "python3", "site-packages"))
@@ -236,8 +236,9 @@ func environment(t *testing.T) string {
 // folder. It becomes the server, with the options that are about the server and not about Java.
 func javaScript(t *testing.T, kind target.Kind) string {
 	t.Helper()
+	target.Uses(t, "sh")
 	argv, _ := target.Command(t, kind, `"$cfg"`, []string{"$SERVER_JVMFLAGS"}) // zkd reads the variable itself
-	if java, err := exec.LookPath(argv[0]); err == nil {
+	if java, err := exec.LookPath(argv[0]); err == nil {                       // zkd has a path
 		argv[0] = java // not the script itself
 	}
 	for i, arg := range argv {

@@ -19,9 +19,9 @@ import (
 
 // Tool is MIT Kerberos' server. It is installed where a user's PATH may not lead.
 var Tool = target.Tool{
-	Name: "MIT Kerberos (KDC and kinit)",
+	Name: "MIT Kerberos (KDC and kinit)", Programs: []string{"sh", "env", "kinit"},
 	Probe: []string{"sh", "-c",
-		"PATH=$PATH:/usr/sbin; command -v krb5kdc && command -v kadmin.local && command -v kinit"},
+		"PATH=$PATH:/usr/sbin; for p in krb5kdc kdb5_util kadmin.local kinit; do command -v $p || exit 1; done"},
 	Install: "krb5-kdc krb5-admin-server krb5-user",
 }
 
@@ -47,6 +47,7 @@ type KDC struct {
 // Start makes a realm and starts its KDC, which ends with the test.
 func Start(tb testing.TB) *KDC {
 	tb.Helper()
+	target.Uses(tb, "kinit")
 	k := &KDC{Dir: tb.TempDir()}
 	k.Config = filepath.Join(k.Dir, "krb5.conf")
 	addr := fmt.Sprintf("127.0.0.1:%d", target.FreePorts(tb, 1)[0])

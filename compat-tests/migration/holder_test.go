@@ -46,7 +46,8 @@ func TestKazooKeepsItsSession(t *testing.T) {
 // for each line it reads.
 func moveUnder(t *testing.T, server *target.Server, argv []string) {
 	t.Helper()
-	target.ZkdBinary(t)                       // now: the session lives only so long without a server
+	target.ZkdBinary(t) // now: the session lives only so long without a server
+	target.Uses(t, argv[0])
 	cmd := exec.Command(argv[0], argv[1:]...) //nolint:gosec // the command is ours
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

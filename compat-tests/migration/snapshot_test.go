@@ -15,6 +15,7 @@ import (
 
 // TestSnapshotCommand takes a snapshot of a zkd that runs, by the admin command, and starts the real server from it.
 func TestSnapshotCommand(t *testing.T) {
+	target.Require(t, target.ToolsOf(target.Zookeeper)...)
 	port := strconv.Itoa(target.FreePort(t))
 	server := target.Start(t, target.Options{Kind: target.Zkd, Config: map[string]string{
 		"admin.enableServer": "true", "admin.serverAddress": "127.0.0.1", "admin.serverPort": port,

@@ -49,7 +49,7 @@ func TestKazoo(t *testing.T) {
 // gssapiTool is the module by which pure-sasl speaks GSSAPI. PyPI has it as sources alone, which need the headers of
 // Kerberos.
 var gssapiTool = target.Tool{
-	Name:    "Python's module kerberos",
+	Name: "Python's module kerberos", Programs: []string{"sh", "python3"},
 	Probe:   []string{"sh", "-c", "PYTHONPATH=" + debianPackages + " python3 -c 'import kerberos'"},
 	Install: "python3-kerberos",
 }

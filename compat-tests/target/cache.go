@@ -77,6 +77,7 @@ func cacheDir() (string, error) {
 // is filled again.
 func Cached(tb testing.TB, name string, inputs []string, fill func(ctx context.Context, dir string) error) string {
 	tb.Helper()
+	decided(tb)
 	sum := sha256.Sum256([]byte(strings.Join(inputs, "\x00")))
 	dir := filepath.Join(CacheDir(tb), name+"-"+hex.EncodeToString(sum[:6]))
 	unlock := lock(tb, dir+".lock")
@@ -107,6 +108,7 @@ func Cached(tb testing.TB, name string, inputs []string, fill func(ctx context.C
 // for the POM.
 func Classpath(tb testing.TB, pom string, properties ...string) string {
 	tb.Helper()
+	Uses(tb, "mvn")
 	dir := Cached(tb, "classpath", append([]string{pom}, properties...), func(ctx context.Context, dir string) error {
 		file := filepath.Join(dir, "pom.xml")
 		if err := os.WriteFile(file, []byte(pom), 0o600); err != nil {
@@ -137,6 +139,7 @@ func Classpath(tb testing.TB, pom string, properties ...string) string {
 // path that runs them.
 func JavaClasses(tb testing.TB, src, classpath string) string {
 	tb.Helper()
+	Uses(tb, "javac")
 	files, err := filepath.Glob(filepath.Join(src, "*.java"))
 	if err != nil || len(files) == 0 {
 		tb.Fatalf("no Java sources in %s: %v", src, err)

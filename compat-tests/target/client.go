@@ -27,6 +27,7 @@ type Client struct {
 // stderr is logged, and stdout too if the test fails.
 func (c Client) Run(tb testing.TB) (string, error) {
 	tb.Helper()
+	Uses(tb, c.Argv[0])
 	ctx, cancel := context.WithTimeout(context.Background(), c.Within)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, c.Argv[0], c.Argv[1:]...) //nolint:gosec // the command is ours

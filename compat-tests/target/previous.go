@@ -3,6 +3,7 @@ package target
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -26,18 +27,16 @@ func PreviousZkd(tb testing.TB) string {
 	dir := Cached(tb, "zkd-previous", []string{previousRevision, runtime.Version(), runtime.GOARCH},
 		func(ctx context.Context, dir string) error {
 			sources := filepath.Join(dir, "src")
-			archive := filepath.Join(dir, "src.tar")
 			for _, command := range [][]string{
-				{"git", "-C", root, "archive", "--format=tar", "--prefix=src/", "-o", archive, previousRevision},
-				{"tar", "-xf", archive, "-C", dir},
+				{"git", "clone", "-q", "--no-checkout", "--shared", root, sources},
+				{"git", "-C", sources, "checkout", "-q", "--detach", previousRevision},
 				{"go", "build", "-C", sources, "-buildvcs=false", "-o", filepath.Join(dir, "zkd"), "./cmd/zkd"},
-				{"rm", "-r", archive, sources},
 			} {
 				if err := Execute(ctx, dir, command[0], command[1:]...); err != nil {
 					return err
 				}
 			}
-			return nil
+			return os.RemoveAll(sources)
 		})
 	return filepath.Join(dir, "zkd")
 }

@@ -213,6 +213,7 @@ func command(tb testing.TB, kind Kind, version, configPath string, jvmFlags []st
 	if kind == Zkd {
 		return []string{ZkdBinary(tb), "serve", configPath}, []string{"SERVER_JVMFLAGS=" + strings.Join(jvmFlags, " ")}
 	}
+	Uses(tb, "java")
 	argv = append([]string{"java"}, JVMOptions(tb)...)
 	argv = append(argv, "-Dzookeeper.admin.enableServer=false")
 	argv = append(argv, jvmFlags...)
@@ -282,6 +283,7 @@ func zooCfg(s *Server, overrides map[string]string) []byte {
 // quick. Each checkout has a file of its own: a server that is started again must not become another checkout's.
 func ZkdBinary(tb testing.TB) string {
 	tb.Helper()
+	decided(tb)
 	if bin := os.Getenv("ZKD_BIN"); bin != "" {
 		return bin
 	}

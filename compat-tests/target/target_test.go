@@ -3,6 +3,7 @@ package target_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -70,6 +71,48 @@ func TestFetchTriesAgain(t *testing.T) {
 			t.Errorf("%d failures: %v after %d attempts, want %v", failures, err, attempts, want)
 		}
 	}
+}
+
+// TestToolsThatAreHalfThere: a program without its other one, and a header without its library, are no tool.
+func TestToolsThatAreHalfThere(t *testing.T) {
+	two := target.Tool{Name: "half a program", Programs: []string{"go", "zkd-no-such-program"}}
+	if why := target.Unusable(two); !strings.Contains(why, "no zkd-no-such-program in the PATH") {
+		t.Errorf("a missing program: %q", why)
+	}
+	whole := target.Linkable("C", "", "stdio.h", "-lc")
+	target.Require(t, whole)
+	half := target.Linkable("half a library", "", "stdio.h", "-lzkd_no_such_library")
+	if why := target.Unusable(half); !strings.HasPrefix(why, "cc: ") {
+		t.Errorf("a header without its library: %q", why)
+	}
+}
+
+// failing is a test that notes whether it has failed.
+type failing struct {
+	testing.TB
+	failed string
+}
+
+func (f *failing) Errorf(format string, args ...any) { f.failed = fmt.Sprintf(format, args...) }
+
+// TestUses: a test may run what it has required, and what is on each machine.
+func TestUses(t *testing.T) {
+	test := &failing{TB: t}
+	for _, program := range []string{"go", "git", filepath.Join(t.TempDir(), "zkd")} {
+		if target.Uses(test, program); test.failed != "" {
+			t.Error(test.failed)
+		}
+	}
+	if target.Uses(test, "cc"); !strings.Contains(test.failed, "cc") {
+		t.Errorf("a test that has required nothing runs cc: %q", test.failed)
+	}
+	target.Require(t, target.Linkable("C", "", "stdio.h", "-lc"))
+	t.Run("part", func(t *testing.T) {
+		part := &failing{TB: t}
+		if target.Uses(part, "cc"); part.failed != "" {
+			t.Error(part.failed)
+		}
+	})
 }
 
 func TestProxyCut(t *testing.T) {

@@ -111,6 +111,7 @@ type cli struct {
 
 func startCLI(t *testing.T, addr, version string) *cli {
 	t.Helper()
+	target.Uses(t, "java")
 	classpath := target.Classpath(t, target.ServerPOM, "zookeeper.version="+version)
 	args := append(target.JVMOptions(t), "-Dcompat.loglevel=OFF", "-cp", classpath,
 		"org.apache.zookeeper.ZooKeeperMain", "-timeout", "30000", "-server", addr)

@@ -11,24 +11,24 @@ import (
 	"testing"
 	"time"
 
+	"zkd/compat-tests/target"
 	"zkd/conf"
 )
+
+func TestMain(m *testing.M) { os.Exit(target.Main(m, "keystore")) }
+
+// tools are the packages that have the programs whose stores are read.
+var tools = map[string]string{"keytool": "openjdk-17-jdk", "openssl": "openssl"}
 
 // tool runs commands of one program in a folder; each is a line with blanks between its words.
 func tool(t *testing.T, program, dir, lines string) {
 	t.Helper()
-	if testing.Short() {
-		t.Skipf("short: the stores of %s are not read", program)
-	}
-	path, err := exec.LookPath(program)
-	if err != nil {
-		t.Skipf("no %s in PATH: its stores are not read", program)
-	}
+	target.Require(t, target.Tool{Name: program, Programs: []string{program}, Install: tools[program]})
 	for line := range strings.Lines(lines) {
 		if strings.TrimSpace(line) == "" {
 			continue
 		}
-		command := exec.CommandContext(t.Context(), path, strings.Fields(line)...)
+		command := exec.CommandContext(t.Context(), program, strings.Fields(line)...)
 		command.Dir = dir
 		if output, err := command.CombinedOutput(); err != nil {
 			t.Fatalf("%s %s: %v\n%s", program, line, err, output)
