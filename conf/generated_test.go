@@ -138,7 +138,7 @@ func ofEnsembles(k *key) bool {
 // have an effect in a standalone server, with their defaults.
 func sampleFile() string {
 	var b strings.Builder
-	b.WriteString("# A standalone server. Start it with: zkd serve zoo_sample.cfg\n" + generatedMark)
+	b.WriteString("# A standalone server. Start it by zkd serve with the name of this file.\n" + generatedMark)
 	given := map[string]string{"tickTime": "2000", "dataDir": "/var/lib/zkd", "clientPort": "2181"}
 	for _, name := range []string{"tickTime", "dataDir", "clientPort"} {
 		writeSample(&b, "", name, given[name])

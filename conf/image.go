@@ -77,6 +77,18 @@ func isImageDefault(name, val string) bool {
 	return slices.ContainsFunc(imageVariables, func(v imageVariable) bool { return v.key == name && v.def == val })
 }
 
+// noticeMoved tells where a folder is that variables of the image have moved, or its defaults because some variable is
+// set: an environment that was left over may do so unawares. In an image, which sets ZOO_CONF_DIR, it is meant, and
+// nothing is told.
+func (l *loader) noticeMoved(name, what string) {
+	s, ok := l.settings[name]
+	if !ok || s.layer != layerImage || l.env[imageConfDir] != "" {
+		return
+	}
+	l.notice(s.notice(NoticeMoved, "keeps "+what+" in "+s.shown()+
+		": without a zoo.cfg the ZOO_ variables of the official image count, and its defaults for what is not set"))
+}
+
 // imageNumber returns the number of the server, all that the image takes from its variables when there is a zoo.cfg.
 func imageNumber(env environment) []assignment {
 	if env[imageMyID] == "" {

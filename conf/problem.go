@@ -62,6 +62,7 @@ const (
 	NoticeMismatch   NoticeKind = "disagreement" // two keys disagree and one of them wins, as in ZooKeeper
 	NoticeUseless    NoticeKind = "useless"      // no client can ever use what the value is for
 	NoticeAdvice     NoticeKind = "advice"       // works, and could be better
+	NoticeMoved      NoticeKind = "moved"        // variables of the official image say where the data is kept
 )
 
 // Notice is something the operator should know that does not stop the start: one log line.

@@ -71,6 +71,8 @@ func (l *loader) finishStorage() {
 	} else {
 		c.DataLogDir = filepath.Clean(c.DataLogDir)
 	}
+	l.noticeMoved("dataDir", "the data")
+	l.noticeMoved("dataLogDir", "the raft log")
 }
 
 func (l *loader) finishSession() {

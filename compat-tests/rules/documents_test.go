@@ -76,3 +76,26 @@ func TestDeviationsAreDocumented(t *testing.T) {
 		}
 	}
 }
+
+// TestExamplesOfTheReadmeShareNothing: each can be run before the others, after them and again.
+func TestExamplesOfTheReadmeShareNothing(t *testing.T) {
+	_, using, found := strings.Cut(string(read(t, "README.md")), "\n## Using it\n")
+	using, _, ends := strings.Cut(using, "\n## ")
+	if !found || !ends {
+		t.Fatal("README.md has no chapter Using it that another one follows")
+	}
+	paths := regexp.MustCompile(`[ "](/[a-z]+)`)
+	owner := map[string]string{} // of the first part of a path: the example that uses it
+	for i, example := range strings.Split(using, "\n**")[1:] {
+		name, _, _ := strings.Cut(example, "**")
+		for _, match := range paths.FindAllStringSubmatch(example, -1) {
+			if other := owner[match[1]]; other != "" && other != name && match[1] != "/locks" {
+				t.Errorf("README.md: example %d (%s) uses %s as %s does: give it another", i+1, name, match[1], other)
+			}
+			owner[match[1]] = name
+		}
+	}
+	if len(owner) < 4 {
+		t.Errorf("README.md: the examples use %v", owner)
+	}
+}

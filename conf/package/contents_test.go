@@ -87,8 +87,12 @@ func TestUnitFitsPackage(t *testing.T) {
 	if !strings.Contains(string(read(t, "conf/systemd/tmpfiles.conf")), "\nd /var/lib/zkd 0750 zkd zkd -\n") {
 		t.Error("tmpfiles.conf does not make the folder for the data")
 	}
-	if !strings.Contains(string(read(t, "conf/zoo_sample.cfg")), "\ndataDir=/var/lib/zkd\n") {
+	sample := string(read(t, "conf/zoo_sample.cfg"))
+	if !strings.Contains(sample, "\ndataDir=/var/lib/zkd\n") {
 		t.Error("the zoo.cfg of the package keeps its data elsewhere")
+	}
+	if strings.Contains(sample, "zoo_sample.cfg") {
+		t.Error("the file, which the package has as zoo.cfg, names itself otherwise")
 	}
 }
 

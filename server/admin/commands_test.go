@@ -11,6 +11,17 @@ import (
 	"zkd/server/stats/catalog"
 )
 
+// TestNamesOfNothing: what cannot be the name of a command is not found, and makes no text of an answer.
+func TestNamesOfNothing(t *testing.T) {
+	s := New(options(t, standalone()))
+	for _, path := range []string{"/commands/%00", "/commands/ru%0Aok", "/commands/%7f"} {
+		status, body := ask(t, s, http.MethodGet, path)
+		if status != http.StatusNotFound || strings.Contains(body, "{") {
+			t.Errorf("%s: %d %q", path, status, body)
+		}
+	}
+}
+
 // TestGolden compares answers with those of 3.9.5, to the byte.
 func TestGolden(t *testing.T) {
 	alone := New(options(t, standalone()))

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"unicode"
 
 	"zkd/jute"
 	"zkd/server/backup"
@@ -128,6 +129,10 @@ func (s *Server) command(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/")
 	if name == "" {
 		s.links(w)
+		return
+	}
+	if strings.ContainsFunc(name, unicode.IsControl) {
+		http.NotFound(w, r) // the name of nothing, and no text for an answer; ZooKeeper's web server refuses it, too
 		return
 	}
 	c := byName[name]
