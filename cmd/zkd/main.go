@@ -76,7 +76,7 @@ func newRootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(newServeCommand(), newImportCommand(), newExportCommand(), newBackupCommand(), newRestoreCommand(),
 		newCheckCommand(), newStatusCommand(), newInspectCommand(), newBenchCommand(), newVersionCommand(),
-		newManCommand(), newExitCodesTopic())
+		newManCommand(), newExitCodesTopic(), newDevCommand())
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {

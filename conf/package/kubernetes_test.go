@@ -241,3 +241,53 @@ func imageEnviron(t *testing.T) []string {
 	}
 	return environ
 }
+
+// TestComposeIsAnEnsemble reads the example for Docker Compose and loads the configuration of each server with what the
+// image sets: each is a member of its own, with volumes, and a port of its own on this machine.
+func TestComposeIsAnEnsemble(t *testing.T) {
+	v := viper.NewWithOptions(viper.KeyDelimiter("\x00"))
+	v.SetConfigType("yaml")
+	if err := v.ReadConfig(bytes.NewReader(read(t, "conf/compose/compose.yaml"))); err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Services map[string]struct {
+			Hostname       string
+			Environment    map[string]string
+			Ports, Volumes []string
+		}
+		Volumes map[string]any
+	}
+	if err := v.Unmarshal(&file); err != nil {
+		t.Fatal(err)
+	}
+	taken := map[string]bool{}
+	for name, service := range file.Services { // any order
+		environ := imageEnviron(t)
+		for key, value := range service.Environment { // any order; viper folds their capitals
+			environ = append(environ, strings.ToUpper(key)+"="+value)
+		}
+		c, err := conf.Load(conf.Sources{Environ: environ})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if len(c.Notices) > 0 || len(c.Ensemble.Members) != 3 || name != fmt.Sprintf("zoo%d", c.Ensemble.MyID) ||
+			service.Hostname != name {
+			t.Errorf("%s is %d of %v, notices %v", name, c.Ensemble.MyID, c.Ensemble.Members, c.Notices)
+		}
+		for _, what := range append(service.Volumes, service.Ports...) {
+			if taken[what] {
+				t.Errorf("%s: %s is another's, too", name, what)
+			}
+			taken[what] = true
+			if volume, _, _ := strings.Cut(what, ":"); !strings.HasPrefix(what, "127.0.0.1:") {
+				if _, ok := file.Volumes[volume]; !ok {
+					t.Errorf("%s: there is no volume %s", name, volume)
+				}
+			}
+		}
+	}
+	if len(file.Services) != 3 || len(taken) != 9 {
+		t.Errorf("%d servers with %v", len(file.Services), taken)
+	}
+}
