@@ -45,7 +45,7 @@ func (i *Instance) claimPorts(ctx context.Context) (release func(), err error) {
 		l, err := i.world.Network.Listen(ctx, p.Address, i.config.Client.Backlog)
 		if err != nil {
 			release()
-			return nil, fmt.Errorf("listen at the port of %s, before anything is written: %w", p.Key, err)
+			return nil, fmt.Errorf("%s: %w", p.purpose(), err)
 		}
 		open = append(open, l)
 	}

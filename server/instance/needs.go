@@ -52,6 +52,22 @@ func Ports(c *conf.Config, agreed string) ([]Port, error) {
 // peersKey names the lines that say where servers listen for each other.
 const peersKey = "server.N"
 
+// purpose is what the port is opened for, as an error has it.
+func (p *Port) purpose() string {
+	switch p.Key {
+	case "clientPort":
+		return "listen for clients (clientPort, clientPortAddress)"
+	case "secureClientPort":
+		return "listen for clients (secureClientPort, secureClientPortAddress)"
+	case peersKey:
+		return "listen for the other servers on the peer port of the own server line"
+	case "admin.serverPort":
+		return "serve operators (admin.serverPort; or set admin.enableServer to false)"
+	default:
+		return "serve metrics (metricsProvider.className)"
+	}
+}
+
 // AnyFree tells whether a port of any number is asked for.
 func (p *Port) AnyFree() bool { return strings.HasSuffix(p.Address, ":0") }
 
