@@ -183,7 +183,7 @@ func TestAnEnsembleOfOneStartsWithItsOldLines(t *testing.T) {
 func TestTheEntryOfTheMembershipIsCommitted(t *testing.T) {
 	log := openLog(t, vfs.NewMem(), "log")
 	defer log.Close()
-	if _, _, err := openGroup(&Options{ID: 1, Log: log, Machine: &fakeMachine{}}, 0); err != nil {
+	if _, _, err := openGroup(&Options{ID: 1, Log: log}, 0); err != nil {
 		t.Fatal(err)
 	}
 	entries := []raftlog.LogEntry{

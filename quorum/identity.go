@@ -24,15 +24,15 @@ func openIdentity(o *Options) error {
 			return fmt.Errorf("store whose log it is: %w", err)
 		}
 	}
-	return checkAlone(o.Log, o, o.Machine.ClusterID() != [16]byte{})
+	return checkAlone(o.Log, o, func() bool { return o.Machine.ClusterID() != [16]byte{} })
 }
 
 // checkAlone refuses the log of a group of one that is to become a group of several by its configuration alone. founded
-// says that its ensemble was founded.
-func checkAlone(log LogReader, o *Options, founded bool) error {
+// tells whether its ensemble was founded.
+func checkAlone(log LogReader, o *Options, founded func() bool) error {
 	blob, ok := log.Meta(membershipKey)
 	// Imported data bootstraps an ensemble alone, and a crash may have come before it has.
-	if !ok || len(o.Members) < 2 || founded || Imported(log) {
+	if !ok || len(o.Members) < 2 || founded() || Imported(log) {
 		return nil
 	}
 	m, err := member.Decode(blob)

@@ -39,7 +39,7 @@ func CheckStart(log StartLog, applied uint64, founded bool, o *Options) error {
 	if _, err := checkIdentity(log, o.ID); err != nil {
 		return err
 	}
-	if err := checkAlone(log, o, founded); err != nil {
+	if err := checkAlone(log, o, func() bool { return founded }); err != nil {
 		return err
 	}
 	if _, err := logStart(log, o, applied); err != nil || log.LastIndex() < bootstrapIndex {
