@@ -41,6 +41,7 @@ type Ensemble struct {
 	SyncTimeout         time.Duration // SyncLimit in time: a silent connection between members is cut
 	ElectionTimeout     time.Duration // zkd.electionTimeout (1000 ms): least silence of the leader before an election
 	LeaderGrace         time.Duration // zkd.leaderGrace (2000 ms): how long clients are kept without a leader
+	RemovedGrace        time.Duration // zkd.removedGrace (600000 ms): how long a removed server keeps its clients
 	ConnectTimeout      time.Duration // cnxTimeout (5000 ms): how long to try one address of a member
 	SnapshotRate        int64         // zkd.snapshotRate (64 MiB): bytes a second of state that is sent; 0 is no limit
 	FeatureLevelMax     int64         // zkd.featureLevelMax (0): the ensemble is not raised above it; 0 is no limit

@@ -120,6 +120,11 @@ var ownKeys = []key{
 		doc: "How long a server that knows of no leader keeps its clients: reads go on, writes wait. After that it " +
 			"turns clients away, or serves reads with readonlymode.enabled.",
 		set: func(c *Config, v value) { c.Ensemble.LeaderGrace = v.span }},
+	{name: "zkd.removedGrace", kind: kindMillis, def: "600000", min: 0, max: 86_400_000, mark: must, effect: works,
+		doc: "How long a server that a reconfig takes out of the ensemble keeps its clients, as a follower without a " +
+			"vote; the same on every server of the ensemble. Then, or when it is stopped, it is out of it. 0 is at " +
+			"once.",
+		set: func(c *Config, v value) { c.Ensemble.RemovedGrace = v.span }},
 	{name: "zkd.snapshotRate", kind: kindSize, def: "67108864", min: 0, max: maxLong, mark: must, effect: works,
 		doc: "Most bytes a second with which this server sends its state to one that is too far behind; 0 is no limit.",
 		set: func(c *Config, v value) { c.Ensemble.SnapshotRate = v.num }},

@@ -20,10 +20,12 @@ func (l *loop) connectMembers() {
 		changed: l.status.publish,
 	}
 	l.reconfig = reconfiguring{
-		facts: f, transport: t, inbox: l.inbox, transfer: &l.transfer, settled: &l.progress.reconfigured,
+		facts: f, transport: t, inbox: l.inbox, transfer: &l.transfer, leaving: &l.leaving,
+		settled:       &l.progress.reconfigured,
 		changePending: l.members.changePending, changing: l.members.changing, propose: l.proposeOwnChange,
 		withAdmissions: l.admission.withAdmissions,
 	}
+	l.leaving = leaving{facts: f, heard: l.reconfig.heardAtTick}
 	l.checkpoints = checkpoints{
 		facts: f, toCheckpointer: l.toCheckpointer, report: l.raw.ReportSnapshot, memberAt: l.members.at,
 		clocks: &l.clocks, retention: &l.retention, space: &l.space,
@@ -73,6 +75,6 @@ func (l *loop) connectWatchers() {
 	l.voterWatch = voterWatch{facts: f, admission: &l.admission, published: &l.progress.missingVoters}
 	l.status = status{
 		facts: f, progress: &l.progress, admission: &l.admission, space: &l.space, health: &l.health,
-		checkpoints: &l.checkpoints, retention: &l.retention,
+		checkpoints: &l.checkpoints, retention: &l.retention, leaving: &l.leaving,
 	}
 }

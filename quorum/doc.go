@@ -66,6 +66,7 @@
 //	members         who belongs to the group, and changes of that (members.go)
 //	admission       whose messages count, and who is admitted next (rejoin.go, admit.go, bootstrapchoice.go)
 //	reconfiguring   what a reconfig makes of the group (reconfigure.go, addresschange.go)
+//	leaving         who is out of the configuration, and stays for its clients (leaving.go, docs/decisions/0039)
 //	checkpoints     the state for members that are too far behind (checkpoint.go, backoff.go)
 //	retention       what the log keeps (retention.go)
 //	election        who leads, soon (election.go)
@@ -103,6 +104,8 @@
 //   - A member that fails to take a checkpoint is sent the next one later, each time twice as late (backoff.go).
 //   - A change of membership that comes with a proposal is in force on a member if and only if the proposal came out
 //     well.
+//   - A member that is not in the configuration has no vote, but until those who stay can decide without it, and is
+//     one for no longer than Options.RemovedGrace, as each leader counts it.
 //   - From feature level 2 on only incarnations that the log has admitted count, by the membership of who counts
 //     (admit.go, docs/decisions/0018). A member whose disk was emptied does not vote, nor acknowledge anything, before
 //     it has been added anew (rejoin.go).

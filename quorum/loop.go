@@ -36,6 +36,7 @@ type loop struct {
 	members       members
 	admission     admission
 	reconfig      reconfiguring
+	leaving       leaving
 	checkpoints   checkpoints
 	forwarding    forwarding
 	reads         readIndex

@@ -187,6 +187,9 @@ type Options struct {
 	// RetainBytes bounds what the log keeps for members that are behind, away, or get a snapshot: within it they get
 	// entries, beyond it a snapshot, or another one. 0: a share of the space on the log's disk.
 	RetainBytes int64
+	// RemovedGrace is how long a member that a reconfig takes out of the configuration stays one, without a vote, for
+	// its clients. 0: it is removed with the reconfig.
+	RemovedGrace time.Duration
 	// CompareTicks is how many ticks after the last comparison of the members' states the next one begins, if anything
 	// was written; one of many entries begins sooner.
 	CompareTicks int

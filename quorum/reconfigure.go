@@ -30,6 +30,7 @@ type reconfiguring struct {
 	transport      Transport // nil in a group of one
 	inbox          *inbox
 	transfer       *transfer
+	leaving        *leaving
 	settled        *atomic.Uint64                // the last entry that is one whose result is known
 	changePending  func() bool                   // raft would take no change of membership now
 	changing       func()                        // told that one is proposed
@@ -145,7 +146,10 @@ func (r *reconfiguring) decide(reader *entry.Reader, p *entry.Proposal, txn *ent
 }
 
 // newTerm says that another term has begun: of reconfigs of earlier terms its first entry tells.
-func (r *reconfiguring) newTerm() { r.last, r.addressChange = 0, addressChange{} }
+func (r *reconfiguring) newTerm() {
+	r.last, r.addressChange = 0, addressChange{}
+	r.leaving.newTerm()
+}
 
 // takeBack says that raft has not taken what was proposed, and which the last reconfig was before that.
 func (r *reconfiguring) takeBack(last uint64) { r.last = last }
@@ -178,6 +182,12 @@ func (r *reconfiguring) noteHeard(from uint64) {
 		r.heard = map[uint64]uint64{}
 	}
 	r.heard[from] = r.now
+}
+
+// heardAtTick returns the tick at which raft last had a message of a member.
+func (r *reconfiguring) heardAtTick(id uint64) (uint64, bool) {
+	at, ok := r.heard[id]
+	return at, ok
 }
 
 // reaches tells whether this leader has heard of a member within an election timeout. raft's own mark is taken back
@@ -235,6 +245,10 @@ func (r *reconfiguring) plan(c *ensemble.Config) []*raftpb.ConfChangeSingle {
 		s, stays := c.Server(id)
 		votes := r.member.Votes(id)
 		switch {
+		case !stays && r.leaving.keeps(id):
+			if votes && quorum { // it keeps its clients, and loses its vote
+				changes = append(changes, member.Step(raftpb.ConfChangeAddLearnerNode, id))
+			}
 		case !stays && (quorum || !votes):
 			changes = append(changes, member.Step(raftpb.ConfChangeRemoveNode, id))
 		case stays && s.Observer && votes && quorum:
@@ -250,19 +264,16 @@ func (r *reconfiguring) plan(c *ensemble.Config) []*raftpb.ConfChangeSingle {
 // tick has the leader bring the group nearer to the configuration in the state: by giving participants that
 // have caught up their votes, above all.
 func (r *reconfiguring) tick() {
+	r.leaving.tick()
 	if !r.leads() || r.transfer.inProgress() || r.removed || r.awaitsReturn() ||
 		r.changePending() || r.last > r.settled.Load() {
 		return
 	}
-	text := r.options.Machine.EnsembleConfig()
-	if text == "" {
+	c, ok := r.leaving.configuration()
+	if !ok {
 		return
 	}
-	c, err := ensemble.Parse(text)
-	if err != nil || c.Voters() == 0 {
-		return
-	}
-	changes := r.plan(&c)
+	changes := r.plan(c)
 	if len(changes) == 0 {
 		return
 	}

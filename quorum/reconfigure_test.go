@@ -125,7 +125,7 @@ func lineOf(id uint64, role string) string {
 
 // newConfiguredGroup starts a group of voters whose members may change. Every server has asked to be let in, but those
 // from 100 on.
-func newConfiguredGroup(t testing.TB, voters int) *testGroup {
+func newConfiguredGroup(t testing.TB, voters int, set ...func(o *Options)) *testGroup {
 	shared := &configurations{texts: map[uint64]string{}}
 	var lines strings.Builder
 	for id := 1; id <= voters; id++ {
@@ -139,6 +139,9 @@ func newConfiguredGroup(t testing.TB, voters int) *testGroup {
 		}
 		o.Machine = m
 		o.Asking = func(id uint64) bool { return id < 100 }
+		for _, more := range set {
+			more(o)
+		}
 	})
 }
 

@@ -17,6 +17,7 @@ const (
 	RoleCandidate Role = "candidate"
 	RoleLeader    Role = "leader"
 	RoleLearner   Role = "learner" // has no vote: an observer, or a member that waits for its first snapshot
+	RoleLeaving   Role = "leaving" // has no vote, nor a place in the configuration any more, and goes on for a while
 	RoleRemoved   Role = "removed" // does not belong to the group any more
 )
 
@@ -41,6 +42,7 @@ type status struct {
 	health      *health
 	checkpoints *checkpoints
 	retention   *retention
+	leaving     *leaving
 
 	announced bool // OnState was told the state at the start
 }
@@ -61,6 +63,8 @@ func (s *status) role() Role {
 		return RoleRemoved
 	case s.member.Votes(s.id):
 		return RoleFollower
+	case s.leaving.leaves(s.id):
+		return RoleLeaving
 	default:
 		return RoleLearner
 	}

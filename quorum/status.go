@@ -65,6 +65,7 @@ type PeerStatus struct {
 	Match, Next  uint64 // what it has of the log, and what it is sent next
 	LagEntries   uint64 // what it lacks
 	Learner      bool
+	Leaving      bool // it is not in the configuration any more
 	Active       bool // it has answered within the last election timeout
 	Snapshotting bool // it waits for a snapshot, or gets one
 	Stalled      bool // it answers and acknowledges nothing: its disk may hang
@@ -121,8 +122,8 @@ func (s *status) publishGroup() {
 			}
 			p := PeerStatus{
 				ID: id, Match: pr.Match, Next: pr.Next, LagEntries: last - min(last, pr.Match),
-				Learner: kind == raft.ProgressTypeLearner, Active: pr.RecentActive,
-				Snapshotting: pr.State == tracker.StateSnapshot, Stalled: s.health.stands(id),
+				Learner: kind == raft.ProgressTypeLearner, Leaving: s.leaving.leaves(id),
+				Active: pr.RecentActive, Snapshotting: pr.State == tracker.StateSnapshot, Stalled: s.health.stands(id),
 			}
 			s.checkpoints.describe(id, &p)
 			g.peers = append(g.peers, p)

@@ -147,16 +147,20 @@ type roleController struct {
 	passed  chan error // of the barrier that is asked for, else nil
 	grace   clock.Timer
 	retry   clock.Timer
+	leave   clock.Timer // of a server that is not in the configuration any more
+	left    bool        // that is over
 }
 
 // controlRole runs until halt.
 func (s *Server) controlRole() {
 	a := &roleController{server: s, since: s.elapsed(), grace: s.opts.Clock.NewTimer(s.opts.LeaderGrace),
-		retry: s.opts.Clock.NewTimer(barrierRetry)}
+		retry: s.opts.Clock.NewTimer(barrierRetry), leave: s.opts.Clock.NewTimer(s.opts.RemovedGrace)}
 	a.retry.Stop()
+	a.leave.Stop()
 	defer close(s.available.done)
 	defer a.grace.Stop()
 	defer a.retry.Stop()
+	defer a.leave.Stop()
 	for {
 		select {
 		case <-s.available.halt:
@@ -169,6 +173,9 @@ func (s *Server) controlRole() {
 			a.ask()
 		case <-a.grace.C():
 			a.giveUp()
+		case <-a.leave.C():
+			a.left = true
+			a.removed()
 		}
 	}
 }
@@ -179,14 +186,15 @@ func (a *roleController) stateChanged(state quorum.State) {
 	before := a.state
 	a.state = state
 	a.lead(before)
-	if a.removed(state) || a.behind(before) {
+	out := before.Role == quorum.RoleRemoved || a.left
+	a.leaves(before)
+	if a.removed() || a.behind(before) {
 		return
 	}
 	if a.idle() && a.server.available.serving() != stateDown {
 		a.leaveClients()
 	}
-	if state.Leader == before.Leader && state.Term == before.Term && before.Role != quorum.RoleRemoved &&
-		!before.Behind {
+	if state.Leader == before.Leader && state.Term == before.Term && !out && !before.Behind {
 		return
 	}
 	a.fallBehind()

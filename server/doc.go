@@ -38,6 +38,8 @@
 // state that follows from it is one atomic word, which a connection looks at once, at its ConnectRequest; so it costs
 // requests nothing. What is unusual about a connection (connFlags) costs the others one comparison.
 //
+// A server that is out of the configuration serves on for RemovedGrace, as a follower, and then nobody.
+//
 // Every server tracks all sessions of the state, and only the leader expires them; the others report whom they hear.
 // The end of a session that the leader proposes counts in its term alone. Local sessions, and those of the read-only
 // mode, are in a tracker of their own, which always expires.

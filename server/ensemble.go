@@ -32,6 +32,7 @@ type Peer struct {
 	ID           uint64
 	LagEntries   uint64 // of the log, that it has not confirmed
 	Learner      bool
+	Leaving      bool // it is not in the configuration any more
 	Active       bool // heard of lately
 	Snapshotting bool // it is being sent a checkpoint, or waits for one
 	Stalled      bool // it answers and acknowledges nothing: its disk may hang
@@ -102,7 +103,7 @@ func (s figures) setMemberMetrics(v *catalog.Values) {
 
 // setLeaderMetrics sets what only a leader shows.
 func (s figures) setLeaderMetrics(v *catalog.Values, members *Members) {
-	var learners, followers, observers int64
+	var learners, followers, observers, leaving int64
 	for _, p := range members.Peers {
 		peer := strconv.FormatInt(serverid.Number(p.ID), 10)
 		v.SetKeyed("zkd_peer_lag_entries", peer, int64(p.LagEntries))
@@ -118,6 +119,9 @@ func (s figures) setLeaderMetrics(v *catalog.Values, members *Members) {
 		learners++ // ZooKeeper's word for whoever follows
 		switch {
 		case p.Snapshotting:
+		case p.Leaving: // ZooKeeper counts those among the followers, too
+			leaving++
+			followers++
 		case p.Learner:
 			observers++
 		default:
@@ -127,7 +131,7 @@ func (s figures) setLeaderMetrics(v *catalog.Values, members *Members) {
 	v.Set("learners", learners)
 	v.Set("synced_followers", followers)
 	v.Set("synced_observers", observers)
-	v.Set("synced_non_voting_followers", 0)
+	v.Set("synced_non_voting_followers", leaving)
 	v.Set("pending_syncs", 0)
 	v.Set("leader_uptime", (s.elapsed() - time.Duration(s.ledSince.Load())).Milliseconds())
 	last, least, greatest := s.metrics.proposals.Sizes()

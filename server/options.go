@@ -68,7 +68,9 @@ type Options struct {
 	// two seconds or a tick, whichever is longer: then a read-only server of ZooKeeper begins, too, and most elections
 	// are over long before. What is read meanwhile is as old as what a follower of ZooKeeper shows that its leader does
 	// not reach, up to syncLimit ticks.
-	LeaderGrace       time.Duration
+	LeaderGrace time.Duration
+	// RemovedGrace is how long a server serves on that is not in the configuration of its group any more.
+	RemovedGrace      time.Duration
 	IdleLeader        bool // leaderServes=no: while this server leads its group it turns clients away
 	ReadOnlyMode      bool // readonlymode.enabled: without a leader, serve reads to clients that can do with them
 	LinearizableReads bool // every read waits for what was committed when it came; not in read-only mode

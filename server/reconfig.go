@@ -15,11 +15,27 @@ func appendConfig(b []byte, r *apply.Result) []byte {
 	return (&jute.GetDataResponse{Data: r.Data, Stat: r.Stat}).Append(b)
 }
 
-// removed reports whether state says that this server does not belong to the group any more, and then stops serving: it
-// hears nothing of what is written, and its clients must go where they do. Unlike this, ZooKeeper's removed server
-// goes on, without a vote, until it is started again.
-func (a *roleController) removed(state quorum.State) bool {
-	if state.Role != quorum.RoleRemoved {
+// leaves follows that this server is not in the configuration any more, or is again. For Options.RemovedGrace it serves
+// on, as one that follows without a vote (org.apache.zookeeper.server.quorum.QuorumPeer.updateLearnerType): its clients
+// learn of the configuration from it. ZooKeeper's does so until it is stopped.
+func (a *roleController) leaves(before quorum.State) {
+	leaves, left := a.state.Role == quorum.RoleLeaving, before.Role == quorum.RoleLeaving
+	s := a.server
+	switch {
+	case leaves && !left:
+		s.opts.Logger.Warn("removed from the ensemble: serving clients for a while",
+			slog.Uint64("server", s.opts.ServerID), slog.Duration("grace", s.opts.RemovedGrace))
+		a.leave.Reset(s.opts.RemovedGrace)
+	case left && !leaves:
+		a.leave.Stop()
+		a.left = false
+	}
+}
+
+// removed reports whether this server does not belong to the group any more, or the grace of one that leaves is over,
+// and then stops serving: its clients must go where others write.
+func (a *roleController) removed() bool {
+	if a.state.Role != quorum.RoleRemoved && !a.left {
 		return false
 	}
 	if a.current {

@@ -30,14 +30,7 @@ func TestReconfig(t *testing.T) {
 		t.Errorf("server %d is still in the configuration:\n%s", follower.ID, config)
 	}
 	admin.write()
-	if follower.Kind == target.Zkd { // ZooKeeper's goes on to follow and to serve, without a vote
-		if why := ensemble.Await(quickWithin, func() (bool, string) {
-			mode := follower.Mode()
-			return mode != "follower" && mode != "leader", "the server that was taken out is a " + mode
-		}); why != "" {
-			t.Error(why)
-		}
-	}
+	e.AwaitMode(follower, "follower") // without a vote (TestARemovedServerServesOn)
 
 	config = admin.reconfig(follower.Member("participant"), "")
 	if !strings.Contains(config, follower.Member("participant")) {

@@ -76,7 +76,7 @@ func TestGrowAndShrink(t *testing.T) {
 	r.must(nil, []string{"2"})
 	r.AwaitMode(three, "leader")
 	for _, s := range []*ensemble.Server{one, two} {
-		r.AwaitMode(s, "")
+		r.AwaitMode(s, "follower") // without a vote
 	}
 	create(t, r.conn, "/last", 0)
 	one.Stop()

@@ -49,12 +49,6 @@ func serversStarted(addrs []string, timeout time.Duration) bool {
 // cores).
 const suiteWithin = 5 * time.Minute
 
-// removedServes is the one test that zkd is spared: it removes a server from the ensemble and has a client, which
-// one in three times is connected to that very server, use it on. ZooKeeper's removed server goes on serving; zkd's
-// turns its clients away (docs/compatibility.md), and this client does not come back. TestReconfig asks the same of
-// the others.
-const removedServes = "^TestIntegration_Reconfig$"
-
 var result = regexp.MustCompile(`(?m)^--- (PASS|FAIL|SKIP): (\w+) \(([0-9.]+)s\)`)
 
 // againMax bounds the tests that are run once more: if more fail, the machine is not the reason. triesMax is how often
@@ -70,11 +64,7 @@ func TestUpstreamSuite(t *testing.T) {
 	kind := target.Selected(t)
 	target.Require(t, append(target.ToolsOf(kind), target.Shell)...)
 	binary := buildSuite(t)
-	var skip []string
-	if kind == target.Zkd {
-		skip = append(skip, "-test.skip="+removedServes)
-	}
-	ran, err := runSuite(t, kind, binary, skip...)
+	ran, err := runSuite(t, kind, binary)
 	failed := failures(ran)
 	passed := map[string]bool{} // at a later try
 	left := failed

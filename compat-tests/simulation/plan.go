@@ -222,13 +222,14 @@ func (r drawer) chance(percent int) bool { return r.IntN(100) < percent }
 func one[T any](r drawer, from ...T) T { return from[r.IntN(len(from))] }
 
 // settingsAlways is how many lines of zoo.cfg each plan begins with.
-const settingsAlways = 9
+const settingsAlways = 10
 
 // settings draws lines of zoo.cfg: limits that are seldom reached are small at times, so that what happens there does.
 func (r drawer) settings(p *Plan) []string {
 	lines := []string{
 		fmt.Sprintf("tickTime=%d", p.Tick.Milliseconds()), "initLimit=20", "syncLimit=4", "extendedTypesEnabled=true",
 		fmt.Sprintf("zkd.electionTimeout=%d", one(r, 300, 500, 1000)),
+		fmt.Sprintf("zkd.removedGrace=%d", drawRemovedGrace(p.Seed)),
 		"reconfigEnabled=true", "enforceQuota=true", "4lw.commands.whitelist=*", "znode.container.checkIntervalMs=500",
 	}
 	maybe := func(percent int, key string, from ...int) {
@@ -251,6 +252,13 @@ func (r drawer) settings(p *Plan) []string {
 		lines = append(lines, idleLeader)
 	}
 	return lines
+}
+
+// drawRemovedGrace draws for how many milliseconds a server that is removed serves on, from numbers of its own: none,
+// too few to be seen, or as many as pass until the next deed or the one after it.
+func drawRemovedGrace(seed uint64) int {
+	r := drawer{rand.New(rand.NewPCG(seed, 0x67726163))} //nolint:gosec // a run must repeat
+	return one(r, 0, 200, 3000, 20_000)
 }
 
 // deed draws what happens at a time.

@@ -37,12 +37,12 @@ type Patch struct {
 //     closed, and nobody creates behind a close (ZOOKEEPER-1208).
 //   - A read from the disk that is taken though the znode has changed: the cache holds the whole state.
 //
-// Nor, by 60 seeds with an operator in a third of them: a removed server that goes on serving, as it has no leader
-// after a while; a participant that has its vote before it has caught up, as it acknowledges only what it has; a port
-// that is opened at the next start only (decision 23), as the others still dial the former one; files that do not
-// follow the membership, and a snapshot after which nobody looks who is a member: the state says it at the next start;
-// a server that goes where a reconfig has it that is only proposed, since few of those are not taken; one that was
-// removed, comes back empty and is taken for the one that it was, since its log tells.
+// Nor, by 60 seeds with an operator in a third of them: a removed server that goes on serving beyond its grace, as it
+// has no leader after a while; a participant that has its vote before it has caught up, as it acknowledges only what it
+// has; a port that is opened at the next start only (decision 23), as the others still dial the former one; files that
+// do not follow the membership, and a snapshot after which nobody looks who is a member: the state says it at the next
+// start; a server that goes where a reconfig has it that is only proposed, since few of those are not taken; one that
+// was removed, comes back empty and is taken for the one that it was, since its log tells.
 //
 // What is yet to be planted, as there was no deed or client for it once: a reserve that is not given back (25) when
 // disks fill up; the clean-up of containers that ends early; reads that overtake writes, with clients that do not wait

@@ -78,9 +78,9 @@ func plantsOfReconfigs() []Plant {
 		{
 			Name: "removed-votes", Bug: "a server that was removed keeps its vote",
 			Within: 24,
-			Patches: []Patch{{"quorum/reconfigure.go", "		case !stays && (quorum || !votes):",
+			Patches: []Patch{{"quorum/reconfigure.go", "		case !stays && r.leaving.keeps(id):",
 				`		case !stays && planted("removed-votes"):
-		case !stays && (quorum || !votes):`}},
+		case !stays && r.leaving.keeps(id):`}},
 		},
 		{
 			Name: "observer-votes", Bug: "a participant that becomes an observer keeps its vote",

@@ -48,6 +48,7 @@ func (i *Instance) serverOptions(a authentication) server.Options {
 	if c.Ensemble.Distributed {
 		o.Ensemble = &server.Ensemble{Observer: c.Ensemble.Observer && !c.Tree.Reconfig, Members: i.members}
 		o.LeaderGrace, o.ReadOnlyMode = c.Ensemble.LeaderGrace, c.Client.ReadOnlyMode
+		o.RemovedGrace = c.Ensemble.RemovedGrace
 		o.IdleLeader = !c.Client.LeaderServes
 		o.LocalSessions, o.LocalSessionsUpgrading = c.Client.LocalSessions, c.Client.LocalSessionsUpgrading
 	}
@@ -132,8 +133,8 @@ func (i *Instance) members() server.Members {
 	}
 	for _, p := range s.Peers {
 		m.Peers = append(m.Peers, server.Peer{
-			ID: p.ID, LagEntries: p.LagEntries, Learner: p.Learner, Active: p.Active, Snapshotting: p.Snapshotting,
-			Transfers: p.Transfers, TransferFailures: p.TransferFailures, Pause: p.Pause,
+			ID: p.ID, LagEntries: p.LagEntries, Learner: p.Learner, Leaving: p.Leaving, Active: p.Active,
+			Snapshotting: p.Snapshotting, Transfers: p.Transfers, TransferFailures: p.TransferFailures, Pause: p.Pause,
 			Stalled: p.Stalled,
 		})
 	}

@@ -22,7 +22,7 @@ func (p *Peers) Describe() *admin.Members {
 	m.Leader = status.Leader
 	learning := map[uint64]bool{}
 	for _, peer := range status.Peers {
-		learning[peer.ID] = peer.Learner && peer.Active
+		learning[peer.ID] = peer.Learner && !peer.Leaving && peer.Active
 	}
 	for _, s := range p.streams.Status() {
 		if learning[s.ID] {

@@ -248,6 +248,7 @@ func (p *Peers) Join(ctx context.Context, o *quorum.Options, bootstraps bool) er
 	o.ElectionTicks = int(p.config.Ensemble.ElectionTimeout / raftTick)
 	o.TickInterval = raftTick
 	o.RetainBytes = p.config.Ensemble.LogRetainBytes
+	o.RemovedGrace = p.config.Ensemble.RemovedGrace
 	// The version is that of no other configuration to come, which are zxids of reconfigs, and never 0, which clients
 	// read as none; ZooKeeper's is the zxid at which the first leader began (Leader.lead).
 	first := ensemble.Config{Servers: p.configured.Servers, Version: max(1, int64(p.machine.LastZxid()))}

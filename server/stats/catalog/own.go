@@ -6,7 +6,7 @@ var ownGauges = []Row{
 	{Name: "zkd_build_info", Help: "1; the label is the version.", Label: "version"},
 	{Name: "zkd_role",
 		Help: "1 for the part that this server plays: standalone, leader, follower, observer, candidate, " +
-			"read-only or removed.", Label: "role"},
+			"read-only, leaving (out of the configuration, and serving on for a while) or removed.", Label: "role"},
 	{Name: "zkd_serving", Help: "1 while clients are served, read-only too."},
 	{Name: "zkd_term", Help: "Raft's term."},
 	{Name: "zkd_leader_id", Help: "Id of the leader; -1 while there is none."},
