@@ -26,6 +26,7 @@ func (l *loop) connectMembers() {
 		withAdmissions: l.admission.withAdmissions,
 	}
 	l.leaving = leaving{facts: f, heard: l.reconfig.heardAtTick}
+	l.inForce = inForce{facts: f, leaving: &l.leaving}
 	l.checkpoints = checkpoints{
 		facts: f, toCheckpointer: l.toCheckpointer, report: l.raw.ReportSnapshot, memberAt: l.members.at,
 		clocks: &l.clocks, retention: &l.retention, space: &l.space,

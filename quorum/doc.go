@@ -67,6 +67,7 @@
 //	admission       whose messages count, and who is admitted next (rejoin.go, admit.go, bootstrapchoice.go)
 //	reconfiguring   what a reconfig makes of the group (reconfigure.go, addresschange.go)
 //	leaving         who is out of the configuration, and stays for its clients (leaving.go, docs/decisions/0039)
+//	inForce         when a reconfig is in force here, for who has asked for it (inforce.go)
 //	checkpoints     the state for members that are too far behind (checkpoint.go, backoff.go)
 //	retention       what the log keeps (retention.go)
 //	election        who leads, soon (election.go)

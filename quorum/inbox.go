@@ -75,10 +75,16 @@ func (b *inbox) take(spare []arrival) []arrival {
 	return items
 }
 
-// close ends all waiting. What was not taken nobody will take.
+// close ends all waiting. What was not taken nobody will take; who asked to be told is told so.
 func (b *inbox) close() {
 	b.mu.Lock()
-	defer b.mu.Unlock()
+	items := b.mu.items
 	b.mu.items, b.mu.closed = nil, true
 	b.room.Broadcast()
+	b.mu.Unlock()
+	for i := range items {
+		if r, ok := items[i].what.(inForceRequest); ok {
+			r.told(ErrStopped)
+		}
+	}
 }

@@ -37,6 +37,7 @@ type loop struct {
 	admission     admission
 	reconfig      reconfiguring
 	leaving       leaving
+	inForce       inForce
 	checkpoints   checkpoints
 	forwarding    forwarding
 	reads         readIndex
@@ -108,6 +109,7 @@ func (l *loop) turn() {
 		}
 	}
 	l.handOut()
+	l.inForce.tell()
 }
 
 // handOut hands on what raft wants done, and what that leads to.

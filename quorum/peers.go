@@ -140,6 +140,8 @@ func (l *loop) arrive(a *arrival) {
 		l.space.judge()
 	case transferRequest:
 		l.transfer.begin(what.told)
+	case inForceRequest:
+		l.inForce.waiting = append(l.inForce.waiting, what)
 	case stopping:
 		l.stopping = true
 		l.dropBarriers()
@@ -233,6 +235,7 @@ func (l *loop) toldMembers(m *member.Membership) {
 	}
 	l.logger.Warn("removed from the ensemble", slog.Uint64("index", m.Index))
 	l.members.belongs(false)
+	l.inForce.tell() // before the connections of who waits are closed
 	if err := l.raw.ForgetLeader(); err != nil {
 		l.logger.Debug("raft rejected forget-leader", slog.Any("err", err))
 	}

@@ -185,6 +185,7 @@ func (l *loop) bootstrapEntry() *raftpb.Entry {
 // membersChanged follows a change of membership.
 func (l *loop) membersChanged(before *member.Membership) {
 	l.admission.membersChanged(before)
+	l.inForce.tell() // before this member's part is told
 	l.status.publish()
 	l.status.publishGroup()
 }

@@ -247,6 +247,7 @@ func (n *Node) abandon() {
 	if err := n.err(); err != nil {
 		cause = err
 	}
+	n.loop.inForce.end(cause)
 	batches, barriers := n.batcher.Abandon()
 	for _, b := range batches {
 		n.applier.drop(b, cause)

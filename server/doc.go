@@ -47,7 +47,8 @@
 // # Invariants
 //
 //   - Replies leave in the order of the requests: a request that is not a write waits until the connection's writes
-//     under way are answered. A write never waits for another.
+//     under way are answered. A write never waits for another, but for a reconfig before it, which is answered when it
+//     is in force on this server.
 //   - A watch event is in a connection's output before any reply that shows the change, and after the reply that
 //     registered the watch: events are appended while the change is published, replies of reads, or the room for them,
 //     while their Present is held.

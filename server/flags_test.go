@@ -7,6 +7,7 @@ import (
 	"zkd/jute"
 	"zkd/quorum"
 	"zkd/quorum/batcher"
+	"zkd/storage/apply"
 	"zkd/storage/entry"
 )
 
@@ -130,12 +131,68 @@ func TestAnUnknownOptionFailsLikeAuthentication(t *testing.T) {
 type reconfiguringNode struct {
 	Node
 	asked chan entry.Proposal
+	takes bool                 // it takes them, and proposes a setData in their place, which comes out as one
+	told  chan func(err error) // who is to be told that a configuration is in force
 }
 
 func (n *reconfiguringNode) Reconfigure(p *entry.Proposal, w batcher.Waiter) error {
 	n.asked <- *p
+	if n.takes {
+		p.Op, p.Body = jute.OpSetData, setTo("/n", "reconfigured").Append(nil)
+		return n.Propose(p, asReconfig{w})
+	}
 	p.Op, p.Code = jute.OpError, jute.NewConfigNoQuorum
 	return n.Propose(p, w)
+}
+
+func (n *reconfiguringNode) InForce(_ int64, told func(error)) { n.told <- told }
+
+// asReconfig tells of a write as of a reconfig.
+type asReconfig struct{ batcher.Waiter }
+
+func (w asReconfig) Applied(r *apply.Result) {
+	as := *r
+	as.Op, as.Data = jute.OpReconfig, []byte("members")
+	w.Waiter.Applied(&as)
+}
+
+// TestAReconfigIsAnsweredWhenItIsInForce: nothing of its connection comes before its answer, and others do not wait.
+func TestAReconfigIsAnsweredWhenItIsInForce(t *testing.T) {
+	told := make(chan func(error), 1)
+	r := startRig(t, rigOptions{
+		set:  func(o *Options) { o.ReconfigEnabled, o.Ensemble = true, &Ensemble{} },
+		node: func(n Node) Node { return &reconfiguringNode{n, make(chan entry.Proposal, 2), true, told} },
+	})
+	r.server.SetState(quorum.State{Leader: 1, Term: 1, Role: quorum.RoleLeader})
+	eventually(t, "the server serves", func() bool { return r.server.available.serving() == stateServing })
+	c, other := r.connect(t), r.connect(t)
+	c.mustCreate("/n", "", jute.ModePersistent)
+	c.send(jute.OpReconfig, &jute.ReconfigRequest{LeavingServers: "2"})
+	c.send(jute.OpSetData, setTo("/n", "later"))
+	c.send(jute.OpGetData, look("/n"))
+	eventually(t, "the server asks whether it is in force", func() bool { return len(told) == 1 })
+	tell := <-told
+	if got := other.must(jute.OpGetData, look("/n"), jute.OK); got.data(t) != "reconfigured" {
+		t.Errorf("another connection reads %q", got.data(t))
+	}
+	for _, served := range r.server.connections.all() {
+		if served.session == c.welcome.SessionID && !served.Out.Writing() {
+			t.Error("it is answered before it is in force")
+		}
+	}
+	tell(nil)
+	if got := c.receive(); got.Err != jute.OK || got.data(t) != "members" {
+		t.Errorf("the answer is %v, %q", got.Err, got.data(t))
+	}
+	if got := c.receive(); got.Err != jute.OK {
+		t.Errorf("the write behind it is answered %v", got.Err)
+	}
+	if got := c.receive(); got.data(t) != "later" {
+		t.Errorf("the read behind it has %q", got.data(t))
+	}
+	c.send(jute.OpReconfig, &jute.ReconfigRequest{LeavingServers: "2"})
+	(<-told)(quorum.ErrStopped)
+	c.wantClosed()
 }
 
 func TestReconfigGoesToTheNode(t *testing.T) {
@@ -148,7 +205,7 @@ func TestReconfigGoesToTheNode(t *testing.T) {
 					o.Ensemble = &Ensemble{}
 				}
 			},
-			node: func(n Node) Node { return &reconfiguringNode{n, asked} },
+			node: func(n Node) Node { return &reconfiguringNode{Node: n, asked: asked} },
 		})
 		r.server.SetState(quorum.State{Leader: 1, Term: 1, Role: quorum.RoleLeader})
 		eventually(t, "the server serves", func() bool { return r.server.available.serving() == stateServing })

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"time"
 
 	"zkd/jute"
@@ -53,6 +54,33 @@ func (c *writes) checked(r *request, record decodable) error {
 type reconfigurer interface {
 	// Reconfigure has the group brought to the membership that p, an OpReconfig, asks for, and tells w as Propose does.
 	Reconfigure(p *entry.Proposal, w batcher.Waiter) error
+	// InForce tells when the configuration of this version, or a later one, is in force on this member. told is called
+	// once, on any goroutine; an error says that it will not be known.
+	InForce(version int64, told func(error))
+}
+
+// reconfiguring waits until a reconfig that has come out well is in force on this server, and only then has it
+// answered. Nothing of its connection is under way behind it meanwhile.
+type reconfiguring struct {
+	batcher.Waiter
+	node reconfigurer
+}
+
+// Applied implements batcher.Waiter.
+func (w *reconfiguring) Applied(r *apply.Result) {
+	if r.Code != jute.OK {
+		w.Waiter.Applied(r)
+		return
+	}
+	kept := apply.Result{Op: r.Op, Session: r.Session, Xid: r.Xid, Zxid: r.Zxid, Stat: r.Stat,
+		Data: bytes.Clone(r.Data), Bytes: r.Bytes}
+	w.node.InForce(int64(r.Zxid), func(err error) {
+		if err != nil {
+			w.Dropped(err)
+			return
+		}
+		w.Waiter.Applied(&kept)
+	})
 }
 
 // reconfig has the members changed. ZooKeeper looks at reconfigEnabled before anything else, and a standalone server
@@ -73,8 +101,14 @@ func (c *writes) reconfig(r *request) error {
 	if err != nil {
 		return err
 	}
-	w = c.auditor.audited(r, w)
-	return c.begun(w, node.Reconfigure(&c.proposal, w))
+	w = c.auditor.audited(r, &reconfiguring{w, node})
+	if err := c.begun(w, node.Reconfigure(&c.proposal, w)); err != nil {
+		return err
+	}
+	if !c.Out.AwaitSettled(maxInt) { // its reply comes late: nothing may come before it
+		return errGone
+	}
+	return nil
 }
 
 // multi proposes a multi. One that cannot be read is a transaction, too, and takes a zxid; but not one that creates
@@ -173,7 +207,8 @@ func (w *largeWrite) Dropped(err error) {
 	w.writes.Dropped(err)
 }
 
-// Applied appends the reply to a write. The apply goroutine calls it, after the write's events.
+// Applied appends the reply to a write. The apply goroutine calls it, after the write's events; of a reconfig any
+// goroutine.
 func (c *writes) Applied(r *apply.Result) {
 	c.server.inFlight.End()
 	if r.Code == jute.SessionMoved {
@@ -209,7 +244,7 @@ func (c *writes) written(r *apply.Result, came socket.Arrival) {
 	c.latency(op, came.At, now)
 	took := now - came.At
 	c.server.metrics.updates.Add(took.Milliseconds())
-	if c.server.isSlow(took) {
+	if c.server.isSlow(took) && r.Op != jute.OpReconfig { // which has waited for other members
 		c.server.slowWrite(c.conn, r, came, now)
 	}
 }

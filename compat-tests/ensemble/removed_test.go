@@ -117,3 +117,36 @@ func TestARemovedServerTurnsClientsAwayInTheEnd(t *testing.T) {
 		})
 	}
 }
+
+// TestRolesAreInForceWithTheAnswer: the server that is asked says that it is an observer as soon as it has answered,
+// whether it followed or led. (ZooKeeper's closes its connections.)
+func TestRolesAreInForceWithTheAnswer(t *testing.T) {
+	e := ensemble.Start(t, ensemble.Options{Dynamic: true, Kind: target.Zkd, Servers: 4})
+	admin := newAdmin(t, e)
+	for range 3 {
+		leader := e.AwaitLeader()
+		for _, changed := range []*ensemble.Server{e.Followers()[0], leader} {
+			for _, role := range []string{"observer", "participant"} {
+				session := openAt(t, changed)
+				if reply, err := session.AddAuth("digest", target.SuperUser+":"+target.SuperPassword); err != nil ||
+					reply.Err != jute.OK {
+					t.Fatalf("%v, %v", reply.Err, err)
+				}
+				reply, _, err := session.Reconfig(changed.Member(role), "")
+				mode := changed.Mode()
+				session.Drop()
+				if err != nil || reply.Err != jute.OK {
+					t.Fatalf("server %d becomes a %s: %v, %v", changed.ID, role, reply.Err, err)
+				}
+				if role == "observer" && mode != role {
+					t.Errorf("server %d is an observer by the answer, and says that it is a %s", changed.ID, mode)
+				}
+				if role == "participant" {
+					e.AwaitMode(changed, "follower")
+				}
+				e.AwaitServing(e.Servers...)
+				admin.write()
+			}
+		}
+	}
+}
