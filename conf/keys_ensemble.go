@@ -117,8 +117,8 @@ var ownKeys = []key{
 			"between this and twice this. A connection to the leader that breaks asks at once.",
 		set: func(c *Config, v value) { c.Ensemble.ElectionTimeout = v.span }},
 	{name: "zkd.leaderGrace", kind: kindMillis, def: "2000", min: 0, max: 60_000, mark: must, effect: works,
-		doc: "How long a server that knows of no leader keeps its clients: reads go on, writes wait. After that it " +
-			"turns clients away, or serves reads with readonlymode.enabled.",
+		doc: "How long a server that knows of no leader keeps its clients: reads go on, writes and new sessions " +
+			"wait. After that it turns clients away, or serves reads with readonlymode.enabled.",
 		set: func(c *Config, v value) { c.Ensemble.LeaderGrace = v.span }},
 	{name: "zkd.removedGrace", kind: kindMillis, def: "600000", min: 0, max: 86_400_000, mark: must, effect: works,
 		doc: "How long a server that a reconfig takes out of the ensemble keeps its clients, as a follower without a " +

@@ -35,8 +35,10 @@ type availability struct {
 	// replacing is set while a snapshot replaces the state: nobody enters.
 	replacing atomic.Bool
 
-	mu    sync.Mutex
-	state quorum.State // the latest; guarded by mu
+	mu      sync.Mutex
+	state   quorum.State  // the latest; guarded by mu
+	current bool          // this server has a leader, and what that has committed; guarded by mu
+	changed chan struct{} // closed at the next change of any of them; guarded by mu
 
 	wake chan struct{} // one token: state has changed
 	halt chan struct{} // closed by Shutdown, at its end
@@ -46,6 +48,7 @@ type availability struct {
 // init begins in the first epoch, with nobody served.
 func (a *availability) init() {
 	a.word.Store(1 << stateBits)
+	a.changed = make(chan struct{})
 	a.wake, a.halt, a.done = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
 }
 
@@ -72,7 +75,32 @@ func (a *availability) beginAgain() uint64 {
 func (a *availability) beginLocked(p servingState) uint64 {
 	word := (a.word.Load()>>stateBits+1)<<stateBits | uint64(p)
 	a.word.Store(word)
+	a.tellChangeLocked()
 	return word
+}
+
+// tellChangeLocked tells who waits for a change.
+func (a *availability) tellChangeLocked() {
+	close(a.changed)
+	a.changed = make(chan struct{})
+}
+
+// setCurrent says whether this server has what its leader has committed.
+func (a *availability) setCurrent(current bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.current != current {
+		a.current = current
+		a.tellChangeLocked()
+	}
+}
+
+// certain tells whether this server has a leader and what that has committed, and has a channel closed when that may
+// have changed, or the serving state.
+func (a *availability) certain() (certain bool, changed <-chan struct{}) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.current && a.state.Leader != 0, a.changed
 }
 
 // latest is the state that was told last.
@@ -90,6 +118,9 @@ func (s *Server) SetState(state quorum.State) {
 	a := &s.available
 	a.leading.Store(state.Role == quorum.RoleLeader)
 	a.mu.Lock()
+	if a.state.Leader != state.Leader {
+		a.tellChangeLocked()
+	}
 	a.state = state
 	a.mu.Unlock()
 	select {
@@ -204,11 +235,17 @@ func (a *roleController) stateChanged(state quorum.State) {
 // fallBehind says that others may know what this server does not. The grace begins, unless it has already.
 func (a *roleController) fallBehind() {
 	if a.current {
-		a.current, a.since = false, a.server.elapsed()
+		a.lapse()
 		a.grace.Reset(a.server.opts.LeaderGrace)
 	}
 	a.passed = nil
 	a.retry.Stop()
+}
+
+// lapse says that this server may lack what others have committed, from now on.
+func (a *roleController) lapse() {
+	a.current, a.since = false, a.server.elapsed()
+	a.server.available.setCurrent(false)
 }
 
 // behind tells whether this server lacks what the others have committed, because its disk hangs. Its clients have
@@ -255,6 +292,7 @@ func (a *roleController) barrierDone(err error) {
 	}
 	s := a.server
 	a.current = true
+	s.available.setCurrent(true)
 	a.grace.Stop()
 	s.metrics.unavailable.Add((s.elapsed() - a.since).Milliseconds())
 	was := s.available.serving()

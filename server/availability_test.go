@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -104,11 +105,12 @@ func TestADroppedWriteEndsItsConnection(t *testing.T) {
 	g := startGroup(t, groupOptions{})
 	g.elect(1)
 	g.serves(2)
-	c, other := g.at(2).connect(t), g.at(2).connect(t)
+	c, other, moving := g.at(2).connect(t), g.at(2).connect(t), g.at(1).connect(t)
+	g.caughtUp(2)
 	g.lose()
 	c.send(jute.OpCreate, makeNode("/n", "", jute.ModePersistent))
 	late := g.at(2).dial(t)
-	late.write(frame(anew().Append(nil)))
+	late.write(frame(moving.again().Append(nil)))
 	eventually(t, "both are proposed", func() bool {
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -145,8 +147,9 @@ func TestWithoutALeaderConnectionsEnd(t *testing.T) {
 	eventually(t, "all of them wait", func() bool {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		return len(g.at(2).held) == 2 && len(g.at(2).barriers) == 1
+		return len(g.at(2).held) == 1 && len(g.at(2).barriers) == 1
 	})
+	g.at(2).awaitWaiting(t)
 	idle.wantSilence()
 	eventually(t, "the grace ends", func() bool {
 		now.Step(50 * time.Millisecond)
@@ -160,15 +163,15 @@ func TestWithoutALeaderConnectionsEnd(t *testing.T) {
 	g.at(2).wantTurnedAway(t, anew())
 	g.elect(3)
 	g.serves(2)
-	g.caughtUp(2) // with the session that was asked for on the way
+	g.caughtUp(2)
 	v := g.at(2).machine.View()
 	made := v.SessionCount()
 	v.Close()
 	g.at(2).server.sessions.mu.Lock()
 	bound := len(g.at(2).server.sessions.bound)
 	g.at(2).server.sessions.mu.Unlock()
-	if made != 4 || bound != 0 {
-		t.Errorf("%d sessions, %d of them bound to connections that have ended; want 4 and 0", made, bound)
+	if made != 3 || bound != 0 {
+		t.Errorf("%d sessions, %d of them bound to connections that have ended; want 3 and 0", made, bound)
 	}
 	if again := g.at(2).reattach(t, idle); again.welcome.SessionID != idle.welcome.SessionID {
 		t.Error("the session did not survive")
@@ -176,6 +179,92 @@ func TestWithoutALeaderConnectionsEnd(t *testing.T) {
 	if g.at(2).server.metrics.unavailable.Load().Count == 0 {
 		t.Error("the time without a leader is not counted")
 	}
+}
+
+// awaitWaiting waits until a connection waits with its handshake.
+func (r *rig) awaitWaiting(t testing.TB) {
+	t.Helper()
+	eventually(t, "a connection waits with its handshake", func() bool {
+		return slices.ContainsFunc(r.server.connections.all(), func(c *conn) bool {
+			return c.counts.received.Load() == 1 && c.epoch.Load() == 0
+		})
+	})
+}
+
+// TestWhoComesNewWaitsForALeader: it is told of a session when there is a leader again, and nobody else waits.
+func TestWhoComesNewWaitsForALeader(t *testing.T) {
+	for name, start := range map[string]func() *group{ // order: each for itself
+		"session of the group": func() *group { return startGroup(t, groupOptions{}) },
+		"local session": func() *group {
+			return startGroup(t, groupOptions{set: func(_ uint64, o *Options) { o.LocalSessions = true }})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := start()
+			g.elect(1)
+			g.serves(2)
+			old, back := g.at(2).connect(t), g.at(2).connect(t)
+			g.lose()
+			late := g.at(2).dial(t)
+			late.write(frame(anew().Append(nil)))
+			g.at(2).awaitWaiting(t)
+			old.must(jute.OpExists, look("/n"), jute.NoNode)
+			again := g.at(2).dial(t)
+			again.write(frame(back.again().Append(nil)))
+			g.elect(3)
+			for _, c := range []*client{late, again} {
+				c.welcomed()
+				c.must(jute.OpExists, look("/n"), jute.NoNode)
+				if c.welcome.SessionID == 0 || c.welcome.ReadOnly {
+					t.Errorf("it is told %+v", c.welcome)
+				}
+			}
+			if again.welcome.SessionID != back.welcome.SessionID {
+				t.Error("the session is another one")
+			}
+		})
+	}
+}
+
+// TestWhoWaitsGetsTheReadOnlyMode, on the same connection, if it can do with that; else it is sent away.
+func TestWhoWaitsGetsTheReadOnlyMode(t *testing.T) {
+	now := clock.NewManual(time.Unix(1_000_000_000, 0))
+	g := startGroup(t, groupOptions{clock: now, set: func(_ uint64, o *Options) {
+		o.LeaderGrace, o.ReadOnlyMode, o.LocalSessions = 3*time.Second, true, true
+	}})
+	g.elect(1)
+	g.serves(2)
+	g.lose()
+	can, cannot := g.at(2).dial(t), g.at(2).dial(t)
+	can.write(frame(canReadOnly(0, make([]byte, 16)).Append(nil)))
+	cannot.write(frame(anew().Append(nil)))
+	eventually(t, "read-only mode", func() bool {
+		now.Step(50 * time.Millisecond)
+		return g.at(2).server.available.serving() == stateReadOnly
+	})
+	can.welcomed()
+	if can.welcome.SessionID == 0 || !can.welcome.ReadOnly {
+		t.Errorf("it is told %+v", can.welcome)
+	}
+	can.must(jute.OpExists, look("/n"), jute.NoNode)
+	cannot.wantClosed()
+}
+
+// TestWhoWaitsGoesWithTheServer: a stop does not wait for a leader, nor for who has hung up.
+func TestWhoWaitsGoesWithTheServer(t *testing.T) {
+	g := startGroup(t, groupOptions{})
+	g.elect(1)
+	g.serves(2)
+	g.lose()
+	late := g.at(2).dial(t)
+	late.write(frame(anew().Append(nil)))
+	g.at(2).awaitWaiting(t)
+	ctx, cancel := context.WithTimeout(t.Context(), testDeadline)
+	defer cancel()
+	if err := g.at(2).server.Shutdown(ctx); err != nil {
+		t.Error(err)
+	}
+	late.wantClosed()
 }
 
 func TestRestoredClosesConnectionsAndAdoptsSessions(t *testing.T) {

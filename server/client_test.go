@@ -78,9 +78,14 @@ func (r *rig) connectTimeout(t testing.TB, timeout time.Duration) *client {
 func (r *rig) reattach(t testing.TB, old *client) *client {
 	t.Helper()
 	c := r.dial(t)
-	c.hello(&jute.ConnectRequest{TimeoutMillis: old.welcome.TimeoutMillis, SessionID: old.welcome.SessionID,
-		Passwd: old.welcome.Passwd, HasReadOnly: true})
+	c.hello(old.again())
 	return c
+}
+
+// again asks for the session of c.
+func (c *client) again() *jute.ConnectRequest {
+	return &jute.ConnectRequest{TimeoutMillis: c.welcome.TimeoutMillis, SessionID: c.welcome.SessionID,
+		Passwd: c.welcome.Passwd, HasReadOnly: true}
 }
 
 // write sends bytes.

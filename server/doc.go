@@ -33,10 +33,11 @@
 //
 // SetState tells who leads. The role controller, one goroutine, follows it: when there is a leader it asks for a
 // barrier, and when that has passed the server serves. If the leader is lost, connections stay for LeaderGrace: reads
-// go on as they are, writes and barriers wait at the node. Then all connections are closed, and a server that may
-// serves reads only. So they are at once when this server is behind the others because its disk hangs. The serving
-// state that follows from it is one atomic word, which a connection looks at once, at its ConnectRequest; so it costs
-// requests nothing. What is unusual about a connection (connFlags) costs the others one comparison.
+// go on as they are, writes and barriers wait at the node, and who comes new or with a local session waits with its
+// handshake. Then all connections are closed, and a server that may serves reads only. So they are at once when this
+// server is behind the others because its disk hangs. The serving state that follows from it is one atomic word, which
+// a connection looks at once, at its ConnectRequest; so it costs requests nothing. What is unusual about a connection
+// (connFlags) costs the others one comparison.
 //
 // A server that is out of the configuration serves on for RemovedGrace, as a follower, and then nobody.
 //

@@ -140,7 +140,10 @@ func (c *conn) handshake() error {
 // connect makes or takes over the session (ZooKeeperServer.processConnectRequest).
 func (c *conn) connect(req *jute.ConnectRequest) error {
 	s := c.server
-	p := c.enter()
+	p, err := c.enterFor(req)
+	if err != nil {
+		return err
+	}
 	if p == stateDown {
 		s.metrics.notServing.Add(1)
 		peer := slog.String("peer", c.remote.String())
@@ -184,6 +187,29 @@ func (c *conn) enter() servingState {
 		}
 		if a.word.Load() == word { // else the one who closes may have looked at c before the store
 			return servingState(word & (1<<stateBits - 1))
+		}
+	}
+}
+
+// enterFor is enter for a ConnectRequest. Who has a session of the group keeps it while there is no leader. Who is to
+// get one, or has one that only this server knows, is told nothing before there is a leader again, or the serving state
+// is another one: until then neither reads nor writes are certain.
+func (c *conn) enterFor(req *jute.ConnectRequest) (servingState, error) {
+	s := c.server
+	if s.opts.Ensemble == nil || req.SessionID != 0 && !(s.opts.LocalSessions && s.locals.has(req.SessionID)) {
+		return c.enter(), nil
+	}
+	for {
+		certain, changed := s.available.certain()
+		if certain || s.available.serving() != stateServing {
+			return c.enter(), nil
+		}
+		select {
+		case <-changed:
+		case <-c.Out.Ending():
+			return stateDown, errGone
+		case <-s.stop:
+			return stateDown, errClose
 		}
 	}
 }

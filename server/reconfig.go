@@ -39,7 +39,7 @@ func (a *roleController) removed() bool {
 		return false
 	}
 	if a.current {
-		a.current, a.since = false, a.server.elapsed()
+		a.lapse()
 	}
 	a.passed = nil
 	a.retry.Stop()
