@@ -67,7 +67,8 @@ A backup holds all data and the passwords of all sessions: keep it as you would 
 			if (f.from == "") == (f.dataDir == "") {
 				return usageError{errors.New("name what to back up: either --from or --data-dir")}
 			}
-			return f.run(cmd, args[0])
+			defer interruptible(cmd)()
+			return interrupted(cmd.Context(), f.run(cmd, args[0]), "there is no backup, and nothing is left of it")
 		},
 	}
 	cmd.Flags().StringVar(&f.from, "from", "", "the `address` of a running server's HTTP port: host:port or a URL")
@@ -84,7 +85,6 @@ A backup holds all data and the passwords of all sessions: keep it as you would 
 
 // run makes the backup.
 func (f *backupFlags) run(cmd *cobra.Command, file string) error {
-	defer interruptible(cmd)()
 	source := f.fromServer
 	if f.dataDir != "" {
 		source = f.fromDirectory

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -66,6 +64,18 @@ func newBenchCommand() *cobra.Command {
 	return cmd
 }
 
+// benchLeft is what there is of an interrupted load.
+const benchLeft = "there is no result, and nothing is left on the server"
+
+// tellOfCleaning says at once that an interrupted load ends, until the returned function is called: it may take a while
+// to take away many znodes.
+func tellOfCleaning(cmd *cobra.Command) (done func()) {
+	stop := context.AfterFunc(cmd.Context(), func() {
+		cmd.PrintErrln("zkd: interrupted: taking away what is on the server; the next interrupt ends at once")
+	})
+	return func() { stop() }
+}
+
 // newLoadCommand returns the command of one load.
 func newLoadCommand(load bench.Load) *cobra.Command {
 	s := &benchSettings{o: load.Defaults}
@@ -76,14 +86,14 @@ func newLoadCommand(load bench.Load) *cobra.Command {
 		Args:  required(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cmd.SilenceUsage = true
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
-			defer stop()
+			defer interruptible(cmd)()
+			defer tellOfCleaning(cmd)()
 			if s.start == "" && !cmd.Flags().Changed("clients") && s.o.Clients > runningClients {
 				cmd.PrintErrf("zkd: %d clients, as a server lets in 60 from one address unless maxClientCnxns says "+
 					"more; --clients asks for others\n", runningClients)
 				s.o.Clients = runningClients
 			}
-			return s.run(ctx, cmd.OutOrStdout())
+			return interrupted(cmd.Context(), s.run(cmd.Context(), cmd.OutOrStdout()), benchLeft)
 		},
 	}
 	f := cmd.Flags()
@@ -259,10 +269,11 @@ func newCompareCommand() *cobra.Command {
 				return err
 			}
 			cmd.SilenceUsage = true
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
-			defer stop()
+			defer interruptible(cmd)()
+			defer tellOfCleaning(cmd)()
 			s.Progress = func(p bench.Progress) { showProgress(cmd.ErrOrStderr(), p) }
-			return settings.compare(ctx, cmd.OutOrStdout(), [2]string{subject, against}, s)
+			return interrupted(cmd.Context(), settings.compare(cmd.Context(), cmd.OutOrStdout(),
+				[2]string{subject, against}, s), benchLeft)
 		},
 	}
 	f := cmd.Flags()

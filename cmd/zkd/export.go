@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -48,7 +49,10 @@ its server did not stop cleanly, 4 the target holds data.`,
 		Example: `  zkd export /etc/zookeeper/zoo.cfg --to /var/lib/zookeeper-back
   zkd export --data-dir /var/lib/zkd --to /tmp/back --compress gz --output json`,
 		Args: oneOptional(),
-		RunE: func(cmd *cobra.Command, args []string) error { return s.run(cmd, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			defer interruptible(cmd)()
+			return interrupted(cmd.Context(), s.run(cmd, args), "nothing is exported, and nothing is left in "+s.to)
+		},
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&s.set, "set", nil, "set a `key=value` of zoo.cfg; may be repeated")
@@ -92,7 +96,7 @@ func (s *exportSettings) run(cmd *cobra.Command, args []string) (err error) {
 		return statusError{err, exitSource}
 	}
 	defer func() { err = errors.Join(err, closeAll()) }()
-	found, err := s.write(state.Reader(), snapshots.WriteOptions(&config.Storage))
+	found, err := s.write(cmd.Context(), state.Reader(), snapshots.WriteOptions(&config.Storage))
 	if err != nil {
 		if errors.Is(err, migrate.ErrTarget) {
 			return statusError{err, exitTarget}
@@ -148,12 +152,12 @@ func (s *exportSettings) open(c *conf.Config, logger *slog.Logger) (_ *inspect.S
 }
 
 // write writes the directory.
-func (s *exportSettings) write(r *state.Reader, o zkdata.WriteOptions) (exportedJSON, error) {
+func (s *exportSettings) write(ctx context.Context, r *state.Reader, o zkdata.WriteOptions) (exportedJSON, error) {
 	source, pos := migrate.SourceOf(r), r.Position()
 	bar := newProgress(os.Stderr, pos.Nodes)
 	defer bar.end()
 	o.Progress = bar.at
-	path, err := migrate.WriteDir(vfs.Default, s.to, source, o)
+	path, err := migrate.WriteDir(vfs.Default, s.to, interruptibleSource{source, ctx}, o)
 	if err != nil {
 		return exportedJSON{}, err
 	}

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -53,7 +52,7 @@ Of an ensemble, import the directory of the server with the highest zxid, into o
 the others are started empty and get the data from it (docs/migration.md).
 
 What is damaged, missing or does not fit its digest is refused, with the file and the offset, and nothing is left in
-the target. An import that was interrupted is begun anew by the next one.
+the target; nor is by Ctrl-C. An import that was killed is begun anew by the next one.
 
 Exit status: 0 imported, 1 failed, 2 the command line or the configuration is wrong, 3 the data of the server is damaged
 or not whole, 4 the target cannot be used, for example because it holds data.`,
@@ -62,9 +61,8 @@ or not whole, 4 the target cannot be used, for example because it holds data.`,
   zkd import zoo.cfg --output json`,
 		Args: oneOptional(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
-			defer stop()
-			return s.run(ctx, cmd.OutOrStdout(), args)
+			defer interruptible(cmd)()
+			return s.run(cmd.Context(), cmd.OutOrStdout(), args)
 		},
 	}
 	f := cmd.Flags()
@@ -95,12 +93,13 @@ func (s *importSettings) run(ctx context.Context, out io.Writer, args []string) 
 	}
 	defer release()
 	bar := newProgress(os.Stderr, 0)
-	o.Progress = func(p migrate.Progress) { bar.show(p.ReadBytes, p.TotalBytes, p.Znodes) }
+	bar.what = "znodes and changes"
+	o.Progress = func(p migrate.Progress) { bar.show(p.ReadBytes, p.TotalBytes, p.Znodes+p.Changes) }
 	start := clock.Real().Now()
 	report, err := migrate.Import(ctx, o)
 	bar.end()
 	if err != nil {
-		return importError(err)
+		return importError(interrupted(ctx, err, "nothing is imported, and nothing is left in "+o.Target.Dir))
 	}
 	took := clock.Real().Since(start)
 	return s.output.write(out, importShown(report, took), func(w io.Writer) error {

@@ -1,26 +1,14 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os/signal"
-	"syscall"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 )
-
-// interruptible lets SIGINT and SIGTERM end cmd's context, so that what is half done is taken away, until the returned
-// function is called. The second one ends the process.
-func interruptible(cmd *cobra.Command) (done func()) {
-	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	cmd.SetContext(ctx)
-	return stop
-}
 
 // writeTable writes lines whose cells are separated by tabs, in columns.
 func writeTable(w io.Writer, lines string) error {

@@ -20,6 +20,7 @@ const (
 // terminal it shows nothing.
 type progress struct {
 	w     io.Writer // nil: shows nothing
+	what  string    // there are so many of
 	total int64     // 0: not known
 	shown time.Time
 	began time.Time
@@ -31,7 +32,7 @@ func newProgress(w io.Writer, total int64) *progress {
 	if !isTerminal(w) {
 		w = nil
 	}
-	return &progress{w: w, total: total, began: clock.Real().Now()}
+	return &progress{w: w, what: "znodes", total: total, began: clock.Real().Now()}
 }
 
 // isTerminal tells whether what is written to w is seen at once by somebody.
@@ -58,7 +59,7 @@ func (p *progress) show(done, total, znodes int64) {
 		return
 	}
 	p.shown = now
-	text := progressBar(done, total) + fmt.Sprintf("%d znodes", znodes)
+	text := progressBar(done, total) + fmt.Sprintf("%d %s", znodes, p.what)
 	if seconds := now.Sub(p.began).Seconds(); seconds > 1 {
 		text += fmt.Sprintf(", %.0f a second", float64(znodes)/seconds)
 	}

@@ -46,7 +46,14 @@ until it has come that far: --zxid lets it go on from there.`,
   zstd -dc state.zkdbackup.zst | zkd restore --data-dir ./data --sessions drop -
   zkd restore --check state.zkdbackup`,
 		Args: required("FILE"),
-		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			defer interruptible(cmd)()
+			left := "nothing is restored, and nothing is left in " + f.dataDir
+			if f.check {
+				left = "not all of the backup was verified"
+			}
+			return interrupted(cmd.Context(), f.run(cmd, args[0]), left)
+		},
 	}
 	cmd.Flags().StringVar(&f.dataDir, "data-dir", "", "the `directory` to make, dataDir of the new server")
 	cmd.Flags().StringVar(&f.dataLogDir, "data-log-dir", "", "its dataLogDir, if it is to have one")
@@ -59,7 +66,6 @@ until it has come that far: --zxid lets it go on from there.`,
 
 // run restores, or only checks.
 func (f *restoreFlags) run(cmd *cobra.Command, file string) error {
-	defer interruptible(cmd)()
 	if f.check == (f.dataDir != "") {
 		return usageError{errors.New("name where to restore to by --data-dir, or give --check")}
 	}
@@ -98,13 +104,14 @@ func (f *restoreFlags) run(cmd *cobra.Command, file string) error {
 // openInput opens a file, or standard input.
 func openInput(cmd *cobra.Command, file string) (io.Reader, func(), error) {
 	if file == "-" {
-		return cmd.InOrStdin(), func() {}, nil
+		return newInterruptibleReader(cmd.Context(), cmd.InOrStdin()), func() {}, nil
 	}
 	opened, err := os.Open(file)
 	if err != nil {
 		return nil, nil, err
 	}
-	return opened, func() { _ = opened.Close() }, nil // it was only read
+	in := newInterruptibleReader(cmd.Context(), opened)
+	return in, func() { _ = opened.Close() }, nil // it was only read
 }
 
 // options reads the flags.

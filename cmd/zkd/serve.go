@@ -77,7 +77,7 @@ func serve(ctx context.Context, config *conf.Config, logger *slog.Logger) error 
 	manager := newNotifier(logger)
 	i, err := instance.Open(ctx, config, realWorld(logger), instanceOptions(logger, manager))
 	if err != nil {
-		return err
+		return interrupted(ctx, err, "the server was not started yet; an import that had begun is taken away")
 	}
 	tuning, done := context.WithCancel(ctx)
 	defer done()

@@ -40,7 +40,8 @@ type Importer struct {
 	missing   int // znodes whose ACL has not come yet
 	bytes     int // of the data in the open batch
 	txns      int64
-	err       error // of the source; ends the import
+	err       error        // of the source, or of each; ends the import
+	each      func() error // is told of each change; may be nil
 	digestBuf [schema.DigestStatBytes]byte
 }
 
@@ -67,6 +68,17 @@ func (im *Importer) Transactions() int64 { return im.txns }
 
 // At says that the tree is that of a snapshot which was begun at zxid.
 func (im *Importer) At(zxid jute.Zxid) { im.t.Position.Zxid = zxid }
+
+// OnChange has f called after each change of a transaction, and of Finish: a single transaction may hold very many. Its
+// error ends the import.
+func (im *Importer) OnChange(f func() error) { im.each = f }
+
+// changed tells of a change.
+func (im *Importer) changed() {
+	if im.each != nil && im.err == nil {
+		im.fail(im.each())
+	}
+}
 
 // fail keeps the first error.
 func (im *Importer) fail(err error) {
@@ -240,12 +252,14 @@ func (im *Importer) Replay(x *zkdata.Txn) {
 		im.closeSession(x)
 	case jute.OpMulti:
 		for i := range x.Ops {
-			if !x.Failed {
+			if !x.Failed && im.err == nil {
 				im.operation(&x.Ops[i])
+				im.changed()
 			}
 		}
 	default:
 		im.operation(x)
+		im.changed()
 	}
 }
 
@@ -394,9 +408,11 @@ func (im *Importer) closeSession(x *zkdata.Txn) {
 			return
 		}
 		im.remove(path, x.Zxid)
+		im.changed()
 	}
 	for _, path := range im.t.tree.ephemeralsOf(x.Session) {
 		im.remove(path, x.Zxid)
+		im.changed()
 	}
 	im.t.sessions.set(x.Session, nil)
 }
@@ -424,12 +440,14 @@ func (im *Importer) Finish() (orphans int, err error) {
 	}
 	for _, path := range paths {
 		im.remove(path, im.t.Position.Zxid)
+		im.changed()
 		if err := im.Settle(); err != nil {
 			return 0, err
 		}
 	}
 	for _, target := range slices.Sorted(maps.Keys(im.t.base.Quotas)) {
 		im.t.quotas.recountWhole(target)
+		im.changed()
 		if err := im.Settle(); err != nil {
 			return 0, err
 		}

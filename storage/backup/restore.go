@@ -52,14 +52,16 @@ func Restore(ctx context.Context, b *Reader, o RestoreOptions) (info schema.Summ
 	}
 	o.Target.Dir, o.Target.LogDir = filepath.Clean(o.Target.Dir), filepath.Clean(o.Target.LogDir)
 	r.dir = &datadir.Dir{Opts: o.Target}
-	defer func() { err = errors.Join(err, r.dir.Close()) }()
 	if err := r.claim(); err != nil {
-		return info, err
+		return info, errors.Join(err, r.dir.Close())
 	}
 	if err := r.build(); err != nil {
-		return info, errors.Join(err, r.clear(true))
+		if left := r.clear(true); left != nil {
+			return info, errors.Join(err, left, r.dir.Close())
+		}
+		return info, errors.Join(err, r.dir.Leave())
 	}
-	return r.done, nil
+	return r.done, r.dir.Close()
 }
 
 // restore is one restore.
@@ -84,8 +86,8 @@ func (r *restore) dirs() []string {
 // claim makes and locks the directories, refuses those that are not empty, and marks them.
 func (r *restore) claim() error {
 	for _, dir := range r.dirs() {
-		if err := r.dir.Opts.FS.MkdirAll(dir, disk.DirPerm); err != nil {
-			return datadir.Failure(dir, err)
+		if err := r.dir.Make(dir); err != nil {
+			return err
 		}
 		if err := r.checkEmpty(dir); err != nil {
 			return err

@@ -53,7 +53,8 @@ type Dir struct {
 	Opts  Options
 	Locks []io.Closer
 
-	formatted bool // the directory was zkd's before an import began
+	formatted bool     // the directory was zkd's before an import began
+	made      []string // the directories that were not there
 }
 
 // Open makes the directories if need be and allowed, locks them, and checks that they are zkd's, of the format
@@ -119,13 +120,44 @@ func (d *Dir) claim(dir string) error {
 		return Refusal(dir, "it is missing, and datadir.autocreate is false",
 			"mount its disk, or make the directory")
 	}
-	if err := d.Opts.FS.MkdirAll(dir, disk.DirPerm); err != nil {
-		return Failure(dir, err)
+	if err := d.Make(dir); err != nil {
+		return err
 	}
 	if err := d.CheckOwner(dir); err != nil {
 		return err
 	}
 	return d.Lock(dir)
+}
+
+// Make makes dir if it is not there.
+func (d *Dir) Make(dir string) error {
+	if _, err := d.Opts.FS.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		d.made = append(d.made, dir)
+	}
+	if err := d.Opts.FS.MkdirAll(dir, disk.DirPerm); err != nil {
+		return Failure(dir, err)
+	}
+	return nil
+}
+
+// Leave closes d and takes away the files by which it was locked, and the directories that it has made if nothing else
+// is in them: nobody has ever served from there.
+func (d *Dir) Leave() error {
+	var errs []error
+	for _, dir := range d.dirs() {
+		for _, name := range []string{PIDName, LockName} {
+			if err := d.Opts.FS.Remove(d.Path(dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+				errs = append(errs, Failure(dir, err))
+			}
+		}
+	}
+	errs = append(errs, d.Close())
+	for _, dir := range d.made {
+		if names, err := d.Opts.FS.List(dir); err == nil && len(names) == 0 {
+			errs = append(errs, d.Opts.FS.Remove(dir))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // CheckOwner reads the format file, or, where there is none, looks for what others keep in a directory.

@@ -99,8 +99,17 @@ func (d *Dir) unmark() error {
 	return nil
 }
 
-// AbandonImport leaves the directory as it was before the import, the mark last.
+// AbandonImport leaves the directory as it was before the import, the mark last, and closes it.
 func (d *Dir) AbandonImport() error {
+	err := d.abandonImport()
+	if err != nil || d.formatted {
+		return errors.Join(err, d.Close())
+	}
+	return d.Leave()
+}
+
+// abandonImport is AbandonImport without what locks the directory.
+func (d *Dir) abandonImport() error {
 	if err := d.removeStores(); err != nil {
 		return err
 	}

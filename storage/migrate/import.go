@@ -40,6 +40,7 @@ type Options struct {
 type Progress struct {
 	ReadBytes, TotalBytes int64 // of the files
 	Znodes, Transactions  int64
+	Changes               int64 // of the transactions: one of them may make very many
 }
 
 // Report is what an import has found.
@@ -84,13 +85,10 @@ func Import(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	i := &run{ctx: ctx, o: &o, source: source, dir: dir}
-	err = i.build()
-	if err == nil {
-		err = dir.EndImport()
-	} else {
-		err = errors.Join(err, dir.AbandonImport())
+	if err := i.build(); err != nil {
+		return nil, errors.Join(err, dir.AbandonImport())
 	}
-	if err = errors.Join(err, dir.Close()); err != nil {
+	if err := errors.Join(dir.EndImport(), dir.Close()); err != nil {
 		return nil, err
 	}
 	return &i.report, nil
@@ -127,6 +125,10 @@ func (r *run) build() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.im.Close()) }()
+	r.im.OnChange(func() error {
+		r.told.Changes++
+		return r.step(r.told.Changes)
+	})
 	if err := r.fill(); err != nil {
 		return err
 	}
@@ -181,15 +183,12 @@ func (r *run) notice(format string, args ...any) {
 	r.report.Notices = append(r.report.Notices, fmt.Sprintf(format, args...))
 }
 
-// progressEvery is how many znodes or transactions lie between two calls of Progress.
+// progressEvery is how many znodes or changes lie between two calls of Progress.
 const progressEvery = 1024
 
 // step tells the progress now and then, and ends the import if its context has ended.
 func (r *run) step(n int64) error {
-	if n%progressEvery != 0 {
-		return nil
-	}
-	if r.o.Progress != nil {
+	if n%progressEvery == 0 && r.o.Progress != nil {
 		r.o.Progress(r.told)
 	}
 	return r.ctx.Err()
@@ -271,7 +270,7 @@ func (r *run) replay(from jute.Zxid) error {
 		} else if x.Digest != nil && x.Zxid >= r.fuzzyUntil {
 			r.compare(x.Zxid, x.Digest)
 		}
-		if err := errors.Join(r.im.Settle(), r.step(r.told.Transactions)); err != nil {
+		if err := errors.Join(r.im.Settle(), r.ctx.Err()); err != nil {
 			return fmt.Errorf("import transaction %#x: %w", int64(x.Zxid), err)
 		}
 	}
@@ -354,6 +353,9 @@ func (r *run) count() error {
 	}
 	// Those with children are candidates for nothing and not listed: all headers are read over.
 	return state.Headers(func(n *schema.Znode, _ []byte) error {
+		if err := r.ctx.Err(); err != nil {
+			return err
+		}
 		switch schema.OwnerKind(n.Owner) {
 		case schema.OwnerContainer:
 			report.Containers++
