@@ -6,6 +6,7 @@ import (
 
 	"zkd/quorum/member"
 	"zkd/storage/raftlog"
+	"zkd/storage/serverid"
 )
 
 // The commit index on disk lags behind the one that writes were acknowledged by: it is written with the next append. So
@@ -92,10 +93,10 @@ func noteRest(l *loop, a *appender) error {
 		r.led = err == nil && oldest == r.term
 	}
 	if err := l.log.Append(nil, appendHardState(nil, r.term, l.vote, r.commit), false); err != nil {
-		return fmt.Errorf("stop member %d: store the commit index: %w", l.id, err)
+		return fmt.Errorf("stop member %d: store the commit index: %w", serverid.Number(l.id), err)
 	}
 	if err := l.log.SetMeta(restKey, r.encode()); err != nil {
-		return fmt.Errorf("stop member %d: store what is committed: %w", l.id, err)
+		return fmt.Errorf("stop member %d: store what is committed: %w", serverid.Number(l.id), err)
 	}
 	return nil
 }

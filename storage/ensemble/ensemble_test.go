@@ -193,6 +193,7 @@ func FuzzApply(f *testing.F) {
 	const two = "server.1=10.0.0.1:1:2;3\nserver.2=10.0.0.2:1:2:observer;3\nversion=7"
 	f.Add("server.3=[::1]:1:2:observer;3", "1", "", uint8(4))
 	f.Add("", "", two, uint8(0))
+	f.Add("server.0=a:1:2;3,server.-2=b:1:2:observer;3", "2,0", "", uint8(4))
 	f.Fuzz(func(t *testing.T, joining, leaving, members string, nulls uint8) {
 		before, err := Parse(two)
 		if err != nil {
@@ -200,7 +201,7 @@ func FuzzApply(f *testing.F) {
 		}
 		r := &jute.ReconfigRequest{JoiningServers: joining, LeavingServers: leaving, NewMembers: members,
 			CurConfigID: -1, Nulls: jute.Nulls(nulls)}
-		next, code, _ := before.Apply(r, Rules{SingleVoter: true, MultiAddress: true})
+		next, code, _ := before.Apply(r, Rules{SingleVoter: true, MultiAddress: true, AnyNumber: true})
 		if code != jute.OK {
 			return
 		}
