@@ -110,7 +110,8 @@ var ownKeys = []key{
 	{name: "zkd.myidFromHostname", kind: kindNumber, min: 0, max: maxInt, mark: must, effect: works,
 		doc: "Take the number of this server from its host's name: the digits that the name ends with before its " +
 			"first dot, plus this. With 1 the pods `zkd-0`, `zkd-1` and `zkd-2` of a StatefulSet are the servers 1, " +
-			"2 and 3. `myid` and the file `dataDir/myid` are not needed then, and must agree.",
+			"2 and 3, with 0 they are 0, 1 and 2. `myid` and the file `dataDir/myid` are not needed then, and must " +
+			"agree.",
 		set: func(*Config, value) {}},
 	{name: "zkd.electionTimeout", kind: kindMillis, def: "1000", min: 300, max: 60_000, mark: must, effect: works,
 		doc: "Silence of the leader after which a member asks for an election, in steps of 100. Each draws a time " +
