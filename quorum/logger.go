@@ -12,8 +12,8 @@ import (
 	"zkd/storage/serverid"
 )
 
-// raftLogger hands raft's messages to slog. What raft calls information (its elections and terms, in its own words) is
-// for debugging: the node logs changes of leadership itself.
+// raftLogger hands raft's messages to slog. What raft calls information and warnings (its elections and terms, in its
+// own words) is for debugging: the node tells of what it means for the group itself, once.
 type raftLogger struct{ logger *slog.Logger }
 
 var _ raft.Logger = raftLogger{}
@@ -45,11 +45,11 @@ func (l raftLogger) Infof(format string, v ...any) {
 }
 
 func (l raftLogger) Warning(v ...any) {
-	l.log(slog.LevelWarn, func() string { return fmt.Sprint(v...) })
+	l.log(slog.LevelDebug, func() string { return fmt.Sprint(v...) })
 }
 
 func (l raftLogger) Warningf(format string, v ...any) {
-	l.log(slog.LevelWarn, func() string { return fmt.Sprintf(format, v...) })
+	l.log(slog.LevelDebug, func() string { return fmt.Sprintf(format, v...) })
 }
 
 func (l raftLogger) Error(v ...any) {

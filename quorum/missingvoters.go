@@ -60,16 +60,21 @@ type voterWatch struct {
 	ticks    int // without a leader
 	told     string
 	toldTick uint64
+	again    uint64 // ticks from toldTick to the next time
 }
 
-// tellEvery is how often an operator is told that there is no leader, and why.
-const tellEvery = time.Minute
+// An operator is told that there is no leader, and why, when that begins, when the reason is another, and again after
+// tellFirst, twice that, and so on up to tellMost.
+const (
+	tellFirst = time.Minute
+	tellMost  = time.Hour
+)
 
 // tick finds out why there is no leader for long, publishes it, and logs it when it has changed, and now and
 // then.
 func (w *voterWatch) tick() {
 	if w.soft.Lead != raft.None || w.removed {
-		w.ticks, w.told, w.toldTick = 0, "", 0
+		w.ticks, w.told, w.toldTick, w.again = 0, "", 0, 0
 		w.published.Store(nil)
 		return
 	}
@@ -79,15 +84,20 @@ func (w *voterWatch) tick() {
 	a := w.find()
 	w.published.Store(a)
 	text := a.Text()
-	if again := uint64(tellEvery / w.options.TickInterval); text == w.told && w.now-w.toldTick < again {
+	if text == w.told && w.now-w.toldTick < w.again {
 		return
 	}
+	if text != w.told {
+		w.again = 0
+	}
+	w.again = min(max(2*w.again, uint64(tellFirst/w.options.TickInterval)), uint64(tellMost/w.options.TickInterval))
 	w.told, w.toldTick = text, w.now
 	if a == nil {
 		return
 	}
 	attrs := []any{slog.Bool("admitted", !a.StateLost), slog.Any("away", serverid.Numbers(a.Away)),
-		slog.Any("emptied", serverid.Numbers(a.Emptied)), slog.Int("quorum", w.member.Quorum())}
+		slog.Any("emptied", serverid.Numbers(a.Emptied)), slog.Int("quorum", w.member.Quorum()),
+		slog.String("why", w.whyAway(a.Away))}
 	switch {
 	case a.Lost:
 		w.logger.Error("quorum lost: majority of disks emptied", attrs...)
@@ -96,6 +106,20 @@ func (w *voterWatch) tick() {
 	default:
 		w.logger.Warn("no leader: too few admitted voters reachable", attrs...)
 	}
+}
+
+// whyAway says why members are not connected, as far as that is known.
+func (w *voterWatch) whyAway(ids []uint64) string {
+	if w.options.WhyAway == nil {
+		return ""
+	}
+	var all []string
+	for _, id := range ids {
+		if why := w.options.WhyAway(id); why != "" {
+			all = append(all, fmt.Sprintf("server %d: %s", serverid.Number(id), why))
+		}
+	}
+	return strings.Join(all, "; ")
 }
 
 // find tells what stands in the way of a leader; nil: nothing that lasts.

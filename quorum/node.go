@@ -119,7 +119,7 @@ func (n *Node) Stop(ctx context.Context) error {
 	if n.options.Transport != nil {
 		// Not to succeed costs the others an election, no more.
 		if err := n.TransferLeadership(ctx); err != nil && !errors.Is(err, ErrNotLeader) {
-			n.options.Logger.Warn("stopped without leadership transfer", slog.Any("err", err))
+			n.options.Logger.Info("stopped without leadership transfer", slog.Any("err", err))
 		}
 		n.inbox.put(arrival{what: stopping{}}) // refused only by a loop that has ended
 	}

@@ -111,6 +111,9 @@ type Options struct {
 	// Transport and SnapshotSender are nil in a group that stays of one.
 	Transport      Transport
 	SnapshotSender SnapshotSender
+	// WhyAway says, for people, why a member is not connected, "" if nothing is known; nil: nothing ever. It must not
+	// block.
+	WhyAway func(id uint64) string
 	// CheckpointDir is a directory of the node's own, on the file system FS of the state, where checkpoints for other
 	// members are made. FS is the operating system's if nil.
 	CheckpointDir string

@@ -78,6 +78,14 @@ func (s *status) state() *State {
 	return &State{Leader: s.soft.Lead, Term: s.term, Role: s.role(), Behind: s.health.behind()}
 }
 
+// leaderAttr names a leader in the log: there is no server 0 to look for.
+func leaderAttr(id uint64) slog.Attr {
+	if id == raft.None {
+		return slog.String("leader", "none")
+	}
+	return slog.Int64("leader", serverid.Number(id))
+}
+
 // publish tells of a change of leader, term or role.
 func (s *status) publish() {
 	if f := (following{leader: s.soft.Lead, term: s.term}); *s.progress.following.Load() != f {
@@ -90,8 +98,7 @@ func (s *status) publish() {
 	s.announced = true
 	s.progress.state.Store(now)
 	if old.Leader != now.Leader || old.Role != now.Role && now.Role != RoleCandidate {
-		s.logger.Info("raft role changed", slog.Int64("leader", serverid.Number(now.Leader)),
-			slog.Uint64("term", now.Term),
+		s.logger.Info("raft role changed", leaderAttr(now.Leader), slog.Uint64("term", now.Term),
 			slog.String("role", string(now.Role)))
 	}
 	if s.options.OnState != nil {

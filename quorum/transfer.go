@@ -94,6 +94,7 @@ func (t *transfer) successor() uint64 {
 
 // end tells who waits how it went.
 func (t *transfer) end(err error) {
+	asked := len(t.told) > 0 // who asked says how it went
 	for _, c := range t.told {
 		tell(c, err)
 	}
@@ -101,7 +102,9 @@ func (t *transfer) end(err error) {
 		t.forDisk.Add(1)
 	}
 	if err != nil && t.to != 0 {
-		t.logger.Warn("leadership transfer failed", slog.Int64("peer", serverid.Number(t.to)))
+		if !asked {
+			t.logger.Warn("leadership transfer failed", slog.Int64("peer", serverid.Number(t.to)))
+		}
 		if t.tried == nil {
 			t.tried = map[uint64]bool{}
 		}

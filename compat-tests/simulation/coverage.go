@@ -136,12 +136,12 @@ func (m *moment) line(who, text string) {
 func (m *moment) role(who, text string) {
 	of := m.of[who]
 	for _, state := range []State{Starts, Leads, Follows, Observes, Leaderless, HandsOver} {
-		if state != Starts || attribute(text, "leader") != "-1" {
+		if state != Starts || attribute(text, "leader") != "none" {
 			delete(of, state)
 		}
 	}
 	switch role := attribute(text, "role"); {
-	case attribute(text, "leader") == "-1":
+	case attribute(text, "leader") == "none":
 		of[Leaderless] = !of[Starts]
 	case role == "leader":
 		of[Leads] = true

@@ -21,7 +21,7 @@ func TestMoment(t *testing.T) {
 		}
 	}
 	tell("   0.000000 s1   -- start 1", "   0.000000 s2   -- start 1", "   0.000000 s3   -- is absent",
-		"   0.100000 s1   INFO raft role changed leader=-1 term=1 role=candidate")
+		"   0.100000 s1   INFO raft role changed leader=none term=1 role=candidate")
 	expect("s1", Starts, NoneLeads, OtherDown)
 	tell("   0.200000 s1   INFO raft role changed leader=1 term=1 role=leader",
 		"   0.200000 s2   INFO raft role changed leader=1 term=1 role=follower",
@@ -36,7 +36,7 @@ func TestMoment(t *testing.T) {
 		"   0.500000 s3   INFO raft role changed leader=1 term=1 role=follower", "   0.500000 s2   -- disk hangs")
 	expect("s3", Follows, OtherIll)
 	tell("   0.600000 s1   -- crash, of the power: true",
-		"   0.700000 s3   INFO raft role changed leader=-1 term=1 role=follower")
+		"   0.700000 s3   INFO raft role changed leader=none term=1 role=follower")
 	expect("s1", Down, NoneLeads, OtherIll)
 	expect("s3", Leaderless, NoneLeads, OtherDown, OtherIll)
 	tell("   0.800000 s2   -- disk is mended")

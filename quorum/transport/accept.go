@@ -110,9 +110,9 @@ func (t *Transport) receive(raw net.Conn, host, at string) {
 			g.leave()
 		}
 		_ = raw.Close() // given up; twice does no harm
-		if !t.isClosed() && !errors.Is(err, errProbed) {
-			t.warn.Warn("peer connection rejected",
-				slog.String("remote", raw.RemoteAddr().String()), slog.Any("err", err))
+		remote := raw.RemoteAddr().String()
+		if !t.isClosed() && !errors.Is(err, errProbed) && !t.joiners.tell(remote, err) {
+			t.warn.Warn("peer connection rejected", slog.String("remote", remote), slog.Any("err", err))
 		}
 		return
 	}
@@ -173,7 +173,7 @@ func (t *Transport) greet(raw net.Conn, at string) (*acceptedConn, error) {
 		return nil, errProbed
 	}
 	if refusal != nil {
-		return nil, fmt.Errorf("server %d (%q) was refused: %s", serverid.Number(h.from), h.name, refusal.Text)
+		return nil, &rejectedError{from: h.from, name: h.name, refusal: refusal}
 	}
 	return g, err
 }

@@ -81,7 +81,11 @@ func TestAnswers(t *testing.T) {
 				}
 				return
 			}
-			m.logs("peer connection rejected", strings.ReplaceAll(a.text, `"`, `\"`))
+			line := "peer connection rejected"
+			if tc.want == NotMember {
+				line = "a server that is no member calls"
+			}
+			m.logs(line, strings.ReplaceAll(a.text, `"`, `\"`))
 			if n, err := conn.Read(make([]byte, 1)); n != 0 || err == nil {
 				t.Error("the connection is open after a refusal")
 			}
@@ -303,13 +307,15 @@ func TestRefusalsDoNotFillTheLog(t *testing.T) {
 	a := newMember(t, 1, func(o *Options) { o.Clock = manual })
 	a.know()
 	a.Start(a.heard)
+	wrong := good()
+	wrong.to = 3
 	for range 3 * warning.Burst {
-		call(t, a, good())
+		call(t, a, wrong)
 	}
 	lines := func() int { return strings.Count(a.log.String(), "peer connection rejected") }
 	eventually(t, "the burst is logged", func() bool { return lines() == warning.Burst })
 	manual.Advance(time.Second)
-	call(t, a, good())
+	call(t, a, wrong)
 	a.logs("peer connection rejected", "omitted=")
 }
 

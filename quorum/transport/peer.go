@@ -50,8 +50,9 @@ type peer struct {
 
 	redialed int64 // Transport.now when it was last tried to move the outgoing stream; owned by the supervisor
 
-	logged   string    // kind of failure that was logged last, "" after a success; owned by run
-	loggedAt time.Time // owned by run
+	logged   string        // kind of failure that was logged last, "" after a success; owned by run
+	loggedAt time.Time     // owned by run
+	again    time.Duration // from loggedAt to when it is logged again, if it goes on; owned by run
 }
 
 // learned is the cluster of a peer's process.
@@ -189,8 +190,11 @@ func (p *peer) note(err error) {
 	p.lastErr, p.lastErrAt = err, p.transport.opts.Clock.Now()
 }
 
-// tellInterval is how often a failure to connect that goes on is logged.
-const tellInterval = time.Minute
+// A failure to connect that goes on is logged again after tellFirst, twice that, and so on up to tellMost.
+const (
+	tellFirst = time.Minute
+	tellMost  = time.Hour
+)
 
 // tell logs that the peer cannot be reached: when that begins, when the reason is another, and now and then.
 func (p *peer) tell(err error) {
@@ -199,9 +203,13 @@ func (p *peer) tell(err error) {
 	}
 	kind := failureKind(err)
 	clock := p.transport.opts.Clock
-	if kind == p.logged && clock.Since(p.loggedAt) < tellInterval {
+	if kind == p.logged && clock.Since(p.loggedAt) < p.again {
 		return
 	}
+	if kind != p.logged {
+		p.again = 0
+	}
+	p.again = min(max(2*p.again, tellFirst), tellMost)
 	p.logged, p.loggedAt = kind, clock.Now()
 	p.transport.opts.Logger.Warn("peer unreachable", slog.Int64("peer", serverid.Number(p.id)), slog.Any("err", err))
 }
@@ -256,9 +264,8 @@ func (p *peer) tellEnd(s *stream) {
 		return
 	}
 	p.presence.ended(s, directionOut)
-	if errors.Is(s.err, errLeft) { // that nobody answers there for a while is no news
-		p.logged, p.loggedAt = kindUnreachable, p.transport.opts.Clock.Now()
-	}
+	// It was told: that nobody answers there for a while is no news.
+	p.logged, p.loggedAt, p.again = kindUnreachable, p.transport.opts.Clock.Now(), tellFirst
 }
 
 // setOutgoing says which outgoing stream there is. One to an address that was taken away meanwhile ends at once.

@@ -23,6 +23,7 @@ type Transport struct {
 	processID uint64           // random number of this process; immutable
 	start     time.Time        // immutable; what now counts from
 	warn      *warning.Limiter // for what strangers can cause
+	joiners   *joiners         // servers that are no peers and have called
 	handler   Handler          // set by Start, before any goroutine runs
 	done      chan struct{}
 	begun     chan struct{}                    // closed by Start
@@ -66,6 +67,7 @@ func New(opts Options) (*Transport, error) {
 		begun:      make(chan struct{}),
 		turns:      map[uint64]chan struct{}{},
 		handshakes: map[string]int{},
+		joiners:    &joiners{logger: opts.Logger, clock: opts.Clock, known: map[uint64]joiner{}},
 		listeners:  slices.Clone(opts.Listeners),
 	}
 	t.peers.Store(&map[uint64]*peer{})
@@ -274,6 +276,20 @@ func (t *Transport) within(ctx context.Context, done <-chan struct{}, d time.Dur
 		stop(errClosed)
 	}
 	return limited, func() { stop(context.Canceled) }
+}
+
+// WhyAway says why the last stream with a peer broke, or could not be made; "" if nothing is known.
+func (t *Transport) WhyAway(id uint64) string {
+	p := (*t.peers.Load())[id]
+	if p == nil {
+		return ""
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lastErr == nil {
+		return ""
+	}
+	return p.lastErr.Error()
 }
 
 // Status returns what is known of each peer, ascending by id.

@@ -21,6 +21,7 @@ import (
 	"zkd/server/instance/tlsstores"
 	"zkd/storage/datadir"
 	"zkd/storage/raftlog"
+	"zkd/storage/serverid"
 	"zkd/storage/space"
 	"zkd/storage/state"
 )
@@ -68,6 +69,7 @@ type Instance struct {
 	endScrubs       func()                // nil until the server runs
 	running         sync.WaitGroup        // what serves ports and reads stores again
 	broken          bool                  // run has returned errCannotGoOn
+	began           time.Time             // when Run was called; zero before
 }
 
 // Options is what a server is told that is not of its configuration. Logger is needed.
@@ -117,9 +119,8 @@ func (i *Instance) Run(ctx context.Context) error {
 		i.running.Go(func() { r.Run(running) })
 	}
 	i.endScrubs = i.scrub(running)
-	i.logger.Info("server started", slog.String("client", i.client.address()),
-		slog.String("secure", i.secure.address()), slog.String("data", i.config.Storage.DataDir),
-		slog.String("zxid", zxidText(i.machine.LastZxid())))
+	i.began = i.world.Clock.Now()
+	i.logger.Info("server started", i.summary()...)
 	i.tell(Ready)
 	err := i.run(ctx)
 	i.broken = errors.Is(err, errCannotGoOn)
@@ -133,6 +134,38 @@ func (i *Instance) ClientAddr() net.Addr { return i.first }
 
 // Machine is the state of the server, until Close.
 func (i *Instance) Machine() *state.Machine { return i.machine }
+
+// summary is what an operator wants to know of a server that starts, in one line.
+func (i *Instance) summary() []any {
+	c, s := i.config, i.node.Status()
+	attrs := []any{
+		slog.String("client", i.client.address()), slog.String("secure", i.secure.address()),
+		slog.String("data", c.Storage.DataDir), slog.String("log", c.Storage.DataLogDir),
+		slog.String("zxid", zxidText(i.machine.LastZxid())),
+		slog.String("version", fourletter.FullVersion(i.options.Revision, i.options.Built)),
+		slog.Int64("id", serverid.Number(i.id)),
+	}
+	if i.peers != nil {
+		attrs = append(attrs, slog.Any("peers", c.Ensemble.Listen), slog.Any("voters", serverid.Numbers(s.Voters)),
+			slog.Any("observers", serverid.Numbers(s.Learners)))
+	}
+	return append(attrs, slog.Duration("tick", c.Session.TickTime), slog.Int("max_clients", c.Client.MaxTotal),
+		slog.Int("max_clients_per_ip", c.Client.MaxPerIP), slog.Int64("max_frame", c.Client.MaxFrameBytes),
+		slog.Int64("memory_limit", i.world.System.MemoryLimit()))
+}
+
+// tellStopped is the last line of a server that was started: how long it has served, what it has, and why it has ended
+// if nobody asked it to.
+func (i *Instance) tellStopped(zxid jute.Zxid, err error) {
+	if i.began.IsZero() {
+		return
+	}
+	attrs := []any{slog.String("zxid", zxidText(zxid)), slog.Duration("served", i.world.Clock.Since(i.began))}
+	if err != nil {
+		attrs = append(attrs, slog.Any("err", err))
+	}
+	i.logger.Info("server stopped", attrs...)
+}
 
 // tell tells how far the server is.
 func (i *Instance) tell(s Stage) {
@@ -222,7 +255,9 @@ func (i *Instance) Close() error {
 	if i.endScrubs != nil {
 		i.endScrubs()
 	}
+	var zxid jute.Zxid
 	if i.machine != nil {
+		zxid = i.machine.LastZxid()
 		errs = append(errs, i.machine.Close())
 	}
 	if i.log != nil {
@@ -242,7 +277,9 @@ func (i *Instance) Close() error {
 	case <-ended:
 	case <-ctx.Done(): // of files that do not answer
 	}
-	return errors.Join(append(errs, i.audit.close())...)
+	err := errors.Join(append(errs, i.audit.close())...)
+	i.tellStopped(zxid, err)
+	return err
 }
 
 // scrub begins the scrubs of the server, and returns what waits for their end.

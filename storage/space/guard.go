@@ -244,7 +244,7 @@ func (g *Guard) judge(v *volume) {
 	}
 	if low := percent < warnPercent; low != v.warned && (low || percent >= warnPercent+2) {
 		v.warned = low
-		if low {
+		if low && v.Level < Low { // else it has been told
 			g.o.Logger.Warn("disk space warning", g.attrs(v)...)
 		}
 	}

@@ -243,7 +243,7 @@ func (p *Peers) Join(ctx context.Context, o *quorum.Options, bootstraps bool) er
 	o.Asking, o.MayReconfigure, o.OnProposed = p.asks, p.mayReconfigure, p.proposed
 	o.PrepareAddresses = p.prepareAddresses
 	o.PeerLevel = func(id uint64) entry.Level { return entry.Level(p.streams.AgreedLevel(id)) }
-	o.Transport, o.SnapshotSender = p.streams, p.sender
+	o.Transport, o.SnapshotSender, o.WhyAway = p.streams, p.sender, p.streams.WhyAway
 	o.CheckpointDir = p.opts.Dir.StateDir() + checkpointSuffix
 	o.ElectionTicks = int(p.config.Ensemble.ElectionTimeout / raftTick)
 	o.TickInterval = raftTick

@@ -1,0 +1,64 @@
+package transport
+
+import (
+	"testing"
+	"time"
+
+	"zkd/quorum/clock"
+)
+
+// TestAServerThatIsNoMemberIsToldOfRarely: it calls each second until it is one, or stopped.
+func TestAServerThatIsNoMemberIsToldOfRarely(t *testing.T) {
+	manual := clock.NewManual(time.Unix(1e6, 0))
+	a := newMember(t, 1, func(o *Options) { o.Clock = manual })
+	calls := func(from uint64) {
+		a.joiners.tell("10.0.0.9:1234", &rejectedError{from: from, name: "zkd/9",
+			refusal: &RefusalError{Code: NotMember, Text: "server 1 knows no server 4"}})
+	}
+	told := 0
+	for minute := range 9 {
+		for range 60 {
+			calls(4)
+			manual.Advance(time.Second)
+		}
+		if minute == 0 || minute == 1 || minute == 3 || minute == 7 {
+			told++
+		}
+		if n := a.says("a server that is no member calls"); n != told {
+			t.Fatalf("%d lines after %d minutes, want %d", n, minute+1, told)
+		}
+	}
+	calls(5)
+	if n := a.says("peer=5"); n != 1 || a.says("level=WARN") != 0 {
+		t.Errorf("%d lines of another server, and a warning", n)
+	}
+	for from := range uint64(3 * joinersMax) { // who invents numbers
+		calls(100 + from)
+	}
+	if n := a.says("a server that is no member calls"); n > joinersMax+told {
+		t.Errorf("%d lines of servers that are none", n)
+	}
+}
+
+// TestAPeerThatStaysAwayIsToldOfRarely: when it begins, and after a minute, two, four.
+func TestAPeerThatStaysAwayIsToldOfRarely(t *testing.T) {
+	manual := clock.NewManual(time.Unix(1e6, 0))
+	a := newMember(t, 1, func(o *Options) { o.Clock = manual })
+	p := newPeer(a.Transport, 2, Peer{Addresses: []string{"nowhere:1"}}, nil)
+	told := 0
+	for minute := range 9 {
+		for range 60 {
+			p.tell(errTimeout)
+			manual.Advance(time.Second)
+		}
+		if minute == 0 || minute == 1 || minute == 3 || minute == 7 {
+			told++
+		}
+		if n := a.says("peer unreachable"); n != told {
+			t.Fatalf("%d lines after %d minutes, want %d", n, minute+1, told)
+		}
+	}
+	if p.tell(&RefusalError{Code: NotMember}); a.says("peer unreachable") != told+1 {
+		t.Error("another reason waits")
+	}
+}
