@@ -15,6 +15,7 @@ import (
 	"zkd/quorum/member"
 	"zkd/quorum/warning"
 	"zkd/storage/apply"
+	"zkd/storage/disk"
 	"zkd/storage/entry"
 	"zkd/storage/raftlog"
 	"zkd/storage/serverid"
@@ -267,7 +268,9 @@ func (n *Node) fail(err error) {
 	if !n.failure.CompareAndSwap(nil, &err) {
 		return
 	}
-	n.options.Logger.Error("raft member failed", slog.Any("err", err))
+	if !errors.Is(err, disk.ErrDiskFailed) { // the store has told
+		n.options.Logger.Error("raft member failed", slog.Any("err", err))
+	}
 	n.stop(err)
 	n.fatal <- err
 	if n.options.OnFatal != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"zkd/server/instance/peers"
 	"zkd/server/instance/tlsstores"
 	"zkd/storage/datadir"
+	"zkd/storage/disk"
 	"zkd/storage/raftlog"
 	"zkd/storage/serverid"
 	"zkd/storage/space"
@@ -154,13 +156,14 @@ func (i *Instance) summary() []any {
 		slog.Int64("memory_limit", i.world.System.MemoryLimit()))
 }
 
-// tellStopped is the last line of a server that was started: how long it has served, what it has, and why it has ended
-// if nobody asked it to.
+// tellStopped is the last line of a server that was started: how long it has served, what it has, whether it has ended
+// because it could not go on, and what went wrong at the end.
 func (i *Instance) tellStopped(zxid jute.Zxid, err error) {
 	if i.began.IsZero() {
 		return
 	}
-	attrs := []any{slog.String("zxid", zxidText(zxid)), slog.Duration("served", i.world.Clock.Since(i.began))}
+	attrs := []any{slog.String("zxid", zxidText(zxid)), slog.Duration("served", i.world.Clock.Since(i.began)),
+		slog.Bool("failed", i.broken)}
 	if err != nil {
 		attrs = append(attrs, slog.Any("err", err))
 	}
@@ -276,6 +279,9 @@ func (i *Instance) Close() error {
 	select {
 	case <-ended:
 	case <-ctx.Done(): // of files that do not answer
+	}
+	if i.broken { // Run has returned why, and what is closed says it again
+		errs = slices.DeleteFunc(errs, func(err error) bool { return errors.Is(err, disk.ErrDiskFailed) })
 	}
 	err := errors.Join(append(errs, i.audit.close())...)
 	i.tellStopped(zxid, err)
