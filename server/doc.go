@@ -77,5 +77,6 @@
 //	serving state and epoch               Server.available: an atomic that the role controller and Replaced write
 //	figures, counts of slow requests      atomics: metrics, slowLog
 //	what a read holds of the state        its connection, in held; the watchdog looks at it
+//	sessions that end in pieces           Server.endings, its lock, a leaf
 //	watches                               watch.Table
 package server

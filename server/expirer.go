@@ -47,7 +47,7 @@ func (s expirer) expire(ids []jute.SessionID) {
 		s.metrics.expired.Add(1)
 		s.opts.Logger.Info("session expired", session(id))
 		p := &entry.Proposal{Op: jute.OpCloseSession, Session: id, Time: s.millis(), Flags: s.opts.Flags, Body: term}
-		if err := s.opts.node.Propose(p, nil); err != nil {
+		if err := s.end(p, nil); err != nil {
 			s.opts.Logger.Warn("failed to close expired session", session(id), slog.Any("err", err))
 			return
 		}

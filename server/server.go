@@ -44,6 +44,7 @@ type Server struct {
 	inFlight   limits.InFlight  // away from what every request reads: every write changes it
 	memory     clientMemory
 
+	endings     endings
 	newcomers   *limits.TokenBucket // nil if connection_throttle_tokens is 0
 	connections connections
 	sessions    sessions
@@ -85,6 +86,7 @@ func New(o Options) *Server {
 	s.handshakes.Init(o.Limits.Handshakes, o.Limits.HandshakesComputing)
 	s.connections.init(o.MaxConnectionsPerIP, o.MaxConnections)
 	s.sessions.init()
+	s.endings.init()
 	s.locals.init(s)
 	s.available.init()
 	s.flusher = socket.NewFlusher(func(o *socket.Output) { s.spawn(o.Drain) })
@@ -110,6 +112,7 @@ func (s *Server) Start(node Node) {
 	}
 	go s.flusher.Run()
 	s.spawn(ends.cleanUp)
+	s.spawn(ends.goOn)
 	s.spawn(s.watchdog.run)
 	s.spawn(func() { s.memory.Run(s.stop) })
 }

@@ -123,7 +123,9 @@ func (s *Server) Committed(r *apply.Result) {
 	}
 	if info := r.ClosedSession; info != nil {
 		s.auditClosed(r)
-		tracker.Remove(info.ID)
+		if !r.Unfinished { // else whoever leads sees to the rest, should the proposer not
+			tracker.Remove(info.ID)
+		}
 		s.cut(info.ID)
 	}
 }

@@ -126,7 +126,13 @@ func (c *writes) multi(r *request) error {
 // closeSession proposes the end of the session. What the client sends behind it is dropped.
 func (c *writes) closeSession(r *request) error {
 	c.closing.Store(true)
-	return c.propose(&request{xid: r.xid, op: r.op})
+	r = &request{xid: r.xid, op: r.op}
+	w, err := c.begin(r, jute.OK)
+	if err != nil {
+		return err
+	}
+	w = c.auditor.audited(r, w)
+	return c.begun(w, expirer{c.server}.end(&c.proposal, w))
 }
 
 // propose has a write committed; Applied answers it.

@@ -47,7 +47,7 @@ func (t *Txn) create(op jute.Op, d *jute.Decoder, out *OpResult) jute.Code {
 		return jute.BadArguments
 	}
 	child := t.tree.lookChild(parent, path)
-	if child.cur != nil {
+	if child.cur != nil && !t.leftover(child) {
 		return jute.NodeExists
 	}
 	if schema.OwnerKind(parent.cur.Owner) == schema.OwnerSession {
@@ -58,6 +58,9 @@ func (t *Txn) create(op jute.Op, d *jute.Decoder, out *OpResult) jute.Code {
 	}
 	if code := t.checkQuota(path, int64(len(r.Data)), 1); code != jute.OK {
 		return code
+	}
+	if child.cur != nil {
+		t.remove(parent, child)
 	}
 	t.addChild(parent, child, list, r)
 	out.Op, out.Path, out.Stat = jute.OpCreate2, path, child.cur.Stat()

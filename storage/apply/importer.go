@@ -410,7 +410,8 @@ func (im *Importer) closeSession(x *zkdata.Txn) {
 		im.remove(path, x.Zxid)
 		im.changed()
 	}
-	for _, path := range im.t.tree.ephemeralsOf(x.Session) {
+	paths, _ := im.t.tree.ephemeralsOf(x.Session, piece{})
+	for _, path := range paths {
 		im.remove(path, x.Zxid)
 		im.changed()
 	}

@@ -20,6 +20,9 @@ type overlay struct {
 	slabUsed int
 	// ephemerals are the znodes that the entry has made for sessions, in order; some may be gone again.
 	ephemerals []*change
+	// endedTo is, of sessions that are ending, behind which path their ephemerals begin. It saves a walk over those
+	// that were deleted, and lives longer than an entry.
+	endedTo map[jute.SessionID]string
 
 	journal     []undo
 	journalling bool // inside a multi
@@ -59,6 +62,7 @@ func (o *overlay) init(store Store, changes *Changes) {
 	o.store, o.changes = store, changes
 	o.at = make(map[string]*change, changeSlab)
 	o.slab = make([]change, changeSlab)
+	o.endedTo = make(map[jute.SessionID]string)
 }
 
 // end forgets the entry.
@@ -183,27 +187,53 @@ func (o *overlay) data(c *change) []byte {
 	return data
 }
 
-// ephemeralsOf returns the paths of the session's ephemerals as the entry sees them, sorted.
-func (o *overlay) ephemeralsOf(id jute.SessionID) []string {
-	var paths []string
+// piece bounds a list of paths. 0: it is whole.
+type piece struct{ paths, bytes int }
+
+// full tells whether a list of so many paths, of so many bytes, is as long as it may be.
+func (p piece) full(paths, bytes int) bool {
+	return p.paths > 0 && paths >= p.paths || p.bytes > 0 && bytes >= p.bytes
+}
+
+// ephemeralsOf returns the paths of the session's ephemerals as the entry sees them, sorted; of a piece the first ones,
+// at least one, and whether there are more.
+func (o *overlay) ephemeralsOf(id jute.SessionID, most piece) (paths []string, more bool) {
 	o.keyBuf = schema.AppendEphemeralKey(o.keyBuf[:0], id, "")
-	err := scan(o.store, o.keyBuf, schema.PrefixEnd(o.keyBuf), func(key, _ []byte) (bool, error) {
+	upper := schema.PrefixEnd(o.keyBuf)
+	if after := o.endedTo[id]; after != "" {
+		o.keyBuf = append(schema.AppendEphemeralKey(o.keyBuf[:0], id, after), 0)
+	}
+	bytes := 0
+	err := scan(o.store, o.keyBuf, upper, func(key, _ []byte) (bool, error) {
 		path := key[schema.EphemeralPrefixBytes:]
-		if c, ok := o.at[entry.ViewString(path)]; !ok || c.cur != nil && c.cur.Owner == id {
-			paths = append(paths, string(path))
+		if c, ok := o.at[entry.ViewString(path)]; ok && (c.cur == nil || c.cur.Owner != id) {
+			return true, nil
 		}
+		if more = most.full(len(paths), bytes); more {
+			return false, nil
+		}
+		paths = append(paths, string(path))
+		bytes += len(path)
 		return true, nil
 	})
 	if err != nil {
 		o.fail(err)
 	}
+	last := ""
+	if len(paths) > 0 {
+		last = paths[len(paths)-1]
+	}
 	for _, c := range o.ephemerals {
-		if c.cur != nil && c.cur.Owner == id && (c.base == nil || c.base.Owner != id) {
-			paths = append(paths, c.path)
+		made := c.cur != nil && c.cur.Owner == id && (c.base == nil || c.base.Owner != id)
+		if made && (!more || c.path < last) {
+			paths = append(paths, strings.Clone(c.path))
 		}
 	}
 	slices.SortFunc(paths, strings.Compare)
-	return slices.Compact(paths)
+	if paths = slices.Compact(paths); most.paths > 0 && len(paths) > most.paths {
+		return paths[:most.paths], true
+	}
+	return paths, more
 }
 
 // arena is memory for strings and bytes that live as long as an entry.

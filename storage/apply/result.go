@@ -28,6 +28,8 @@ type Result struct {
 	Refusal string
 	// Mark is, of a mark of entry.OpCompareState, its index and the sums that this server has there.
 	Mark *entry.CompareTxn
+	// Unfinished says that a closeSession has left ephemerals behind: ClosedSession is ending, and another one goes on.
+	Unfinished bool
 	// NewSession is what createSession or entry.OpReattachSession has made, nil if refused; ClosedSession what
 	// closeSession has ended, nil if there was none.
 	NewSession, ClosedSession *schema.SessionInfo

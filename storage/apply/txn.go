@@ -18,6 +18,7 @@ type Txn struct {
 	writer      writer
 	replacement Replacement
 	evaluating  func(proposal int)
+	endMax      int    // Options.EndZnodes
 	marks       []mark // the last ones, oldest first
 
 	version entry.Level // of the entry
@@ -45,6 +46,9 @@ type Options struct {
 	// CountZnodes is how many znodes an entry counts at the most: of the count that was begun first, and as many again
 	// for the quotas that it makes itself. 0: 1,024.
 	CountZnodes int64
+	// EndZnodes is how many ephemerals a closeSession in pieces deletes; all servers must have the same. 0:
+	// EndZnodesMax.
+	EndZnodes int
 	// Evaluating is told which proposal of an entry is evaluated next, the first being 0; nil: nobody is.
 	Evaluating func(proposal int)
 }
@@ -54,7 +58,10 @@ func New(o Options) *Txn {
 	if o.CountZnodes == 0 {
 		o.CountZnodes = CountZnodesMax
 	}
-	t := &Txn{base: o.Base, replacement: o.Replacement, evaluating: o.Evaluating}
+	if o.EndZnodes == 0 {
+		o.EndZnodes = EndZnodesMax
+	}
+	t := &Txn{base: o.Base, replacement: o.Replacement, evaluating: o.Evaluating, endMax: o.EndZnodes}
 	t.sessions.made = make(map[jute.SessionID]*schema.SessionInfo)
 	t.tree.init(o.Store, &t.Changes)
 	t.quotas = quotas{base: o.Base, changes: &t.Changes, tree: &t.tree, countMax: o.CountZnodes}

@@ -165,6 +165,7 @@ func (b *writer) session(s *schema.SessionInfo) error {
 	b.payload = binary.BigEndian.AppendUint64(b.payload, uint64(s.ID))
 	kept := *s
 	kept.Identities = nil // they are those of a connection, which will be another one
+	kept.Ending = false   // its timeout ends it, in a program that may be older
 	b.payload = schema.AppendSession(b.payload, &kept)
 	b.tally.Sessions++
 	if len(b.payload) < blockBytes {

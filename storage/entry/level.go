@@ -22,6 +22,9 @@ const LevelQuotaRights Level = 3
 // that can do less refuses such a server, wherever it finds it.
 const LevelNumbers Level = 3
 
+// LevelPieces is the level from which on a session that owns many ephemerals may end in pieces.
+const LevelPieces Level = 3
+
 // Level is a feature level: what all members of an ensemble can do. It is part of the replicated state, goes up by an
 // entry of the log, and never down. What is new at a level (an operation, a flag, a meaning of what was there) is
 // proposed at that level only (docs/decisions/0022).
@@ -105,6 +108,8 @@ func (p *Proposal) Level() Level {
 		return max(raise.Level, LevelKnown)
 	case p.Op == OpSetIdentities || p.Reference != 0:
 		return LevelIdentities
+	case p.Flags&FlagInPieces != 0:
+		return LevelPieces
 	case p.Op < OpRaiseLevel:
 		return LevelKnown
 	default:

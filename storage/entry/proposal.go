@@ -32,6 +32,9 @@ const (
 	FlagLocalSession                     // the session is the server's own: the state need not know it
 	FlagSingleVoter                      // a reconfig may leave one participant (standaloneEnabled=false)
 	FlagMultiAddress                     // servers may have several addresses (multiAddress.enabled)
+	// FlagInPieces is of a closeSession alone: it deletes a piece of what the session owns, and says whether there is
+	// more, which another one deletes. From LevelPieces on.
+	FlagInPieces
 
 	flagsKnown Flags = 1<<iota - 1 // all of them
 )

@@ -17,6 +17,8 @@ type SessionInfo struct {
 	Passwd        entry.Passwd
 	Owner         uint64      // the server through which the client came last
 	Identities    *Identities // what a connection of it has proven, if writes refer to it; nil: none do. Immutable
+	// Ending says that the session is over but for ephemerals that are still to be deleted: nobody may use it.
+	Ending bool
 }
 
 // Identities is a list of identities that a session's writes refer to.
@@ -37,10 +39,11 @@ func NewIdentities(l entry.IdentityList) (*Identities, error) {
 	return &Identities{Reference: text.Reference(), IDs: ids, text: text}, nil
 }
 
-// The value of a session begins with its version: there is a list of identities, or none.
+// The value of a session begins with its version: there is a list of identities, or none, or the session is ending.
 const (
 	sessionValueVersion    = 1
 	sessionValueIdentities = 2
+	sessionValueEnding     = 3
 )
 
 // SessionValueBytes is the size of a session's value without identities.
@@ -49,14 +52,17 @@ const SessionValueBytes = 1 + 4 + 16 + 8
 // AppendSession adds the value of s to b.
 func AppendSession(b []byte, s *SessionInfo) []byte {
 	version := byte(sessionValueVersion)
-	if s.Identities != nil {
+	switch {
+	case s.Ending:
+		version = sessionValueEnding
+	case s.Identities != nil:
 		version = sessionValueIdentities
 	}
 	b = append(b, version)
 	b = binary.BigEndian.AppendUint32(b, uint32(s.TimeoutMillis))
 	b = append(b, s.Passwd[:]...)
 	b = binary.BigEndian.AppendUint64(b, s.Owner)
-	if s.Identities != nil {
+	if version == sessionValueIdentities {
 		b = append(b, s.Identities.text...)
 	}
 	return b
@@ -69,14 +75,14 @@ func DecodeSession(key, value []byte) (*SessionInfo, error) {
 	}
 	s := &SessionInfo{
 		ID: jute.SessionID(binary.BigEndian.Uint64(key[1:])), TimeoutMillis: int32(binary.BigEndian.Uint32(value[1:])),
-		Owner: binary.BigEndian.Uint64(value[21:]),
+		Owner: binary.BigEndian.Uint64(value[21:]), Ending: value[0] == sessionValueEnding,
 	}
 	copy(s.Passwd[:], value[5:])
 	var err error
 	switch rest := value[SessionValueBytes:]; {
 	case value[0] == sessionValueIdentities:
 		s.Identities, err = NewIdentities(rest)
-	case value[0] != sessionValueVersion || len(rest) > 0:
+	case value[0] != sessionValueVersion && value[0] != sessionValueEnding || len(rest) > 0:
 		err = errSessionValue
 	}
 	if err != nil {

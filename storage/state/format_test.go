@@ -51,6 +51,9 @@ func formatResult(w io.Writer, r *apply.Result) {
 	}
 	if s := r.ClosedSession; s != nil {
 		fmt.Fprintf(w, "  closed session %d\n", s.ID)
+		if r.Unfinished {
+			fmt.Fprintf(w, "  not all of it\n")
+		}
 	}
 }
 
@@ -140,6 +143,9 @@ func formatSession(out *strings.Builder, s *schema.SessionInfo) {
 	fmt.Fprintf(out, "session %d timeout=%d owner=%d passwd=%x", s.ID, s.TimeoutMillis, s.Owner, s.Passwd)
 	if s.Identities != nil {
 		fmt.Fprintf(out, " identities=%v", s.Identities.IDs)
+	}
+	if s.Ending {
+		fmt.Fprint(out, " ending")
 	}
 	fmt.Fprintln(out)
 }

@@ -40,6 +40,7 @@ type MachineOptions struct {
 
 	frugal     *atomic.Bool // Machine.frugal, which outlives a store
 	countPiece int64        // apply.Options.CountZnodes; tests make it smaller
+	endPiece   int          // apply.Options.EndZnodes; likewise
 }
 
 // Defaults of MachineOptions, chosen with a million znodes of 100 bytes (docs/decisions/0009, docs/performance.md).
@@ -150,6 +151,7 @@ func (m *Machine) begin() {
 	m.batch = &batch{m.store.db.NewBatch()}
 	m.txn = apply.New(apply.Options{
 		Base: &m.mu.Base, Store: &m.shown, Replacement: replacements{m}, CountZnodes: m.opts.countPiece,
+		EndZnodes:  m.opts.endPiece,
 		Evaluating: func(proposal int) { m.steps.at(StepEvaluate, proposal) },
 	})
 }

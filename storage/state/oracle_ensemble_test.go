@@ -32,7 +32,8 @@ func (e *oracleEnsemble) members() string {
 
 // missing reports whether the proposal's session is not there.
 func (o *oracle) missing(p *entry.Proposal) bool {
-	return o.sessions[p.Session].ID == 0 && p.Flags&entry.FlagLocalSession == 0
+	s := o.sessions[p.Session]
+	return s.Ending || s.ID == 0 && p.Flags&entry.FlagLocalSession == 0
 }
 
 // foundOrReconfig evaluates what founds or changes the ensemble.

@@ -27,6 +27,8 @@ type oracle struct {
 	counts   map[string]*oracleCounting // by target
 	budget   *oracleBudget              // of the entry
 	finished int                        // counts that have come to their end
+	endPiece int                        // how many ephemerals an end in pieces deletes; 0: all
+	ended    int                        // ends that have left some behind
 }
 
 // oracleNode is a znode of an oracle.
@@ -56,7 +58,7 @@ func newOracle() *oracle {
 func (o *oracle) copy() *oracle {
 	c := &oracle{nodes: map[string]*oracleNode{}, sessions: maps.Clone(o.sessions), zxid: o.zxid,
 		ensemble: o.ensemble, level: o.level, piece: o.piece, counts: o.copyCounts(), budget: o.budget,
-		finished: o.finished}
+		finished: o.finished, endPiece: o.endPiece, ended: o.ended}
 	for path, n := range o.nodes { // order does not matter: a map to a map
 		m := *n
 		m.child = maps.Clone(n.child)
@@ -88,7 +90,7 @@ func (o *oracle) apply(p *entry.Proposal) apply.Result {
 	}
 	r := apply.Result{Op: p.Op, Session: p.Session, Xid: p.Xid, Zxid: o.zxid}
 	session, found := o.sessions[p.Session]
-	if p.Reference != 0 && found {
+	if p.Reference != 0 && found && !session.Ending {
 		if session.Identities == nil || session.Identities.Reference != p.Reference {
 			r.Code = jute.SessionMoved
 			return r
@@ -103,7 +105,7 @@ func (o *oracle) apply(p *entry.Proposal) apply.Result {
 		switch {
 		case err != nil:
 			r.Code = jute.MarshallingError
-		case !found:
+		case !found || session.Ending:
 			r.Code = jute.SessionExpired
 		default:
 			session.Identities = list
@@ -137,12 +139,23 @@ func (o *oracle) session(p *entry.Proposal, r *apply.Result) {
 			r.Code = jute.SessionExpired
 			return
 		}
+		removed := 0
 		for _, path := range slices.Sorted(maps.Keys(o.nodes)) {
-			if o.nodes[path].stat.EphemeralOwner == p.Session {
-				o.remove(path)
+			if o.nodes[path].stat.EphemeralOwner != p.Session {
+				continue
 			}
+			if p.Flags&entry.FlagInPieces != 0 && o.endPiece > 0 && removed == o.endPiece {
+				info.Ending, info.Identities, r.Unfinished = true, nil, true
+				o.sessions[p.Session] = info
+				o.ended++
+				break
+			}
+			o.remove(path)
+			removed++
 		}
-		delete(o.sessions, p.Session)
+		if !r.Unfinished {
+			delete(o.sessions, p.Session)
+		}
 		r.ClosedSession = &info
 		return
 	}
@@ -152,7 +165,7 @@ func (o *oracle) session(p *entry.Proposal, r *apply.Result) {
 		r.Code = jute.MarshallingError
 	case p.Op == jute.OpCreateSession && found:
 		r.Code = jute.BadArguments
-	case p.Op == entry.OpReattachSession && (!found || info.Passwd != txn.Passwd):
+	case p.Op == entry.OpReattachSession && (!found || info.Ending || info.Passwd != txn.Passwd):
 		r.Code = jute.SessionExpired
 	default:
 		info = schema.SessionInfo{ID: p.Session, TimeoutMillis: txn.TimeoutMillis, Passwd: txn.Passwd, Owner: txn.Owner,
@@ -280,7 +293,7 @@ func (o *oracle) create(p *entry.Proposal, op jute.Op, d *jute.Decoder, out *app
 		out.Code = jute.NoAuth
 	case !jute.ValidPath(path), path == "/zookeeper/quota/zookeeper_limits":
 		out.Code = jute.BadArguments
-	case o.nodes[path] != nil:
+	case o.nodes[path] != nil && !o.leftover(path):
 		out.Code = jute.NodeExists
 	case owner > 0:
 		out.Code = jute.NoChildrenForEphemerals
@@ -291,6 +304,9 @@ func (o *oracle) create(p *entry.Proposal, op jute.Op, d *jute.Decoder, out *app
 	}
 	if out.Code != jute.OK {
 		return
+	}
+	if o.nodes[path] != nil {
+		o.remove(path)
 	}
 	n := &oracleNode{data: slices.Clone(r.Data), acl: list, child: map[string]bool{}}
 	n.stat = jute.Stat{Czxid: o.zxid, Mzxid: o.zxid, Pzxid: o.zxid, Ctime: p.Time, Mtime: p.Time}
@@ -444,6 +460,11 @@ func (o *oracle) setACL(p *entry.Proposal, d *jute.Decoder, out *apply.OpResult)
 		n.stat.Aversion++
 		out.Stat = n.visible()
 	}
+}
+
+// leftover tells whether the znode belongs to a session that is ending.
+func (o *oracle) leftover(path string) bool {
+	return o.sessions[o.nodes[path].stat.EphemeralOwner].Ending
 }
 
 // quota returns the stats znode and the limits of the longest quota above path.

@@ -24,10 +24,14 @@ import (
 func TestMachineAgainstOracle(t *testing.T) {
 	ops := envNumber(t, "ZKD_MODEL_OPS", 12000)
 	seed := uint64(envNumber(t, "ZKD_MODEL_SEED", 1))
-	counts := 0
+	counts, ended := 0, 0
 	for worlds := 4; worlds > 0; worlds-- {
-		counts += runModel(t, seed, ops/4)
+		o := runModel(t, seed, ops/4)
+		counts, ended = counts+o.finished, ended+o.ended
 		seed++
+	}
+	if ended == 0 {
+		t.Error("no session ended in pieces")
 	}
 	if counts == 0 {
 		t.Error("no quota was counted in pieces to its end")
@@ -56,16 +60,17 @@ func modelOptions(r *rand.Rand) MachineOptions {
 	}
 }
 
-// runModel compares machine and oracle over so many proposals, and returns how many quotas were counted in pieces.
-func runModel(t *testing.T, seed uint64, ops int) (counts int) {
+// runModel compares machine and oracle over so many proposals, and returns the oracle.
+func runModel(t *testing.T, seed uint64, ops int) *oracle {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 0))
 	options := modelOptions(r)
 	options.countPiece = []int64{1, 2, 7, apply.CountZnodesMax}[r.IntN(4)]
+	options.endPiece = []int{1, 2, 3, apply.EndZnodesMax}[r.IntN(4)]
 	h := newHarness(t, options)
 	g := entrytest.NewGenerator(r, func() string { return h.m.EnsembleConfig() })
 	o := newOracle()
-	o.piece = int(options.countPiece)
+	o.piece, o.endPiece = int(options.countPiece), options.endPiece
 	for done := 0; done < ops; {
 		if o.level < entry.LevelNewest && r.IntN(30) == 0 {
 			raise := &entry.Proposal{Op: entry.OpRaiseLevel,
@@ -91,7 +96,7 @@ func runModel(t *testing.T, seed uint64, ops int) (counts int) {
 		case 0:
 			h.close()
 			h.opts = modelOptions(r)
-			h.opts.countPiece = options.countPiece
+			h.opts.countPiece, h.opts.endPiece = options.countPiece, options.endPiece
 			h.open()
 			compare = true
 		case 1:
@@ -120,7 +125,7 @@ func runModel(t *testing.T, seed uint64, ops int) (counts int) {
 			compareState(t, seed, o, h)
 		}
 	}
-	return o.finished
+	return o
 }
 
 // compareState compares all that can be read, and the store with itself.

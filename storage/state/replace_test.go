@@ -28,7 +28,8 @@ import (
 func (h *harness) stage(more ...*entry.Proposal) (dir string) {
 	h.t.Helper()
 	dir = "state" + datadir.StagedSuffix
-	donor, err := OpenMachine(MachineOptions{Dir: "donor", FS: h.fs, countPiece: h.opts.countPiece})
+	donor, err := OpenMachine(MachineOptions{Dir: "donor", FS: h.fs, countPiece: h.opts.countPiece,
+		endPiece: h.opts.endPiece})
 	if err != nil {
 		h.t.Fatal(err)
 	}

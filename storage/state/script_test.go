@@ -148,12 +148,13 @@ func (h *harness) command(t *testing.T, d *datadriven.TestData) string {
 			d.Fatalf(t, "%v", err)
 		}
 		fmt.Fprintf(&out, "durable %d of %d\n", h.m.DurableIndex(), h.m.AppliedIndex())
-	case "pieces": // of counts, from now on: what was applied is not applied again
+	case "pieces": // of counts, and of sessions that end, from now on: what was applied is not applied again
 		if err := h.m.Flush(context.Background()); err != nil {
 			d.Fatalf(t, "%v", err)
 		}
 		h.close()
-		d.ScanArgs(t, "znodes", &h.opts.countPiece)
+		d.MaybeScanArgs(t, "znodes", &h.opts.countPiece)
+		d.MaybeScanArgs(t, "ephemerals", &h.opts.endPiece)
 		h.open()
 	case "reopen":
 		h.close()

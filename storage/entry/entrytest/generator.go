@@ -136,7 +136,9 @@ func (g *Generator) plain() *entry.Proposal {
 		s.Passwd[0] = byte(g.r.IntN(2))
 		p.Body = s.Append(nil)
 	case n < 10:
-		p.Op = jute.OpCloseSession
+		if p.Op = jute.OpCloseSession; g.Refers {
+			p.Flags |= Pick(g, 0, entry.FlagInPieces, entry.FlagInPieces)
+		}
 	case n < 11:
 		p.Op, p.Code = jute.OpError, jute.MarshallingError
 	case n < 14:
