@@ -96,6 +96,9 @@ func (c *conn) serve() {
 	if c.session == 0 && errors.Is(err, os.ErrDeadlineExceeded) && !c.server.draining() {
 		c.server.metrics.sessionless.Add(1)
 	}
+	if c.session == 0 {
+		c.server.churn.Ended(c.server.elapsed())
+	}
 	// Writes that were taken are answered even though nothing more is read.
 	c.Out.AwaitSettled(maxInt)
 	// A client that does not read has this long; an error means that it is gone.

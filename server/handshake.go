@@ -169,6 +169,9 @@ func (c *conn) connect(req *jute.ConnectRequest) error {
 	if req.SessionID == 0 && !c.admitter.roomForSession() {
 		return errClose
 	}
+	if req.SessionID == 0 && c.Out.PeerClosed() { // nobody would have the session, which costs all servers a write
+		return errGone
+	}
 	timeout := min(max(time.Duration(req.TimeoutMillis)*time.Millisecond, s.opts.MinTimeout), s.opts.MaxTimeout)
 	if p == stateReadOnly || s.opts.LocalSessions && (req.SessionID == 0 || s.locals.has(req.SessionID)) {
 		return c.connectLocal(req, timeout, p == stateReadOnly)

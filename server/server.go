@@ -45,6 +45,7 @@ type Server struct {
 	memory     clientMemory
 
 	endings     endings
+	churn       limits.Churn
 	newcomers   *limits.TokenBucket // nil if connection_throttle_tokens is 0
 	connections connections
 	sessions    sessions
@@ -134,6 +135,9 @@ func (s *Server) ServePort(l net.Listener, p *Port) error {
 	s.listeners.all = append(s.listeners.all, l)
 	s.listeners.Unlock()
 	for {
+		if pause := s.churn.Pause(s.elapsed()); pause > 0 {
+			s.pause(pause)
+		}
 		c, err := l.Accept()
 		switch {
 		case err == nil:
@@ -182,6 +186,7 @@ func (s *Server) accept(nc net.Conn, p *Port) {
 	}
 	if !s.connections.add(c) {
 		s.metrics.rejected.Add(1)
+		s.churn.Ended(s.elapsed())
 		s.bad.Warn("connection limit reached: maxClientCnxns or maxCnxns", slog.String("peer", c.remote.String()))
 		_ = nc.Close() // it was never served
 		return

@@ -20,5 +20,6 @@
 //	the queue of the throttle        whoever is first in it (Throttle.turn)
 //	tokens of new sessions           TokenBucket, its lock, a leaf
 //	turns of large reads             ReadTurns: a channel
+//	connections without a session    Churn, its lock, a leaf
 //	memory that is held              Account, its lock, a leaf; the sums are atomics
 package limits
