@@ -121,8 +121,8 @@ func proposalFlags(c *conf.Config) (f entry.Flags) {
 }
 
 // handshakesComputing is how many TLS handshakes may compute at once, and how many logins by Kerberos: half of the
-// processors, so that a crowd of clients leaves the rest to those that are there.
-func handshakesComputing() int { return max(1, runtime.GOMAXPROCS(0)/2) }
+// processors, so that a crowd of clients leaves the rest to those that are there. There may be more threads than those.
+func handshakesComputing() int { return max(1, min(runtime.GOMAXPROCS(0), runtime.NumCPU())/2) }
 
 // members is what the node knows of the group, as the four-letter commands show it.
 func (i *Instance) members() server.Members {
