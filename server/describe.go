@@ -6,6 +6,7 @@ import (
 
 	"zkd/jute"
 	"zkd/server/fourletter"
+	"zkd/server/limits"
 	"zkd/server/stats"
 )
 
@@ -37,6 +38,10 @@ func (c *conn) describe() fourletter.Connection {
 		d.LastXid, d.LastZxid = n.lastXid.Load(), jute.Zxid(n.lastZxid.Load())
 		d.LastResponseAt, d.LastLatency = n.lastResponse.Load(), n.lastLat.Load()
 		d.Latency = n.latency.Load()
+		d.HeldBytes = c.account.Held()
+		if watched := c.server.watches.BytesOf(&c.watch); watched >= limits.MemoryStepBytes {
+			d.HeldBytes += int64(watched)
+		}
 	}
 	return d
 }

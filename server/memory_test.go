@@ -133,6 +133,10 @@ func TestLongWatchesAreBounded(t *testing.T) {
 	if got := r.server.metrics.watchesRefused.Load(); got != 3 {
 		t.Errorf("%d watches were refused, want 3", got)
 	}
+	if held, small := r.connOf(greedy).describe().HeldBytes, r.connOf(other).describe().HeldBytes; held < 1_800_000 ||
+		small != 0 {
+		t.Errorf("the connections are said to hold %d bytes, and %d", held, small)
+	}
 	other.must(jute.OpExists, watching(long(20)), jute.NoNode)
 	greedy.must(jute.OpExists, watching(long(0)), jute.Throttled)
 	greedy.net.Close()

@@ -84,6 +84,9 @@ func (c *call) connection(cn *fourletter.Connection, brief bool) {
 	c.num("min_latency", cn.Latency.Min)
 	c.num("avg_latency", cn.MeanLatency())
 	c.num("max_latency", cn.Latency.Max)
+	if cn.HeldBytes > 0 { // ZooKeeper does not have it
+		c.num("held_memory_bytes", cn.HeldBytes)
+	}
 }
 
 func (c *call) dirs() bool {

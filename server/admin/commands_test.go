@@ -223,3 +223,26 @@ func TestHealth(t *testing.T) {
 		t.Errorf("ready when clients are turned away: %d %s", got, body)
 	}
 }
+
+// TestWhoHoldsMemory: a connection that holds much of it says so.
+func TestWhoHoldsMemory(t *testing.T) {
+	for _, held := range []int64{0, 1 << 20} {
+		o := options(t, standalone())
+		info := o.Info
+		o.Info = func() *fourletter.Info {
+			i := info()
+			of := i.Connections
+			i.Connections = func(yield func(fourletter.Connection) bool) {
+				of(func(c fourletter.Connection) bool {
+					c.HeldBytes = held
+					return yield(c)
+				})
+			}
+			return i
+		}
+		_, body := ask(t, New(o), "GET", "/commands/connections")
+		if got := strings.Contains(body, `"held_memory_bytes" : 1048576`); got != (held > 0) {
+			t.Errorf("with %d bytes: %s", held, body)
+		}
+	}
+}

@@ -203,6 +203,22 @@ func TestAlertsOfAdmission(t *testing.T) {
 	}
 }
 
+// TestAlertsOfGreed: memory that clients hold, and what makes everybody wait, is told of.
+func TestAlertsOfGreed(t *testing.T) {
+	text, err := os.ReadFile("../../conf/prometheus/zkd-alerts.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for alert, metric := range map[string]string{ // order: each for itself
+		"ZkdClientMemory": "zkd_client_memory_bytes", "ZkdClientMemoryClosed": "zkd_client_memory_closed_total",
+		"ZkdSlowEntry": "zkd_slow_entries_total", "ZkdSlowRead": "zkd_slow_reads_total",
+	} {
+		if !regexp.MustCompile(`- alert: ` + alert + `\n\s+expr: .*\b` + metric + `\b`).Match(text) {
+			t.Errorf("no rule %s asks for %s", alert, metric)
+		}
+	}
+}
+
 // inQuery are words that are no metrics.
 var (
 	labelList = regexp.MustCompile(`\{[^}]*\}|\b(by|without|on|ignoring|group_left)\s*\([^)]*\)|"[^"]*"|\\.`)

@@ -114,6 +114,9 @@ type Connection struct {
 	LastResponseAt int64          // milliseconds of a clock that is not set (elapsed time)
 	LastLatency    int64          // milliseconds
 	Latency        stats.Snapshot // milliseconds
+	// HeldBytes is what the connection holds of the server's memory, its watches too; 0 if that is little. Only the
+	// admin commands show it.
+	HeldBytes int64
 }
 
 // SessionBucket is the sessions that expire at one moment unless they are heard of.

@@ -14,6 +14,13 @@ type Counts struct {
 	All int
 }
 
+// BytesOf returns what the watches of h take, about.
+func (t *Table) BytesOf(h *Holder) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return h.bytes
+}
+
 // Bytes returns what all watches take, about.
 func (t *Table) Bytes() int {
 	t.mu.Lock()
