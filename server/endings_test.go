@@ -75,3 +75,51 @@ func TestASessionThatExpiresEndsInPieces(t *testing.T) {
 		t.Errorf("%d sessions expired, want 1", got)
 	}
 }
+
+// TestAnEndThatItsServerCannotFinish: the server that has proposed the first piece is cut off. Nobody comes back to the
+// session, and the leader expires it to its end.
+func TestAnEndThatItsServerCannotFinish(t *testing.T) {
+	now := clock.NewManual(time.Unix(1_000_000_000, 0))
+	g := startGroup(t, groupOptions{clock: now})
+	g.elect(1)
+	g.expires(1)
+	g.serves(1, 2, 3)
+	raise := entry.RaiseTxn{Level: entry.LevelPieces}
+	if err := g.at(1).Propose(&entry.Proposal{Op: entry.OpRaiseLevel, Body: raise.Append(nil)}, nil); err != nil {
+		t.Fatal(err)
+	}
+	g.caughtUp(2)
+	c := g.at(2).connectTimeout(t, 4*time.Second)
+	ownMany(c, 2*apply.EndZnodesMax+1)
+	before := 0
+	g.change(2, func(m *member) { m.paused, before = true, len(g.log) })
+	c.send(jute.OpCloseSession, nil)
+	eventually(t, "the first piece is proposed", func() bool {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return len(g.log) > before
+	})
+	g.change(2, func(m *member) { m.cut = true })
+	g.caughtUp(1)
+	left := fmt.Sprintf("/many/%05d", apply.EndZnodesMax)
+	if g.at(1).exists("/many/00000") || !g.at(1).exists(left) {
+		t.Fatal("the first piece is not what it should be")
+	}
+	g.at(1).reattach(t, c).wantRefused()
+	eventually(t, "the leader goes on", func() bool {
+		now.Step(50 * time.Millisecond)
+		return !g.at(1).exists(fmt.Sprintf("/many/%05d", 2*apply.EndZnodesMax))
+	})
+	g.caughtUp(3)
+	if g.at(3).exists(left) {
+		t.Errorf("server 3 has %s", left)
+	}
+	if got := g.at(1).server.metrics.expired.Load(); got != 1 {
+		t.Errorf("%d sessions expired, want 1", got)
+	}
+	g.change(2, func(m *member) { m.paused, m.cut = false, false })
+	if r := c.receive(); r.Err != jute.SessionExpired {
+		t.Errorf("the client is answered %v", r.Err)
+	}
+	c.wantClosed()
+}
