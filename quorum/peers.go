@@ -209,7 +209,7 @@ func (l *loop) peerLost(peer uint64) {
 	case l.soft.RaftState == raft.StateLeader:
 		l.raw.ReportUnreachable(peer)
 		if !l.admission.quorumHere() {
-			l.logger.Info("leader without a quorum: stepping down", slog.Uint64("peer", peer),
+			l.logger.Info("leader without a quorum: stepping down", slog.Int64("peer", serverid.Number(peer)),
 				slog.Uint64("term", l.term))
 			l.election.stepDown()
 			l.handOut()

@@ -24,7 +24,7 @@ func (a *roleController) leaves(before quorum.State) {
 	switch {
 	case leaves && !left:
 		s.opts.Logger.Warn("removed from the ensemble: serving clients for a while",
-			slog.Uint64("server", s.opts.ServerID), slog.Duration("grace", s.opts.RemovedGrace))
+			slog.Int64("server", serverid.Number(s.opts.ServerID)), slog.Duration("grace", s.opts.RemovedGrace))
 		a.leave.Reset(s.opts.RemovedGrace)
 	case left && !leaves:
 		a.leave.Stop()
