@@ -146,3 +146,13 @@ func (n *Node) Stop(ctx context.Context) error {
 	}
 	return cut
 }
+
+// InForce tells when the configuration of this version, or of a later one, is in force on this member: everybody in it
+// is a member, nobody else has a vote, no observer has one or leads, and the membership is not joint; or when this
+// member does not belong to the group any more. An error is the end of the node. told is called once, on any goroutine,
+// and must not block.
+func (n *Node) InForce(version int64, told func(error)) {
+	if !n.inbox.put(arrival{what: inForceRequest{version, told}}) {
+		told(ErrStopped)
+	}
+}

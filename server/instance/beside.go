@@ -21,13 +21,13 @@ import (
 
 // claimPorts listens at all ports that the server needs, before anything is written into a directory that is not its
 // own yet. What it returns ends that.
-func (i *Instance) claimPorts(ctx context.Context) (release func(), err error) {
-	s := &i.config.Storage
-	pending := s.ImportOnStart && datadir.ImportPending(i.world.FS, s.DataDir, s.DataLogDir)
-	if !pending && datadir.IsDataDir(i.world.FS, s.DataDir) {
+func claimPorts(ctx context.Context, w *World, c *conf.Config) (release func(), err error) {
+	s := &c.Storage
+	pending := s.ImportOnStart && datadir.ImportPending(w.FS, s.DataDir, s.DataLogDir)
+	if !pending && datadir.IsDataDir(w.FS, s.DataDir) {
 		return func() {}, nil
 	}
-	ports, err := Ports(i.config, "")
+	ports, err := Ports(c, "")
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (i *Instance) claimPorts(ctx context.Context) (release func(), err error) {
 		if !p.Needed || p.AnyFree() {
 			continue
 		}
-		l, err := i.world.Network.Listen(ctx, p.Address, i.config.Client.Backlog)
+		l, err := w.Network.Listen(ctx, p.Address, c.Client.Backlog)
 		if err != nil {
 			release()
 			return nil, fmt.Errorf("%s: %w", p.purpose(), err)

@@ -157,7 +157,7 @@ func (i *Instance) replaced() {
 // openStores locks the data directory and opens the raft log and the state.
 func (i *Instance) openStores(ctx context.Context) (err error) {
 	s := i.config.Storage
-	release, err := i.claimPorts(ctx)
+	release, err := claimPorts(ctx, &i.world, i.config)
 	if err != nil {
 		return err
 	}
