@@ -121,23 +121,6 @@ func (a *admission) quorumCounts() bool {
 	return n >= a.member.Quorum()
 }
 
-// quorumHere tells whether the voters that are connected are enough to commit something, in both halves of a joint
-// membership.
-func (a *admission) quorumHere() bool {
-	for _, half := range [][]uint64{a.member.Conf.GetVoters(), a.member.Conf.GetVotersOutgoing()} {
-		n := 0
-		for _, id := range half {
-			if id == a.id || a.here[id] {
-				n++
-			}
-		}
-		if n <= len(half)/2 && len(half) > 0 {
-			return false
-		}
-	}
-	return true
-}
-
 // returnChange returns the change that adds a member again, or a founder that was not there at the bootstrap.
 func (a *admission) returnChange() *raftpb.ConfChangeV2 {
 	for _, id := range slices.Sorted(maps.Keys(a.member.Returning)) {

@@ -84,13 +84,6 @@ func (e *election) campaignInTurn() {
 	}
 }
 
-// stepDown has this leader lead no longer. raft has no such step but for who hears of a later term: this is that of the
-// election that must follow.
-func (e *election) stepDown() {
-	term := e.raft.BasicStatus().GetTerm() + 1
-	e.step(&raftpb.Message{Type: raftpb.MsgHeartbeatResp.Enum(), From: &e.id, To: &e.id, Term: &term})
-}
-
 // tick goes on with an urgent election until there is a leader, or until raft's own timeouts take over.
 func (e *election) tick() {
 	if e.age++; e.age > refusedTicks {

@@ -208,12 +208,6 @@ func (l *loop) peerLost(peer uint64) {
 	switch {
 	case l.soft.RaftState == raft.StateLeader:
 		l.raw.ReportUnreachable(peer)
-		if !l.admission.quorumHere() {
-			l.logger.Info("leader without a quorum: stepping down", slog.Int64("peer", serverid.Number(peer)),
-				slog.Uint64("term", l.term))
-			l.election.stepDown()
-			l.handOut()
-		}
 	case l.soft.Lead == peer:
 		l.logger.Debug("connection to leader lost", slog.Int64("leader", serverid.Number(peer)),
 			slog.Uint64("term", l.term))
