@@ -64,12 +64,11 @@ func plantsOfSessions() []Plant {
 			Name: "ephemeral-stays-on-one", Bug: "one member keeps the ephemerals of a session that is closed",
 			Whose:  "ZOOKEEPER-2355",
 			Within: 24,
-			Patches: []Patch{{"storage/apply/sessions.go", "	for _, path := range t.tree.ephemeralsOf(info.ID) {", `
-	paths := t.tree.ephemeralsOf(info.ID)
+			Patches: []Patch{{"storage/apply/sessions.go", "	paths, more := t.tree.ephemeralsOf(id, most)", `
+	paths, more := t.tree.ephemeralsOf(id, most)
 	if plantedEach("ephemeral-stays-on-one", 4) {
-		paths = nil
-	}
-	for _, path := range paths {`}},
+		paths, more = nil, false
+	}`}},
 		},
 		{
 			Name: "ephemerals-stay", Bug: "all members keep the ephemerals of sessions that are closed",
