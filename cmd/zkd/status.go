@@ -44,8 +44,9 @@ func newStatusCommand() *cobra.Command {
 		Use:   "status [zoo.cfg]",
 		Short: "Show all servers of an ensemble in one table",
 		Long: `Show all servers of an ensemble in one table: role, term, zxid and how far it is behind the leader's,
-clients, watches, latency in milliseconds (least/mean/most), feature level, version, or why a server does not
-answer. The others are found from one server, through its /zookeeper/config or its four-letter word conf, or from the
+clients, watches, latency in milliseconds (least/mean/most), feature level, uptime, free room on the fuller
+disk, version, or why a server does not answer. The connection on which a server is asked is not counted.
+The others are found from one server, through its /zookeeper/config or its four-letter word conf, or from the
 server lines of zoo.cfg.
 
 Works with zkd and with Apache ZooKeeper. What a server shows depends on 4lw.commands.whitelist: srvr is on by
@@ -130,9 +131,10 @@ func (f *statusFlags) placesOfFile(path string) ([]place, error) {
 		if secure { // lines of servers name the other port
 			client = port
 		}
-		places = append(places, place{id: &m.ID, address: reachable(client, m.Addresses[0].Host)})
+		places = append(places, place{id: &m.ID, address: reachable(client, m.Addresses[0].Host),
+			guessed: secure || m.ClientAddr == ""})
 	}
-	return places, nil
+	return settle(places, &c.Ensemble.MyID), nil
 }
 
 // follow shows the table again and again.
@@ -179,6 +181,9 @@ type ensembleStatus struct {
 func (f *statusFlags) look(ctx context.Context, seeds []place) *ensembleStatus {
 	places := slices.Clone(seeds)
 	for _, seed := range seeds { // first, since its session is a write
+		if seed.unknown {
+			continue
+		}
 		if named := f.discover(ctx, seed.address); len(named) > 0 {
 			places = merge(named, seed)
 			if f.asker.secure() {
@@ -187,11 +192,15 @@ func (f *statusFlags) look(ctx context.Context, seeds []place) *ensembleStatus {
 			break
 		}
 	}
+	places = f.withNamed(ctx, places, slices.DeleteFunc(slices.Clone(seeds), func(p place) bool { return p.unknown }))
 	found := map[string]serverStatus{} // by address
 	f.ask(ctx, places, found)
 	s := &ensembleStatus{Servers: []serverStatus{}}
 	for _, p := range places {
 		one := found[p.address]
+		if p.unknown {
+			one = serverStatus{Address: p.address, Unknown: true, Error: "its line names no port for clients"}
+		}
 		one.ID = p.id
 		s.Servers = append(s.Servers, one)
 	}
@@ -234,6 +243,9 @@ func (f *statusFlags) ask(ctx context.Context, places []place, found map[string]
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	for _, p := range places {
+		if p.unknown {
+			continue
+		}
 		all.Go(func() {
 			asking, cancel := context.WithTimeout(ctx, f.timeout)
 			defer cancel()
@@ -279,6 +291,7 @@ func (s *ensembleStatus) compare() {
 			hidden[word] = append(hidden[word], one.Address)
 		}
 	}
+	s.noteUnknown()
 	s.notePorts()
 	s.noteRoom()
 	s.noteDisks()
@@ -418,9 +431,12 @@ func (s *ensembleStatus) noteRoom() {
 
 // exitError is nil, or the error that the exit status follows from.
 func (s *ensembleStatus) exitError() error {
-	leaders, silent := 0, 0
+	leaders, silent, unknown := 0, 0, 0
 	for i := range s.Servers {
-		if s.Servers[i].Error != "" {
+		switch {
+		case s.Servers[i].Unknown:
+			unknown++
+		case s.Servers[i].Error != "":
 			silent++
 		}
 		if leads(s.Servers[i].Role) {
@@ -432,6 +448,8 @@ func (s *ensembleStatus) exitError() error {
 		return fmt.Errorf("%d of %d servers do not serve, and none leads", silent, len(s.Servers))
 	case silent > 0:
 		return fmt.Errorf("%d of %d servers do not serve", silent, len(s.Servers))
+	case unknown > 0:
+		return fmt.Errorf("%d of %d servers could not be asked", unknown, len(s.Servers))
 	case leaders == 0:
 		return errors.New("no server leads")
 	case leaders > 1:
@@ -444,16 +462,23 @@ func (s *ensembleStatus) exitError() error {
 // text writes the table.
 func (s *ensembleStatus) text(w io.Writer) error {
 	var t strings.Builder
-	fmt.Fprintln(&t, "ID\tADDRESS\tROLE\tTERM\tZXID\tLAG\tCLIENTS\tWATCHES\tLATENCY\tSKEW\tLEVEL\tVERSION")
+	fmt.Fprintln(&t, "ID\tADDRESS\tROLE\tTERM\tZXID\tLAG\tCLIENTS\tWATCHES\tLATENCY\tSKEW\tLEVEL\tUPTIME\tFREE\t"+
+		"VERSION")
 	for i := range s.Servers {
 		one := &s.Servers[i]
 		if one.Error != "" {
-			fmt.Fprintf(&t, "%s\t%s\tdown\t-\t-\t-\t-\t-\t-\t-\t-\t%s\n", counted(one.ID), one.Address, one.Error)
+			role := "down"
+			if one.Unknown {
+				role = "unknown"
+			}
+			fmt.Fprintf(&t, "%s\t%s\t%s\t-\t-\t-\t-\t-\t-\t-\t-\t-\t-\t%s\n", counted(one.ID), one.Address, role,
+				one.Error)
 			continue
 		}
-		fmt.Fprintf(&t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", counted(one.ID), one.Address,
+		fmt.Fprintf(&t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", counted(one.ID), one.Address,
 			dash(one.Role), counted(one.Term), dash(one.Zxid), counted(one.Lag), counted(one.Clients),
-			counted(one.Watches), dash(one.Latency), dash(one.Skew), counted(one.Level), dash(one.Version))
+			counted(one.Watches), dash(one.Latency), dash(one.Skew), counted(one.Level), one.uptime(),
+			one.free(), one.version())
 	}
 	if err := writeTable(w, t.String()); err != nil {
 		return err
@@ -464,6 +489,30 @@ func (s *ensembleStatus) text(w io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// uptime is how long the server runs.
+func (s *serverStatus) uptime() string {
+	if s.Uptime == nil {
+		return "-"
+	}
+	return (time.Duration(*s.Uptime) * time.Second).String()
+}
+
+// free is the free part of the fuller of its disks.
+func (s *serverStatus) free() string {
+	if s.DiskFree == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%d%%", *s.DiskFree)
+}
+
+// version is the ZooKeeper that the server behaves as, and which zkd it is.
+func (s *serverStatus) version() string {
+	if s.Build == "" {
+		return dash(s.Version)
+	}
+	return fmt.Sprintf("%s, zkd %.12s", dash(s.Version), s.Build)
 }
 
 // dash is s, or a dash for nothing.

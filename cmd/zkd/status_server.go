@@ -18,7 +18,9 @@ import (
 // place is where a server has its clients.
 type place struct {
 	id      *int64 // nil: not known
-	address string
+	address string // host:port; only the host where unknown
+	guessed bool   // no line says the port: it is that of the one that was asked
+	unknown bool   // the guess cannot be right
 }
 
 // serverStatus is what a server says of itself. What it does not say is nil or empty.
@@ -39,6 +41,8 @@ type serverStatus struct {
 	Latency     string `json:"latency_ms,omitempty"`
 	Skew        string `json:"clock_skew,omitempty"` // how far its clock is before the leader's
 	Version     string `json:"version,omitempty"`
+	Build       string `json:"zkd,omitempty"` // of zkd, where it is one
+	Uptime      *int64 `json:"uptime_seconds,omitempty"`
 	// Where it listens for the other servers: where the configuration has it, where else, where it should and cannot.
 	Listens      []string `json:"listens,omitempty"`
 	ListensStill []string `json:"listens_still,omitempty"`
@@ -46,6 +50,7 @@ type serverStatus struct {
 	Moving       []string `json:"moving,omitempty"`  // members that it has not found at their new address
 	Missing      []string `json:"missing,omitempty"` // four-letter commands that are not on its whitelist
 	Error        string   `json:"error,omitempty"`   // why it does not serve
+	Unknown      bool     `json:"unknown,omitempty"` // nobody says where its clients connect, so it was not asked
 	// DiskFree is the free part of the fuller of its disks in percent, LowSpace zkd_low_space: above 0 writes are
 	// refused.
 	DiskFree *int64 `json:"disk_free_percent,omitempty"`
@@ -136,7 +141,7 @@ func (s *serverStatus) readSrvr(text string) {
 		case "Latency min/avg/max":
 			s.Latency = value
 		case "Connections":
-			s.Clients = parsed(value)
+			s.Clients = others(parsed(value))
 		case "Outstanding":
 			s.Outstanding = parsed(value)
 		case "Node count":
@@ -180,7 +185,16 @@ func (s *serverStatus) readMntr(text string) {
 		s.Role = values["zk_server_state"]
 	}
 	if s.Clients == nil {
-		s.Clients = parsed(values["zk_num_alive_connections"])
+		s.Clients = others(parsed(values["zk_num_alive_connections"]))
+	}
+	for key := range values { // there is one
+		if build, ok := strings.CutSuffix(strings.TrimPrefix(key, "zk_"), "_zkd_build_info"); ok {
+			s.Build = build
+		}
+	}
+	if ms := parsed(values["zk_uptime"]); ms != nil {
+		seconds := *ms / 1000
+		s.Uptime = &seconds
 	}
 	if s.Version == "" {
 		s.Version, _, _ = strings.Cut(values["zk_version"], "-")
@@ -190,6 +204,15 @@ func (s *serverStatus) readMntr(text string) {
 		epoch := s.zxid >> 32
 		s.Term = &epoch
 	}
+}
+
+// others is a number of connections without the one on which it was asked for.
+func others(connections *int64) *int64 {
+	if connections == nil {
+		return nil
+	}
+	n := max(*connections-1, 0)
+	return &n
 }
 
 // clockSkewsOf reads how far the clocks of other servers are before the one that says so.
@@ -251,24 +274,6 @@ func parsed(text string) *int64 {
 	return &n
 }
 
-// discover asks a server who else belongs to its ensemble: by /zookeeper/config, or, if that cannot be read or nobody
-// leads, by the command conf.
-func (f *statusFlags) discover(ctx context.Context, address string) []place {
-	ctx, cancel := context.WithTimeout(ctx, 2*f.timeout)
-	defer cancel()
-	secure := f.asker.secure()
-	text, err := f.asker.readConfig(ctx, address, f.timeout)
-	if err == nil {
-		if places := placesOf(text, address, secure); len(places) > 0 {
-			return places
-		}
-	}
-	if text, err = f.asker.fourLetters(ctx, address, "conf"); err == nil {
-		return placesOf(text, address, secure)
-	}
-	return nil
-}
-
 // readConfig reads /zookeeper/config through a session that it ends: what is asked next is to count it no more.
 func (a asker) readConfig(ctx context.Context, address string, timeout time.Duration) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -279,7 +284,9 @@ func (a asker) readConfig(ctx context.Context, address string, timeout time.Dura
 	}
 	defer context.AfterFunc(ctx, c.Cut)()
 	defer func() {
-		_, _, _ = c.Do(jute.OpCloseSession, nil) // it expires by itself else
+		if _, _, err := c.Do(jute.OpCloseSession, nil); err == nil { // it expires by itself else
+			_, _ = c.ReadFrame() // ends when the server has closed the connection, or ctx ends
+		}
 		c.Cut()
 	}()
 	request := jute.PathWatchRequest{Path: "/zookeeper/config"}
@@ -293,43 +300,6 @@ func (a asker) readConfig(ctx context.Context, address string, timeout time.Dura
 	d := jute.NewDecoder(body)
 	text := string(d.Buffer())
 	return text, d.Err()
-}
-
-// placesOf reads where the clients of the servers are from the lines server.N= of a configuration
-// (org.apache.zookeeper.server.quorum.QuorumPeer.QuorumServer). A server whose line does not say it is taken to have
-// them on the port of the one that was asked, unless another server is there; so are all if that was asked with TLS, as
-// no line says where they have it.
-func placesOf(text, asked string, secure bool) []place {
-	var places []place
-	_, port, _ := net.SplitHostPort(asked) // it was reached there
-	for line := range strings.Lines(text) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-		digits, ok := strings.CutPrefix(name, "server.")
-		id, err := strconv.ParseInt(digits, 10, 64)
-		peer, clients, hasClients := strings.Cut(value, ";")
-		if !ok || err != nil {
-			continue
-		}
-		if hasClients = hasClients && !secure; !hasClients {
-			clients = port
-		}
-		address := reachable(clients, peerHost(peer))
-		if hasClients || !slices.ContainsFunc(places, func(p place) bool { return p.address == address }) {
-			places = append(places, place{id: &id, address: address})
-		}
-	}
-	return places
-}
-
-// peerHost is the host of host:port:port, with an IPv6 address in brackets or not.
-func peerHost(peer string) string {
-	peer, _, _ = strings.Cut(peer, "|")
-	if rest, ok := strings.CutPrefix(peer, "["); ok {
-		host, _, _ := strings.Cut(rest, "]")
-		return host
-	}
-	host, _, _ := strings.Cut(peer, ":")
-	return host
 }
 
 // reachable is an address of clients, [host:]port, with fallback for a host that stands for all.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -82,7 +83,7 @@ func TestStatusReadsWhatZooKeeperSays(t *testing.T) {
 	first, second, third := ports[0], ports[1], ports[2]
 	fakeServer(t, first, nil, map[string]string{
 		"srvr": fmt.Sprintf(recordedSrvr, "0x10000000a", "leader"), "mntr": fmt.Sprintf(recordedMntr, "leader") +
-			"zk_2_zkd_clock_skew_seconds\t-1800.0042\nzk_3_zkd_clock_skew_seconds\t0.4\n",
+			"zk_uptime\t3723456\nzk_2_zkd_clock_skew_seconds\t-1800.0042\nzk_3_zkd_clock_skew_seconds\t0.4\n",
 		"conf": fmt.Sprintf(configLines, first, first, second, third),
 	})
 	fakeServer(t, second, nil, map[string]string{
@@ -94,10 +95,10 @@ func TestStatusReadsWhatZooKeeperSays(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	for n, want := range []string{
-		"ID ADDRESS ROLE TERM ZXID LAG CLIENTS WATCHES LATENCY SKEW LEVEL VERSION",
-		fmt.Sprintf("1 127.0.0.1:%d leader 1 0x10000000a 0 1 7 16/270.0/817 0s - 3.9.5", first),
-		fmt.Sprintf("2 127.0.0.1:%d follower - 0x100000008 2 1 - 16/270.0/817 -30m0.004s - 3.9.5", second),
-		fmt.Sprintf("3 127.0.0.1:%d down - - - - - - - - up, but not serving: no leader, or not a member", third),
+		"ID ADDRESS ROLE TERM ZXID LAG CLIENTS WATCHES LATENCY SKEW LEVEL UPTIME FREE VERSION",
+		fmt.Sprintf("1 127.0.0.1:%d leader 1 0x10000000a 0 0 7 16/270.0/817 0s - 1h2m3s - 3.9.5", first),
+		fmt.Sprintf("2 127.0.0.1:%d follower - 0x100000008 2 0 - 16/270.0/817 -30m0.004s - - - 3.9.5", second),
+		fmt.Sprintf("3 127.0.0.1:%d down - - - - - - - - - - up, but not serving: no leader, or not a member", third),
 		"the clock of server 2 is -30m0.004s before the leader's (with a minus sign: behind): synchronise both",
 		fmt.Sprintf("term, watches, feature level of 127.0.0.1:%d: add mntr to 4lw.commands.whitelist there", second),
 	} {
@@ -120,7 +121,7 @@ func TestStatusShowsTheFeatureLevel(t *testing.T) {
 		t.Fatal(err)
 	}
 	plain := strings.Join(strings.Fields(out.String()), " ")
-	for _, want := range []string{"2 follower - - - - - - - 1 - feature", "feature level 1, and server 2 can do 2",
+	for _, want := range []string{"2 follower - - - - - - - 1 - - - feature", "feature level 1, and server 2 can do 2",
 		"zkd.featureLevelMax"} {
 		if !strings.Contains(plain, want) {
 			t.Errorf("want %q in\n%s", want, out.String())
@@ -160,7 +161,7 @@ func TestStatusOverTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	row := func(id string, port int) string {
-		return fmt.Sprintf("%s 127.0.0.1:%d standalone - 0x1 0 1 7 16/270.0/817 - - 3.9.5\n", id, port)
+		return fmt.Sprintf("%s 127.0.0.1:%d standalone - 0x1 0 0 7 16/270.0/817 - - - - 3.9.5\n", id, port)
 	}
 	servers := fmt.Sprintf("127.0.0.1:%d,127.0.0.1:%d", ports[0], ports[1])
 	trust, cert := "--ca-file="+end.TrustStore.Location, "--cert-file="+end.KeyStore.Location
@@ -197,15 +198,85 @@ func TestPlacesOf(t *testing.T) {
 		"server.2=[::1]:1:2;[::]:2181":                     "2 [::1]:2181",
 		"server.0=a:1:2;2181\nserver.1=b:1:2;2181":         "0 a:2181, 1 b:2181",
 		"server.3=a:1:2|b:1:2:observer;10.0.0.1:2182\n":    "3 10.0.0.1:2182",
-		"server.1=a:1:2\nserver.2=b:1:2\nserver.3=b:3:4":   "1 a:99, 2 b:99",
+		"server.1=a:1:2\nserver.2=b:1:2\nserver.3=b:3:4":   "1 a:99, 2 b?, 3 b?, ? b:99",
+		"server.1=b:1:2\nserver.7=b:3:4\nserverId=7":       "1 b?, 7 b:99",
+		"server.1=b:1:2;99\nserver.2=b:3:4":                "1 b:99, 2 b?",
 		"server.x=a:1:2;2181\nserver=4\n\nclientPort=2181": "",
 	} {
 		var got []string
-		for _, p := range placesOf(text, "asked:99", false) {
-			got = append(got, fmt.Sprintf("%d %s", *p.id, p.address))
+		for _, p := range settle(placesOf(text, "asked:99", false), serverIDOf(text)) {
+			id, port := "?", ""
+			if p.id != nil {
+				id = fmt.Sprint(*p.id)
+			}
+			if p.unknown {
+				port = "?"
+			}
+			got = append(got, id+" "+p.address+port)
 		}
 		if strings.Join(got, ", ") != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestStatusOfLinesWithoutPorts: servers on one machine whose lines do not say where their clients are, as in most
+// files of Apache ZooKeeper. One is not shown three times, and all are once they are named.
+func TestStatusOfLinesWithoutPorts(t *testing.T) {
+	ports := target.FreePorts(t, 3)
+	lines := ""
+	for id := 1; id <= 3; id++ {
+		lines += fmt.Sprintf("server.%d=127.0.0.1:%d:%d:participant\n", id, id, 10+id)
+	}
+	for n, port := range ports {
+		role := "follower"
+		if n == 1 {
+			role = "leader"
+		}
+		answers := map[string]string{"srvr": fmt.Sprintf(recordedSrvr, "0x1", role),
+			"mntr": fmt.Sprintf(recordedMntr, role),
+			"conf": fmt.Sprintf("clientPort=%d\nserverId=%d\n%s", port, n+1, lines)}
+		if n == 2 {
+			answers["conf"] = fmt.Sprintf(notListed, "conf")
+		}
+		fakeServer(t, port, nil, answers)
+	}
+	file := filepath.Join(t.TempDir(), "zoo.cfg")
+	dir := t.TempDir()
+	text := fmt.Appendf(nil, "dataDir=%s\nclientPort=%d\ninitLimit=5\nsyncLimit=5\n%s", dir, ports[1], lines)
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "myid"), []byte("2\n"), 0o600),
+		os.WriteFile(file, text, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	address := func(n int) string { return fmt.Sprintf("127.0.0.1:%d", ports[n]) }
+	second := fmt.Sprintf("2 %s leader ", address(1))
+	unknown := "127.0.0.1 unknown - - - - - - - - - - its line names no port for clients\n"
+	for _, tc := range []struct {
+		args  []string
+		fails string
+		want  []string
+	}{
+		{[]string{file}, "2 of 3 servers could not be asked",
+			[]string{"1 " + unknown, second, "3 " + unknown, "of the servers 1, 3 name no port", "--server host:port"}},
+		{[]string{"--server", address(1)}, "2 of 3 servers could not be asked", []string{"1 " + unknown, second}},
+		{[]string{"--server", address(0) + "," + address(1) + "," + address(2)}, "",
+			[]string{"1 " + address(0), second, "- " + address(2) + " follower"}},
+	} {
+		out, err := zkd(t, append([]string{"status", "--timeout", "60s"}, tc.args...)...)
+		if (err == nil) != (tc.fails == "") || err != nil && err.Error() != tc.fails {
+			t.Errorf("%q: %v, want %q", tc.args, err, tc.fails)
+		}
+		plain := ""
+		for line := range strings.Lines(out) {
+			plain += strings.Join(strings.Fields(line), " ") + "\n"
+		}
+		for _, want := range tc.want {
+			if strings.Count(plain, want) != 1 {
+				t.Errorf("%q: want %q once in\n%s", tc.args, want, out)
+			}
+		}
+		if len(tc.want) == 3 && strings.Contains(plain, "unknown") {
+			t.Errorf("%q: all are named:\n%s", tc.args, out)
 		}
 	}
 }
