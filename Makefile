@@ -1,7 +1,7 @@
 # What contributors do, one line each. make without a target lists them; .ci/run runs what must pass.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test quick race fuzz lint fmt generate compat rules bench diff kill model simulate plants migration faults fulldisk hostile attack vuln failover dist reproduce ci
+.PHONY: help build run test quick race fuzz lint fmt generate compat rules bench diff kill model simulate plants migration faults fulldisk hostile attack vuln failover dist dist-here reproduce ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,6 +84,9 @@ failover: ## the gap in writes when the leader ends, and three servers under loa
 
 dist: ## build what is released into dist/: binaries, archives, .deb, .rpm, SBOM, checksums; VERSION names it
 	go run ./conf/package dist
+
+dist-here: ## the same for this platform alone
+	go run ./conf/package dist -targets "$$(go env GOOS)/$$(go env GOARCH)"
 
 reproduce: ## build what is released twice in different folders, and compare
 	go run ./conf/package reproduce

@@ -12,6 +12,7 @@ import (
 
 // made are the files of a stage that are not copied.
 var made = []string{
+	"doc/docs", "doc/grafana", "doc/prometheus",
 	"completion-bash", "completion-zsh", "completion-fish", "doc/copyright", "doc/changelog.gz", "man",
 }
 

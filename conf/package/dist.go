@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -24,6 +26,7 @@ type options struct {
 	out      string // folder for what is made
 	targets  []target
 	packages bool // .deb and .rpm too, for the targets with linux
+	report   io.Writer
 }
 
 // release is one run of dist.
@@ -58,6 +61,9 @@ func dist(ctx context.Context, o options) error {
 		return err
 	}
 	for _, t := range o.targets {
+		if _, err := fmt.Fprintf(o.report, "%s/%s: binary, SBOM, archive, packages\n", t.os, t.arch); err != nil {
+			return err
+		}
 		if err := r.makeTarget(ctx, t); err != nil {
 			return err
 		}
@@ -98,7 +104,14 @@ func (r *release) makeTarget(ctx context.Context, t target) error {
 	if err != nil {
 		return err
 	}
-	archive, err := r.archive(name, binary)
+	stage := filepath.Join(dir, "stage")
+	if err := os.Mkdir(stage, 0o755); err != nil {
+		return err
+	}
+	if err := r.makeHelp(ctx, dir, stage); err != nil {
+		return err
+	}
+	archive, err := r.archive(name, binary, stage)
 	if err != nil {
 		return err
 	}
@@ -117,15 +130,28 @@ func (r *release) write(name string, content []byte) error {
 	return os.WriteFile(filepath.Join(r.out, name), content, 0o644)
 }
 
-// archive packs a folder for those who install by hand.
-func (r *release) archive(folder string, binary []byte) ([]byte, error) {
+// carried is what an archive has of the repository, files and folders: what the README and the documents lead to, but
+// for sources.
+var carried = []string{
+	"LICENSE", "README.md", "CHANGELOG.md", "docs", "conf/zoo_sample.cfg", "conf/zoo_ensemble.cfg", "conf/systemd",
+	"conf/grafana", "conf/prometheus", "conf/kubernetes",
+}
+
+// archive packs a folder for those who install by hand. help holds the man pages and the completions.
+func (r *release) archive(folder string, binary []byte, help string) ([]byte, error) {
 	files := map[string][]byte{"zkd": binary, "THIRD_PARTY.txt": []byte(r.thirdParty)}
-	for _, name := range []string{"LICENSE", "CHANGELOG.md", "conf/zoo_sample.cfg", "conf/zoo_ensemble.cfg"} {
-		text, err := os.ReadFile(filepath.Join(r.root, filepath.FromSlash(name)))
-		if err != nil {
+	for _, name := range carried {
+		if err := addTree(files, name, filepath.Join(r.root, filepath.FromSlash(name))); err != nil {
 			return nil, err
 		}
-		files[name] = text
+	}
+	for name, from := range map[string]string{ // any order: each by itself
+		"man": "man", "completion/zkd.bash": "completion-bash", "completion/_zkd": "completion-zsh",
+		"completion/zkd.fish": "completion-fish",
+	} {
+		if err := addTree(files, name, filepath.Join(help, from)); err != nil {
+			return nil, err
+		}
 	}
 	names := make([]string, 0, len(files))
 	for name := range files { // any order: sorted below
@@ -152,6 +178,21 @@ func (r *release) archive(folder string, binary []byte) ([]byte, error) {
 		return nil, err
 	}
 	return compress(b.Bytes())
+}
+
+// addTree adds a file, or all files of a folder, under a name.
+func addTree(files map[string][]byte, name, from string) error {
+	return filepath.WalkDir(from, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		below, err := filepath.Rel(from, file)
+		if err != nil {
+			return err
+		}
+		files[path.Join(name, filepath.ToSlash(below))], err = os.ReadFile(file) //nolint:gosec // of the checkout
+		return err
+	})
 }
 
 // writeSums makes the file that sha256sum -c reads.
@@ -187,15 +228,22 @@ func (r *release) makePackages(ctx context.Context, t target, dir, binary string
 	if err != nil {
 		return err
 	}
-	for name, content := range map[string][]byte{ // any order: each file by itself
-		"doc/copyright": []byte(copyright), "doc/changelog.gz": changelog,
+	files := map[string][]byte{"doc/copyright": []byte(copyright), "doc/changelog.gz": changelog}
+	for to, from := range map[string]string{ // any order: each folder by itself
+		"doc/docs": "docs", "doc/grafana": "conf/grafana", "doc/prometheus": "conf/prometheus",
 	} {
-		if err := os.WriteFile(filepath.Join(stage, name), content, 0o644); err != nil {
+		if err := addTree(files, to, filepath.Join(r.root, filepath.FromSlash(from))); err != nil {
 			return err
 		}
 	}
-	if err := r.makeHelp(ctx, dir, stage); err != nil {
-		return err
+	for name, content := range files { // any order: each file by itself
+		file := filepath.Join(stage, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(file, content, 0o644); err != nil {
+			return err
+		}
 	}
 	return r.runNFPM(ctx, t, stage)
 }

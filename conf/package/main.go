@@ -43,7 +43,8 @@ func run(ctx context.Context, args []string) error {
 	}
 	switch args[0] {
 	case "dist":
-		return dist(ctx, options{root: root, out: *out, targets: targets, packages: *packages})
+		return dist(ctx, options{root: root, out: *out, targets: targets, packages: *packages,
+			report: os.Stdout})
 	case "reproduce":
 		return reproduce(ctx, root, targets, *packages)
 	case "licences":

@@ -124,11 +124,18 @@ func TestSBOM(t *testing.T) {
 
 func TestArchive(t *testing.T) {
 	r := &release{options: options{root: testRoot}, stamp: testStamp, thirdParty: "licences"}
-	content, err := r.archive("zkd_1", []byte("binary"))
+	help := t.TempDir()
+	for _, name := range []string{"completion-bash", "completion-zsh", "completion-fish", "man/zkd.1"} {
+		file := filepath.Join(help, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o750), os.WriteFile(file, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	content, err := r.archive("zkd_1", []byte("binary"), help)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := r.archive("zkd_1", []byte("binary"))
+	again, err := r.archive("zkd_1", []byte("binary"), help)
 	if err != nil || !bytes.Equal(content, again) {
 		t.Errorf("a second archive differs (error %v)", err)
 	}
@@ -151,11 +158,20 @@ func TestArchive(t *testing.T) {
 		got = append(got, header.Name)
 	}
 	want := []string{
-		"zkd_1/CHANGELOG.md", "zkd_1/LICENSE", "zkd_1/THIRD_PARTY.txt", "zkd_1/conf/zoo_ensemble.cfg",
-		"zkd_1/conf/zoo_sample.cfg", "zkd_1/zkd",
+		"zkd_1/CHANGELOG.md", "zkd_1/LICENSE", "zkd_1/README.md", "zkd_1/THIRD_PARTY.txt", "zkd_1/completion/_zkd",
+		"zkd_1/completion/zkd.bash", "zkd_1/completion/zkd.fish", "zkd_1/conf/grafana/zkd.json",
+		"zkd_1/conf/prometheus/zkd-alerts.yml", "zkd_1/conf/systemd/zkd.service", "zkd_1/conf/zoo_ensemble.cfg",
+		"zkd_1/conf/zoo_sample.cfg", "zkd_1/docs/decisions/0001-the-request-is-replicated.md",
+		"zkd_1/docs/formats/backup.md", "zkd_1/docs/operations.md", "zkd_1/man/zkd.1", "zkd_1/zkd",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("files (-want +got):\n%s", diff)
+	for _, name := range want {
+		if !slices.Contains(got, name) {
+			t.Errorf("%s is not in the archive", name)
+		}
+	}
+	isSource := func(name string) bool { return strings.HasSuffix(name, ".go") }
+	if !slices.IsSorted(got) || slices.ContainsFunc(got, isSource) {
+		t.Errorf("files %v", got)
 	}
 }
 
