@@ -31,6 +31,7 @@ type importSettings struct {
 	from, fromLog   string
 	dataDir, logDir string
 	force           bool
+	owner           ownerFlag
 	output          outputFlag
 	logLevel        string
 }
@@ -72,6 +73,7 @@ or not whole, 4 the target cannot be used, for example because it holds data.`,
 	f.StringVar(&s.dataDir, "data-dir", "", "where zkd's data is to live (dataDir)")
 	f.StringVar(&s.logDir, "log-dir", "", "where zkd's log is to live (dataLogDir); default: --data-dir")
 	f.BoolVar(&s.force, "force", false, "import although the digest does not fit or transactions are missing")
+	s.owner.addTo(cmd)
 	s.output.addTo(cmd)
 	f.StringVar(&s.logLevel, "log-level", "warn", "debug, info, warn or error")
 	return cmd
@@ -85,6 +87,9 @@ func (s *importSettings) run(ctx context.Context, out io.Writer, args []string) 
 	}
 	o, err := s.options(args, logger)
 	if err != nil {
+		return err
+	}
+	if _, _, err := s.owner.ids(); err != nil {
 		return err
 	}
 	release, err := s.claimPorts(ctx, args)
@@ -102,6 +107,9 @@ func (s *importSettings) run(ctx context.Context, out io.Writer, args []string) 
 		return importError(interrupted(ctx, err, "nothing is imported, and nothing is left in "+o.Target.Dir))
 	}
 	took := clock.Real().Since(start)
+	if err := s.owner.give(os.Stderr, o.Target.Dir, o.Target.LogDir); err != nil {
+		return statusError{err, exitTarget}
+	}
 	return s.output.write(out, importShown(report, took), func(w io.Writer) error {
 		return importText(w, report, took)
 	})

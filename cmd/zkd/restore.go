@@ -22,6 +22,7 @@ type restoreFlags struct {
 	dataDir, dataLogDir string
 	sessions, zxid      string
 	check               bool
+	owner               ownerFlag
 	output              outputFlag
 }
 
@@ -60,6 +61,7 @@ until it has come that far: --zxid lets it go on from there.`,
 	cmd.Flags().StringVar(&f.sessions, "sessions", "keep", "`keep` the sessions, or drop them")
 	cmd.Flags().StringVar(&f.zxid, "zxid", "", "the `zxid` to go on from, not below the backup's, as 0x… or decimal")
 	cmd.Flags().BoolVar(&f.check, "check", false, "only verify the backup and say what is in it")
+	f.owner.addTo(cmd)
 	f.output.addTo(cmd)
 	return cmd
 }
@@ -86,6 +88,9 @@ func (f *restoreFlags) run(cmd *cobra.Command, file string) error {
 	if err != nil {
 		return err
 	}
+	if _, _, err := f.owner.ids(); err != nil {
+		return err
+	}
 	b, err := backup.Open(in)
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
@@ -96,6 +101,9 @@ func (f *restoreFlags) run(cmd *cobra.Command, file string) error {
 	p.end()
 	if err != nil {
 		return fmt.Errorf("restore %s: %w", file, err)
+	}
+	if err := f.owner.give(cmd.ErrOrStderr(), f.dataDir, f.dataLogDir); err != nil {
+		return err
 	}
 	said := backupShown(&info, f.dataDir, nil)
 	return f.output.write(cmd.OutOrStdout(), said, backupText(said, f.dataDir))
