@@ -26,7 +26,8 @@ func shakeHands(t *testing.T, s *ensemble.Server, readOnly bool) (*jute.ConnectR
 		t.Fatal(err)
 	}
 	frame, mark := jute.BeginFrame(nil)
-	request := jute.ConnectRequest{TimeoutMillis: 20_000, Passwd: make([]byte, 16), HasReadOnly: true, ReadOnly: readOnly}
+	request := jute.ConnectRequest{TimeoutMillis: 20_000, Passwd: make([]byte, 16), HasReadOnly: true,
+		ReadOnly: readOnly}
 	if _, err := nc.Write(jute.EndFrame(request.Append(frame), mark)); err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ type pair struct {
 func newPair(t *testing.T) *pair {
 	t.Helper()
 	p := newProxied(t, []int{1, 2}, false)
-	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", p.ports[1][1]))
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", p.ports[2][1]))
 	if err != nil {
 		t.Fatal(err)
 	}

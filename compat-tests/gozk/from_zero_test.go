@@ -104,7 +104,7 @@ func (r *reconfigured) makeLeader(s *ensemble.Server) {
 		if leader == s {
 			return true, ""
 		}
-		leader.Stop()
+		leader.Kill9() // who stops hands over to the same one of two that have all
 		leader.Launch()
 		r.AwaitServing(r.Servers[:3]...)
 		return false, fmt.Sprintf("server %d leads", leader.ID)
