@@ -26,6 +26,9 @@ const (
 	stopsWithin  = 45 * time.Second // for a server that was asked to stop
 )
 
+// sessionShows is how often within its timeout a session shows that it is there.
+const sessionShows = 4
+
 // rolesFrom is the number of the first client of the first role; those of the others follow at the same distance.
 const rolesFrom = 10000
 
@@ -458,15 +461,15 @@ func (g *play) reader(i int, addrs []string) faults.SessionOptions {
 
 // trees reads the trees of all servers, and says in what they differ, "" if in nothing.
 func (g *play) trees() (trees []faults.Tree, why string) {
+	defer func(alive func() error) { // one tree takes longer to read than a session lasts, at times
+		if err := alive(); err != nil && why == "" {
+			why = err.Error()
+		}
+	}(g.keepAlive())
 	idle := 0
 	for i, server := range g.w.Servers {
 		if member, _ := g.belongs(i); !member {
 			continue
-		}
-		for _, c := range g.clients {
-			if err := c.Ping(); err != nil {
-				return nil, err.Error()
-			}
 		}
 		if !g.serves(i) {
 			if idle++; idle == 1 && slices.Contains(g.plan.Settings, idleLeader) {
@@ -489,6 +492,28 @@ func (g *play) trees() (trees []faults.Tree, why string) {
 		}
 	}
 	return trees, ""
+}
+
+// keepAlive has the clients, who are quiet, show that they are there until end is called, which tells what came of it.
+func (g *play) keepAlive() (end func() error) {
+	over, failed := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			for _, c := range g.clients {
+				if err := c.Ping(); err != nil {
+					failed <- err
+					return
+				}
+			}
+			select {
+			case <-time.After(g.plan.Timeout / sessionShows):
+			case <-over:
+				failed <- nil
+				return
+			}
+		}
+	}()
+	return func() error { close(over); return <-failed }
 }
 
 // mode is how a server takes part, as it says in one of its places; "" if it does not say.
