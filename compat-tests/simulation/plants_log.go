@@ -32,7 +32,7 @@ func plantsOfDisks() []Plant {
 			Within: 40,
 			Patches: []Patch{
 				returns("log-failure-survived", "quorum/start.go",
-					`	n.options.Logger.Error("raft member failed"`, ""),
+					"	n.stop(err)\n	n.fatal <- err\n", ""),
 				{"storage/disk/fault.go",
 					"	if f.OnFatal != nil {", `	if f.OnFatal != nil && !planted("log-failure-survived") {`},
 			},
