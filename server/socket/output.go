@@ -184,8 +184,14 @@ func (o *Output) chargeLocked() {
 	o.account.Add(limits.Unread, int64(more))
 }
 
-// heldBytes is what a buffer with these bytes counts: one that was in use before may be larger than they are.
-func heldBytes(b []byte) int { return max(len(b), min(cap(b), maxPooledBytes)) }
+// heldBytes is what a buffer with these bytes counts: one that was in use before may be larger than they are. Few bytes
+// count as such, or a client whose short answer happens to be in a large buffer were the one who costs most.
+func heldBytes(b []byte) int {
+	if len(b) < limits.MemoryStepBytes {
+		return len(b)
+	}
+	return max(len(b), min(cap(b), maxPooledBytes))
+}
 
 // QueueLocked reports whether the caller must give o to the flusher, when it has given up the lock.
 func (o *Output) QueueLocked() bool {

@@ -70,3 +70,27 @@ func TestReadersGoOnByBatches(t *testing.T) {
 		}
 	}
 }
+
+// TestAShortAnswerCountsAsSuch: whose short answer is in a buffer that a large one was in before costs nothing; a large
+// one counts with its buffer.
+func TestAShortAnswerCountsAsSuch(t *testing.T) {
+	var m limits.Memory
+	m.Init(limits.MemoryOptions{Clock: clock.Real(), Each: func(func(*limits.Account)) {}})
+	var a limits.Account
+	a.Open(&m, func(int64) {})
+	near, far := net.Pipe()
+	defer func() { _ = far.Close() }()
+	var o Output
+	o.init(near, &Figures{}, &a)
+	buffer := make([]byte, 0, maxPooledBytes)
+	o.buf = &buffer
+	o.Append(make([]byte, 100))
+	if held := a.Held(); held != 0 {
+		t.Errorf("100 bytes count as %d", held)
+	}
+	o.Append(make([]byte, limits.MemoryStepBytes))
+	if held := a.Held(); held != maxPooledBytes {
+		t.Errorf("what fills a step of a buffer counts as %d, want all of the buffer, %d", held, maxPooledBytes)
+	}
+	o.Close()
+}
