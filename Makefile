@@ -1,7 +1,7 @@
 # What contributors do, one line each. make without a target lists them; .ci/run runs what must pass.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test quick race fuzz lint fmt generate compat rules bench diff kill model simulate plants migration faults fulldisk hostile attack vuln failover dist dist-here reproduce ci
+.PHONY: help build run test quick race fuzz lint fmt generate compat rules bench diff kill model simulate plants published migration faults fulldisk hostile attack vuln failover dist dist-here reproduce ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ simulate: ## whole servers, with clients, under 2,000 seeds of faults on all cor
 
 plants: ## plant each known bug in the servers of simulated ensembles, and see it found; ZKD_SIM_PLANTS names some
 	ZKD_SIM_PLANTS=$${ZKD_SIM_PLANTS:-all} go test -v -timeout 90m -run TestPlants ./compat-tests/simulation
+
+published: ## ZooKeeper's own tests, as published, against processes of zkd; ZKD_PUBLISHED names some classes
+	ZKD_PUBLISHED=$${ZKD_PUBLISHED:-all} go test -v -timeout 120m -run TestPublished ./compat-tests/published
 
 migration: ## import a million znodes that the real server has written
 	ZKD_MIGRATION_ZNODES=1000000 go test -v -timeout 30m -run TestMany ./compat-tests/migration
