@@ -1,6 +1,9 @@
 package quorum
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // atRest opens the log of a member that does not run, and says what counts of it.
 func (g *testGroup) atRest(id uint64) (info LogInfo, last uint64) {
@@ -77,12 +80,16 @@ func TestACleanStopLeavesNothingOpen(t *testing.T) {
 	g := newTestGroup(t, 3, 0, nil)
 	lead := g.leader()
 	g.write(lead.id, 1, 0, 3)
-	for _, id := range g.up() {
-		m := g.members[id]
-		eventually(t, "the member knows that all is committed", func() bool {
-			s := m.node.Status()
-			return s.LastIndex == s.Commit && s.Commit == s.Applied
-		})
+	up := g.up()
+	for n, id := range up {
+		if n < 2 { // the last one alone agrees on nothing, and may have an entry of its own that it leads with
+			eventually(t, "those who are up know that all is committed", func() bool {
+				return !slices.ContainsFunc(up[n:], func(id uint64) bool {
+					s := g.members[id].node.Status()
+					return s.LastIndex != s.Commit || s.Commit != s.Applied
+				})
+			})
+		}
 		g.stop(id)
 		if info, last := g.atRest(id); !info.Stopped || info.Commit < last-1 || info.Settled < info.Commit {
 			t.Errorf("member %d, whose log ends at %d, knows %+v", id, last, info)
