@@ -259,6 +259,7 @@ func (c *conn) WatchFired(_ *watch.Event, notice []byte) {
 	if !taken {
 		return
 	}
+	c.server.memory.looksOver() // with the notice: there may be none after it
 	c.notified(len(notice))
 	if cut {
 		c.server.bad.Warn("closed connection: watch events not read",

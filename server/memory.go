@@ -29,6 +29,13 @@ func (m *clientMemory) unreadMax(most int) int {
 	return m.UnreadMax(most, m.of.count())
 }
 
+// looksOver has somebody look for who costs most if clients hold too much, for who must not wait.
+func (m *clientMemory) looksOver() {
+	if m.Over() {
+		m.Signal()
+	}
+}
+
 // relieve makes room if clients hold too much. Who calls it holds no lock.
 func (m *clientMemory) relieve() {
 	if m.Over() {

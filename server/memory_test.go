@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"zkd/jute"
 	"zkd/server/limits"
@@ -112,6 +113,10 @@ func TestUnfinishedRequestsAreBounded(t *testing.T) {
 		return closed >= 3 && r.hoarded() >= (clients-closed)*came
 	})
 	wantHoarder(t, log, true)
+	began := time.Now()
+	eventually(t, "what stays counts more than as much that is on its way", func() bool {
+		return time.Since(began) > time.Second // by limits.freshFor, 700,000 bytes as 1,400,000 that are new
+	})
 	healthy.must(jute.OpSetData, setTo("/n", string(bytesOf('x', 1_000_000))), jute.OK)
 	if held := r.hoarded(); held > 4<<20 {
 		t.Errorf("%d bytes are held", held)
