@@ -25,7 +25,7 @@ func (l *loop) connectMembers() {
 		changePending: l.members.changePending, changing: l.members.changing, propose: l.proposeOwnChange,
 		withAdmissions: l.admission.withAdmissions,
 	}
-	l.leaving = leaving{facts: f, heard: l.reconfig.heardAtTick}
+	l.leaving = leaving{facts: f, heard: func(id uint64) uint64 { return l.reconfig.heard[id] }}
 	l.inForce = inForce{facts: f, leaving: &l.leaving}
 	l.checkpoints = checkpoints{
 		facts: f, toCheckpointer: l.toCheckpointer, report: l.raw.ReportSnapshot, memberAt: l.members.at,

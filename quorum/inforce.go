@@ -1,6 +1,10 @@
 package quorum
 
-import "slices"
+import (
+	"slices"
+
+	"zkd/storage/ensemble"
+)
 
 // A reconfig is committed with the entry that holds it. Its roles are in force later: with the end of a joint
 // membership, and if those who come cannot decide yet, when they have caught up. Who has asked is answered then, as in
@@ -25,7 +29,7 @@ func (f *inForce) tell() {
 		return
 	}
 	c, ok := f.leaving.configuration()
-	reached := f.removed || !ok || f.reached()
+	reached := f.removed || !ok || f.reached(c)
 	f.waiting = slices.DeleteFunc(f.waiting, func(r inForceRequest) bool {
 		done := reached && (f.removed || !ok || c.Version >= r.version)
 		if done {
@@ -36,8 +40,7 @@ func (f *inForce) tell() {
 }
 
 // reached tells whether the membership is what the configuration says, but for who has yet to get a vote.
-func (f *inForce) reached() bool {
-	c, _ := f.leaving.configuration()
+func (f *inForce) reached(c *ensemble.Config) bool {
 	if len(f.member.Conf.GetVotersOutgoing()) > 0 || f.leads() && !f.member.Votes(f.id) {
 		return false
 	}

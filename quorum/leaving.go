@@ -20,7 +20,7 @@ const leavingAwayTimeouts = 5
 // so that another leader counts on from where the one before has got to.
 type leaving struct {
 	*facts
-	heard func(id uint64) (at uint64, ok bool) // the tick at which raft last had a message of a member
+	heard func(id uint64) (tick uint64) // when raft last had a message of a member; 0: never
 
 	text   string          // of the configuration that is read
 	config ensemble.Config // what it says
@@ -81,7 +81,6 @@ func (d *leaving) keeps(id uint64) bool {
 	} else {
 		since = d.now
 	}
-	heard, _ := d.heard(id)
-	silent := d.now - max(heard, d.termAt)
+	silent := d.now - max(d.heard(id), d.termAt)
 	return d.now-since < grace && (id == d.id || silent <= away)
 }

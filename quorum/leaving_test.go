@@ -103,7 +103,7 @@ func TestWhoIsKept(t *testing.T) {
 		{"the leader is new, and it leaves", now - grace + 1, 0, now - leavingAwayTimeouts*timeout, true},
 	} {
 		d := leaving{facts: &facts{id: 1, now: now, options: o}, termAt: c.termAt, since: map[uint64]uint64{},
-			heard: func(uint64) (uint64, bool) { return c.heard, c.heard > 0 }}
+			heard: func(uint64) uint64 { return c.heard }}
 		if c.since > 0 {
 			d.since[2] = c.since
 		}
@@ -112,7 +112,7 @@ func TestWhoIsKept(t *testing.T) {
 		}
 	}
 	none := leaving{facts: &facts{id: 1, now: now, options: &Options{TickInterval: time.Second}},
-		heard: func(uint64) (uint64, bool) { return now, true }}
+		heard: func(uint64) uint64 { return now }}
 	if none.keeps(1) || none.keeps(2) {
 		t.Error("without a grace one is kept")
 	}

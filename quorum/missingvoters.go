@@ -10,6 +10,7 @@ import (
 
 	"go.etcd.io/raft/v3"
 
+	"zkd/quorum/warning"
 	"zkd/storage/serverid"
 )
 
@@ -60,18 +61,11 @@ type voterWatch struct {
 	ticks    int // without a leader
 	told     string
 	toldTick uint64
-	again    uint64 // ticks from toldTick to the next time
+	again    time.Duration // from toldTick to the next time
 }
 
-// An operator is told that there is no leader, and why, when that begins, when the reason is another, and again after
-// tellFirst, twice that, and so on up to tellMost.
-const (
-	tellFirst = time.Minute
-	tellMost  = time.Hour
-)
-
-// tick finds out why there is no leader for long, publishes it, and logs it when it has changed, and now and
-// then.
+// tick finds out why there is no leader for long, publishes it, and logs it when that begins, when the reason is
+// another, and again at growing intervals.
 func (w *voterWatch) tick() {
 	if w.soft.Lead != raft.None || w.removed {
 		w.ticks, w.told, w.toldTick, w.again = 0, "", 0, 0
@@ -84,14 +78,13 @@ func (w *voterWatch) tick() {
 	a := w.find()
 	w.published.Store(a)
 	text := a.Text()
-	if text == w.told && w.now-w.toldTick < w.again {
+	if text == w.told && time.Duration(w.now-w.toldTick)*w.options.TickInterval < w.again {
 		return
 	}
 	if text != w.told {
 		w.again = 0
 	}
-	w.again = min(max(2*w.again, uint64(tellFirst/w.options.TickInterval)), uint64(tellMost/w.options.TickInterval))
-	w.told, w.toldTick = text, w.now
+	w.told, w.toldTick, w.again = text, w.now, warning.NextAgain(w.again)
 	if a == nil {
 		return
 	}

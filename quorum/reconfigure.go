@@ -184,12 +184,6 @@ func (r *reconfiguring) noteHeard(from uint64) {
 	r.heard[from] = r.now
 }
 
-// heardAtTick returns the tick at which raft last had a message of a member.
-func (r *reconfiguring) heardAtTick(id uint64) (uint64, bool) {
-	at, ok := r.heard[id]
-	return at, ok
-}
-
 // reaches tells whether this leader has heard of a member within an election timeout. raft's own mark is taken back
 // once in that time.
 func (r *reconfiguring) reaches(id uint64) bool {

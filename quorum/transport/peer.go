@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"zkd/quorum/warning"
 	"zkd/storage/serverid"
 )
 
@@ -190,13 +191,8 @@ func (p *peer) note(err error) {
 	p.lastErr, p.lastErrAt = err, p.transport.opts.Clock.Now()
 }
 
-// A failure to connect that goes on is logged again after tellFirst, twice that, and so on up to tellMost.
-const (
-	tellFirst = time.Minute
-	tellMost  = time.Hour
-)
-
-// tell logs that the peer cannot be reached: when that begins, when the reason is another, and now and then.
+// tell logs that the peer cannot be reached: when that begins, when the reason is another, and again at growing
+// intervals.
 func (p *peer) tell(err error) {
 	if p.stops() {
 		return
@@ -209,8 +205,7 @@ func (p *peer) tell(err error) {
 	if kind != p.logged {
 		p.again = 0
 	}
-	p.again = min(max(2*p.again, tellFirst), tellMost)
-	p.logged, p.loggedAt = kind, clock.Now()
+	p.logged, p.loggedAt, p.again = kind, clock.Now(), warning.NextAgain(p.again)
 	p.transport.opts.Logger.Warn("peer unreachable", slog.Int64("peer", serverid.Number(p.id)), slog.Any("err", err))
 }
 
@@ -265,7 +260,7 @@ func (p *peer) tellEnd(s *stream) {
 	}
 	p.presence.ended(s, directionOut)
 	// It was told: that nobody answers there for a while is no news.
-	p.logged, p.loggedAt, p.again = kindUnreachable, p.transport.opts.Clock.Now(), tellFirst
+	p.logged, p.loggedAt, p.again = kindUnreachable, p.transport.opts.Clock.Now(), warning.NextAgain(0)
 }
 
 // setOutgoing says which outgoing stream there is. One to an address that was taken away meanwhile ends at once.

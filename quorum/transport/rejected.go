@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"zkd/quorum/clock"
+	"zkd/quorum/warning"
 	"zkd/storage/serverid"
 )
 
@@ -62,7 +63,7 @@ func (s *joiners) next(id uint64) time.Duration {
 	defer s.mu.Unlock()
 	now := s.clock.Now()
 	j, known := s.known[id]
-	known = known && now.Sub(j.at) < 2*tellMost // else it has gone meanwhile
+	known = known && now.Sub(j.at) < 2*warning.AgainMost // else it has gone meanwhile
 	if len(s.known) >= joinersMax {
 		maps.DeleteFunc(s.known, func(_ uint64, j joiner) bool { return now.Sub(j.at) >= j.again })
 	}
@@ -72,7 +73,7 @@ func (s *joiners) next(id uint64) time.Duration {
 	case !known:
 		j.again = 0
 	}
-	j.at, j.again = now, min(max(2*j.again, tellFirst), tellMost)
+	j.at, j.again = now, warning.NextAgain(j.again)
 	s.known[id] = j
 	return j.again
 }

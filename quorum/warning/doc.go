@@ -1,4 +1,5 @@
-// Package warning writes warnings that anybody who reaches a port can cause, and keeps them from filling the log.
+// Package warning keeps warnings from filling the log: a Limiter those that anybody who reaches a port can cause,
+// NextAgain those of something that goes on.
 //
 // It is here, below the server and beside the transport, because both have a port that strangers reach. It owns the
 // count of what was left out; it must never know what a warning is about. A Limiter may be used by any goroutine, never
