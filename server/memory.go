@@ -19,13 +19,11 @@ func (m *clientMemory) init(of *connections, o limits.MemoryOptions) {
 	m.Init(o)
 }
 
-// unreadMax is what the apply goroutine may let a connection leave unread: most, or less while clients hold too much;
-// then it has somebody else look for who costs most.
+// unreadMax is what the apply goroutine may let a connection leave unread: most, or less while clients hold too much.
 func (m *clientMemory) unreadMax(most int) int {
 	if !m.Over() {
 		return most
 	}
-	m.Signal()
 	return m.UnreadMax(most, m.of.count())
 }
 
