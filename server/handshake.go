@@ -396,9 +396,9 @@ func (c *conn) answerCommand(w fourletter.Command) error {
 // the start, then a counter (SessionTrackerImpl.initializeNextSessionId).
 type idSource struct{ last counter }
 
-// idAlone is the server in the session ids of one that stands alone, whatever is in its file myid
+// makerAlone is the server in the session ids of one that stands alone, whatever is in its file myid
 // (ZooKeeperServer.createSessionTrackerServerId).
-const idAlone = 1
+const makerAlone = 1
 
 // newIDSource returns the source of a server that starts now.
 func newIDSource(server uint64, now jute.Millis) *idSource {

@@ -69,7 +69,7 @@ func New(o Options) *Server {
 	s := &Server{opts: o, started: o.Clock.Now(), watches: watch.New(), stop: make(chan struct{})}
 	makes := o.ServerID
 	if o.Ensemble == nil {
-		makes = idAlone
+		makes = makerAlone
 	}
 	s.ids = newIDSource(makes, s.millis())
 	s.bad = warning.NewLimiter(o.Logger, o.Clock)
