@@ -7,9 +7,9 @@ import (
 	"io"
 	"log/slog"
 	"maps"
-	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -175,28 +175,16 @@ func (s *importSettings) claimPorts(ctx context.Context, args []string) (release
 	if err != nil {
 		return nil, err
 	}
-	var open []net.Listener
-	release = func() {
-		for _, l := range open {
-			_ = l.Close() // nobody was served
+	addresses := slices.DeleteFunc([]string{c.Client.Addr, c.Client.SecureAddr},
+		func(address string) bool { return address == "" })
+	network := newOSNetwork(slog.New(slog.DiscardHandler))
+	return instance.HoldPorts(ctx, network, addresses, func(address string, err error) error {
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			return nil
 		}
-	}
-	for _, address := range []string{c.Client.Addr, c.Client.SecureAddr} {
-		if address == "" {
-			continue
-		}
-		l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
-		if errors.Is(err, syscall.EADDRINUSE) {
-			release()
-			return nil, fmt.Errorf("somebody listens at %s, the port for clients in %s: stop the ZooKeeper server, or "+
-				"it goes on writing what is not imported (--from imports a directory whoever has the port)", address,
-				args[0])
-		}
-		if err == nil {
-			open = append(open, l)
-		}
-	}
-	return release, nil
+		return fmt.Errorf("somebody listens at %s, the port for clients in %s: stop the ZooKeeper server, or it goes "+
+			"on writing what is not imported (--from imports a directory whoever has the port)", address, args[0])
+	})
 }
 
 // The exit statuses of what imports and exports.

@@ -47,7 +47,7 @@ func (i *Instance) openOperators(ctx context.Context) error {
 	}
 	if i.config.Metrics.Prometheus {
 		if err := i.openMetrics(ctx, page); err != nil {
-			return fmt.Errorf("serve metrics (metricsProvider.className): %w", err)
+			return fmt.Errorf("%s: %w", purpose(metricsKey), err)
 		}
 	}
 	if !i.config.Admin.Enabled {
@@ -57,7 +57,7 @@ func (i *Instance) openOperators(ctx context.Context) error {
 	case err == nil:
 		return nil
 	case mustAdmin(i.config):
-		return fmt.Errorf("serve operators (admin.serverPort; or set admin.enableServer to false): %w", err)
+		return fmt.Errorf("%s: %w", purpose(adminKey), err)
 	default:
 		i.logger.Warn("admin server not started", slog.Any("err", err))
 		return nil

@@ -31,23 +31,37 @@ func claimPorts(ctx context.Context, w *World, c *conf.Config) (release func(), 
 	if err != nil {
 		return nil, err
 	}
+	keys := map[string]string{}
+	var addresses []string
+	for _, p := range ports {
+		if p.Needed && !p.AnyFree() {
+			keys[p.Address] = p.Key
+			addresses = append(addresses, p.Address)
+		}
+	}
+	return HoldPorts(ctx, w.Network, addresses, func(address string, err error) error {
+		return fmt.Errorf("%s: %w", purpose(keys[address]), err)
+	})
+}
+
+// HoldPorts listens at ports and serves nobody, so that no other process gets them until release is called. If one
+// cannot be had, failed says whether that matters; if so, none is held.
+func HoldPorts(ctx context.Context, n Network, addresses []string, failed func(address string, err error) error) (
+	release func(), err error) {
 	var open []net.Listener
 	release = func() {
 		for _, l := range open {
 			_ = l.Close() // nobody was served
 		}
 	}
-	for n := range ports {
-		p := &ports[n]
-		if !p.Needed || p.AnyFree() {
-			continue
-		}
-		l, err := w.Network.Listen(ctx, p.Address, c.Client.Backlog)
-		if err != nil {
+	for _, address := range addresses {
+		l, err := n.Listen(ctx, address, 0)
+		if err == nil {
+			open = append(open, l)
+		} else if err := failed(address, err); err != nil {
 			release()
-			return nil, fmt.Errorf("%s: %w", p.purpose(), err)
+			return nil, err
 		}
-		open = append(open, l)
 	}
 	return release, nil
 }

@@ -53,7 +53,7 @@ func (i *Instance) openClientPorts(ctx context.Context) (err error) {
 	}
 	l, err := i.world.Network.Listen(ctx, c.SecureAddr, c.Backlog)
 	if err != nil {
-		return fmt.Errorf("listen for clients (secureClientPort, secureClientPortAddress): %w", err)
+		return fmt.Errorf("%s: %w", purpose(secureClientKey), err)
 	}
 	i.secure = &movable{Listener: l, port: &i.ports.secure}
 	return nil
@@ -63,7 +63,7 @@ func (i *Instance) openClientPorts(ctx context.Context) (err error) {
 func (i *Instance) listenClients(ctx context.Context, addr string) (*movable, error) {
 	l, err := i.world.Network.Listen(ctx, addr, i.config.Client.Backlog)
 	if err != nil {
-		return nil, fmt.Errorf("listen for clients (clientPort, clientPortAddress): %w", err)
+		return nil, fmt.Errorf("%s: %w", purpose(clientKey), err)
 	}
 	return &movable{Listener: l, port: &i.ports.plain}, nil
 }

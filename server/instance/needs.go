@@ -21,10 +21,10 @@ type Port struct {
 func Ports(c *conf.Config, agreed string) ([]Port, error) {
 	var ports []Port
 	if c.Client.Addr != "" || c.Client.SecureAddr == "" {
-		ports = append(ports, Port{"clientPort", c.Client.Addr, true})
+		ports = append(ports, Port{clientKey, c.Client.Addr, true})
 	}
 	if c.Client.SecureAddr != "" {
-		ports = append(ports, Port{"secureClientPort", c.Client.SecureAddr, true})
+		ports = append(ports, Port{secureClientKey, c.Client.SecureAddr, true})
 	}
 	if c.Ensemble.Distributed {
 		addresses, err := peers.Addresses(c, agreed)
@@ -37,31 +37,38 @@ func Ports(c *conf.Config, agreed string) ([]Port, error) {
 	}
 	if m := &c.Metrics; m.Prometheus {
 		if m.Port >= 0 && m.Port != m.TLSPort {
-			ports = append(ports, Port{"metricsProvider.httpPort", joinPort(m.Host, m.Port), true})
+			ports = append(ports, Port{metricsKey, joinPort(m.Host, m.Port), true})
 		}
 		if m.TLSPort >= 0 {
 			ports = append(ports, Port{"metricsProvider.httpsPort", joinPort(m.Host, m.TLSPort), true})
 		}
 	}
 	if c.Admin.Enabled {
-		ports = append(ports, Port{"admin.serverPort", c.Admin.Addr, mustAdmin(c)})
+		ports = append(ports, Port{adminKey, c.Admin.Addr, mustAdmin(c)})
 	}
 	return ports, nil
 }
 
-// peersKey names the lines that say where servers listen for each other.
-const peersKey = "server.N"
+// Keys of the configuration that have a port; peersKey stands for the lines that say where servers listen for each
+// other.
+const (
+	clientKey       = "clientPort"
+	secureClientKey = "secureClientPort"
+	peersKey        = "server.N"
+	metricsKey      = "metricsProvider.httpPort"
+	adminKey        = "admin.serverPort"
+)
 
-// purpose is what the port is opened for, as an error has it.
-func (p *Port) purpose() string {
-	switch p.Key {
-	case "clientPort":
+// purpose is what a port is opened for, as an error has it.
+func purpose(key string) string {
+	switch key {
+	case clientKey:
 		return "listen for clients (clientPort, clientPortAddress)"
-	case "secureClientPort":
+	case secureClientKey:
 		return "listen for clients (secureClientPort, secureClientPortAddress)"
 	case peersKey:
-		return "listen for the other servers on the peer port of the own server line"
-	case "admin.serverPort":
+		return peers.ListenPurpose
+	case adminKey:
 		return "serve operators (admin.serverPort; or set admin.enableServer to false)"
 	default:
 		return "serve metrics (metricsProvider.className)"

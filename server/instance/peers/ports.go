@@ -80,6 +80,9 @@ type peerPorts struct {
 	closed []*unopened     // guarded by mu; those of own that are not open
 }
 
+// ListenPurpose is what these ports are opened for, as an error has it.
+const ListenPurpose = "listen for the other servers on the peer port of the own server line"
+
 // begin opens the ports of a server that starts: where the configuration has it, and where it was. One at least is
 // needed.
 func (p *peerPorts) begin(ctx context.Context, own, former []listenAddress) error {
@@ -94,7 +97,7 @@ func (p *peerPorts) begin(ctx context.Context, own, former []listenAddress) erro
 		}
 	}
 	if len(p.open) == 0 {
-		return fmt.Errorf("listen for the other servers on the peer port of the own server line: %w", err)
+		return fmt.Errorf("%s: %w", ListenPurpose, err)
 	}
 	return nil
 }
