@@ -54,6 +54,7 @@ type Dir struct {
 	Locks []io.Closer
 
 	formatted bool     // the directory was zkd's before an import began
+	marked    bool     // an import before this one was killed
 	made      []string // the directories that were not there
 }
 

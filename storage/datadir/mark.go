@@ -47,7 +47,7 @@ func (d *Dir) checkImport() error {
 	if err != nil {
 		return err
 	}
-	if marked {
+	if d.marked = marked; marked {
 		d.Opts.Logger.Info("removing incomplete import", "path", d.Opts.Dir)
 		return d.removeStores()
 	}
@@ -70,7 +70,9 @@ func (d *Dir) markImport() error {
 		return nil
 	}
 	_, err := d.Opts.FS.Stat(d.Path(d.Opts.Dir, FormatName))
-	d.formatted = err == nil
+	// One beside a mark is of the import that was killed: who leaves it there without the mark leaves a directory that
+	// looks like that of an empty server.
+	d.formatted = err == nil && !d.marked
 	err = errors.Join(disk.SyncNames(d.Opts.FS, d.Opts.Dir),
 		disk.WriteFile(d.Opts.FS, d.Path(d.Opts.Dir, importName), "an import is under way\n"),
 		disk.SyncDir(d.Opts.FS, d.Opts.Dir))

@@ -303,6 +303,34 @@ func TestImportStopsOnAFullDisk(t *testing.T) {
 	}
 }
 
+// TestImportThatFailsAfterAKilledOne: after one import was killed and the next one has failed, the data is as little
+// imported as before: a start must not take the directory for that of an empty server.
+func TestImportThatFailsAfterAKilledOne(t *testing.T) {
+	mem := zkdatatest.Golden(t, "3.8")
+	inPlace := optionsOf(mem)
+	inPlace.Target.Dir = "/old"
+	killed := inPlace.Target
+	killed.Importing = true
+	dir, err := datadir.Open(killed)
+	if err == nil {
+		err = dir.Close() // as a kill leaves it: with the mark, and stores that are not whole
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, end := context.WithCancel(context.Background())
+	end()
+	if _, err := Import(ended, inPlace); !errors.Is(err, context.Canceled) {
+		t.Fatalf("an import that is to fail: %v", err)
+	}
+	if !datadir.ImportPending(mem, "/old", "") {
+		t.Error("a start finds nothing to import any more")
+	}
+	if _, err := Import(context.Background(), inPlace); err != nil {
+		t.Errorf("then: %v", err)
+	}
+}
+
 // TestImportIsRefusedWhereDataIs imports into what holds data, or is being imported into.
 func TestImportIsRefusedWhereDataIs(t *testing.T) {
 	fs := zkdatatest.Golden(t, "3.8")
