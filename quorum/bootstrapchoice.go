@@ -122,10 +122,11 @@ func (a *admission) gaveWay() bool {
 	return b != nil && b.GaveWay() && a.blank()
 }
 
-// deafTo tells whether what raft says on another member may be of a bootstrap that this one has given way.
+// deafTo tells whether what raft says on another member may be of a bootstrap that this one has given way. Who has the
+// data belongs to the ensemble with it, and has streams with its members alone, some of which it may not have known.
 func (a *admission) deafTo(from uint64) bool {
 	b := a.options.BootstrapChoice
-	return b != nil && !b.hears(from)
+	return b != nil && !b.hears(from) && !a.hasData()
 }
 
 // bootstrapKey is the name among the log's blobs of the id of the cluster that a server with imported data bootstraps:

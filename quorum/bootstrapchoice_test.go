@@ -72,6 +72,17 @@ func TestAFounderIsForOneFoundingAlone(t *testing.T) {
 			t.Error("it does not hear one that has given way, too")
 		}
 	})
+	t.Run("data first, and it has the data by now", func(t *testing.T) {
+		l, b := founder(t)
+		b.GiveWay(1)
+		if !l.admission.deafTo(3) {
+			t.Fatal("it hears one that it has not met, and has nothing yet")
+		}
+		l.admission.founded = true // a snapshot has come
+		if l.admission.deafTo(3) {
+			t.Error("it does not hear a member of its ensemble that it has not met before: one that leads later")
+		}
+	})
 	t.Run("the vote first", func(t *testing.T) {
 		l, b := founder(t)
 		asked(l)
