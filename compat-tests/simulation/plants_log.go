@@ -19,7 +19,7 @@ func plantsOfDisks() []Plant {
 			Name: "lying-disk", Bug: "disks say that they have synced, and have not",
 			Within: 24,
 			Patches: []Patch{returns("lying-disk", "storage/crashfs/crashfs.go",
-				"	return f.fs.change(f.File.Sync)", "nil")},
+				"	return f.fs.change(f.sync)", "nil")},
 		},
 		{
 			Name: "append-unsynced", Bug: "entries are acknowledged before they are synced", Whose: "ZOOKEEPER-3911",

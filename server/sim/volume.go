@@ -85,23 +85,31 @@ func (v *volume) crash(power bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	close(v.mount.dead)
-	var moment *crashfs.Moment
+	var left *vfs.MemFS
 	v.fs.Still(func(mem *vfs.MemFS) {
 		var err error
-		if moment, err = crashfs.MomentOf(mem, v.moved); err != nil {
+		if power && v.truth == nil && !v.astray { // else what it has acknowledged might be gone: lose does that
+			left, err = v.torn(mem)
+		} else {
+			left, err = crashfs.WrittenOf(mem, v.moved)
+		}
+		if err != nil {
 			invariants.Violated("a disk in memory fails", slog.Any("err", err))
 		}
 	})
-	left := moment.Written
-	if power && v.truth == nil && !v.astray { // else what it has acknowledged might be gone: lose does that
-		left = moment.Synced
-		if v.random.IntN(3) > 0 { // else all of it is gone
-			if _, err := moment.Tear(v.random.Uint64(), v.replaced); err != nil {
-				invariants.Violated("a disk in memory fails", slog.Any("err", err))
-			}
-		}
-	}
 	v.hold(crashfs.Of(left))
+}
+
+// torn is what is left of a disk whose power fails. It is called with the lock held.
+func (v *volume) torn(mem *vfs.MemFS) (*vfs.MemFS, error) {
+	moment, err := crashfs.MomentOf(mem, v.moved)
+	if err == nil && v.random.IntN(3) > 0 { // else all of it is gone
+		_, err = moment.Tear(v.random.Uint64(), v.replaced)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return moment.Synced, nil
 }
 
 // replace puts an empty disk in the place of this one.

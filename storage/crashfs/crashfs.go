@@ -24,6 +24,9 @@ type FS struct {
 	OnRename func(from, to string)
 
 	gate sync.RWMutex // held shared by each change, exclusively by Still
+
+	mu       sync.Mutex
+	rewrites map[string]int // guarded by mu; how often each file was written elsewhere than at its end
 }
 
 // New returns an empty file system.
@@ -65,7 +68,11 @@ func (fs *FS) open(name string, do func() (vfs.File, error)) (vfs.File, error) {
 
 // Create implements vfs.FS.
 func (fs *FS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	return fs.open(name, func() (vfs.File, error) { return fs.MemFS.Create(name, category) })
+	file, err := fs.open(name, func() (vfs.File, error) { return fs.MemFS.Create(name, category) })
+	if g, ok := file.(*gated); ok {
+		g.appended = appendedOf(g.File)
+	}
+	return file, err
 }
 
 // OpenReadWrite implements vfs.FS.
@@ -128,6 +135,9 @@ type gated struct {
 	vfs.File
 	fs   *FS
 	name string // under which it was opened
+
+	appended *appended // what of it is synced; nil: all of it is at each sync
+	rewrites int       // of the file, when it was synced
 }
 
 // Write implements vfs.File.
@@ -141,6 +151,12 @@ func (f *gated) Write(p []byte) (int, error) {
 func (f *gated) WriteAt(p []byte, offset int64) (int, error) {
 	f.fs.gate.RLock()
 	defer f.fs.gate.RUnlock()
+	f.fs.mu.Lock()
+	if f.fs.rewrites == nil {
+		f.fs.rewrites = map[string]int{}
+	}
+	f.fs.rewrites[f.name]++
+	f.fs.mu.Unlock()
 	return f.File.WriteAt(p, offset)
 }
 
@@ -149,7 +165,22 @@ func (f *gated) Sync() error {
 	if f.fs.OnSync != nil && !f.fs.OnSync(f.name) {
 		return nil
 	}
-	return f.fs.change(f.File.Sync)
+	return f.fs.change(f.sync)
+}
+
+// sync syncs what was appended, if nothing else has happened to the file since it was synced, or else all of it.
+func (f *gated) sync() error {
+	if f.appended == nil {
+		return f.File.Sync()
+	}
+	f.fs.mu.Lock()
+	rewrites := f.fs.rewrites[f.name]
+	f.fs.mu.Unlock()
+	if rewrites == f.rewrites && f.appended.sync() {
+		return nil
+	}
+	f.rewrites = rewrites
+	return f.File.Sync()
 }
 
 // SyncData implements vfs.File.

@@ -35,15 +35,29 @@ type moved struct {
 // movedDir is where the directories are that were renamed, in a file system of their own.
 const movedDir = "/.moved"
 
+// WrittenOf returns what is left if nothing but the process ends now: all that it has written. renames has what
+// directories were called that were renamed, by their new names. Nothing may change meanwhile, see Still.
+func WrittenOf(mem *vfs.MemFS, renames map[string]string) (*vfs.MemFS, error) {
+	random := rand.New(rand.NewPCG(0, 0)) //nolint:gosec // it decides nothing at 100 percent
+	written := mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: random})
+	for _, from := range renames { // order: each for itself
+		if _, err := mem.Stat(from); errors.Is(err, os.ErrNotExist) { // which a clone does not show until it was synced
+			if err := written.RemoveAll(from); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return written, nil
+}
+
 // MomentOf returns what the power leaves if it fails now. renames has what directories were called that were renamed,
 // by their new names. Nothing may change meanwhile, see Still, and mem is given up.
 func MomentOf(mem *vfs.MemFS, renames map[string]string) (*Moment, error) {
-	random := rand.New(rand.NewPCG(0, 0)) //nolint:gosec // it decides nothing at 100 percent
-	m := &Moment{
-		Synced:  mem.CrashClone(vfs.CrashCloneCfg{}),
-		Written: mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: random}),
-		moved:   map[string]*moved{},
+	written, err := WrittenOf(mem, renames)
+	if err != nil {
+		return nil, err
 	}
+	m := &Moment{Synced: mem.CrashClone(vfs.CrashCloneCfg{}), Written: written, moved: map[string]*moved{}}
 	if len(renames) == 0 {
 		return m, nil
 	}
@@ -54,11 +68,6 @@ func MomentOf(mem *vfs.MemFS, renames map[string]string) (*Moment, error) {
 	for to, from := range renames { // order: each for itself
 		_, err := mem.Stat(from)
 		gone := errors.Is(err, os.ErrNotExist)
-		if gone { // which a clone does not show until it was synced
-			if err := m.Written.RemoveAll(from); err != nil {
-				return nil, err
-			}
-		}
 		name := movedDir + "/" + strconv.Itoa(len(m.moved))
 		if err := mem.Link(to, name); errors.Is(err, os.ErrNotExist) {
 			continue // it is gone, or has moved on
