@@ -1,7 +1,7 @@
 package sim
 
 import (
-	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -13,8 +13,7 @@ import (
 type skewed struct {
 	clock.Clock
 	began time.Time
-	mu    sync.Mutex
-	by    time.Duration // guarded by mu
+	by    atomic.Int64 // time.Duration
 }
 
 // newClock returns a clock that is right.
@@ -22,21 +21,15 @@ func newClock() *skewed { return &skewed{Clock: clock.Real(), began: time.Now()}
 
 // Now implements clock.Clock.
 func (c *skewed) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	now := c.Clock.Now()
-	return monotonic(now.Add(c.by), now.Sub(c.began)+1)
+	return monotonic(now.Add(time.Duration(c.by.Load())), now.Sub(c.began)+1)
 }
 
 // Since implements clock.Clock.
 func (c *skewed) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
 // set makes the date wrong by a duration.
-func (c *skewed) set(by time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.by = by
-}
+func (c *skewed) set(by time.Duration) { c.by.Store(int64(by)) }
 
 // layout is a time.Time as package time has it. Times of a bubble have no monotonic reading, and no function gives a
 // time one.

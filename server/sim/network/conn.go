@@ -28,17 +28,18 @@ type conn struct {
 	other         *conn
 	local, remote net.TCPAddr
 
-	in      []chunk       // on its way to here, in order
-	inBytes int           // of in
-	finAt   time.Time     // when the end of what the other one writes is here; zero: not under way
-	last    time.Time     // when the last of in, or finAt, arrives
-	wake    chan struct{} // closed at each change that somebody waits for
-	readers int           // who wait for data, or for the end
-	writers int           // who wait for room
-	err     error         // how it was ended by others
-	closed  bool          // by its owner
-	wrote   bool          // its owner writes no more
-	orphan  bool          // its host went down: nobody reads or writes here, and nobody has said so to the other end
+	in      []chunk   // on its way to here, in order
+	room    []chunk   // that in has again when nothing is under way: each message would make one else
+	inBytes int       // of in
+	finAt   time.Time // when the end of what the other one writes is here; zero: not under way
+	last    time.Time // when the last of in, or finAt, arrives
+	waiting []*waiter // who wait for data, for the end, or for room
+	spare   []*waiter // who do not wait any more
+	writers int       // of waiting, who wait for room
+	err     error     // how it was ended by others
+	closed  bool      // by its owner
+	wrote   bool      // its owner writes no more
+	orphan  bool      // its host went down: nobody reads or writes here, and nobody has said so to the other end
 
 	readBy, writeBy time.Time // deadlines
 }
@@ -49,6 +50,14 @@ type chunk struct {
 	data []byte
 }
 
+// waiter is who waits at one end of a connection. It is used again: a run has millions of waits.
+type waiter struct {
+	wake   chan struct{} // has room for one
+	timer  *time.Timer
+	by     time.Time // its deadline; zero: none
+	writes bool      // it waits for room
+}
+
 // changed lets both ends look again.
 func (p *pair) changed() {
 	p.dialer.changed()
@@ -57,10 +66,11 @@ func (p *pair) changed() {
 
 // changed lets whoever waits look again.
 func (c *conn) changed() {
-	if c.readers+c.writers > 0 {
-		close(c.wake)
-		c.wake = make(chan struct{})
+	for i, w := range c.waiting {
+		w.wake <- struct{}{}
+		c.waiting[i] = nil
 	}
+	c.waiting, c.writers = c.waiting[:0], 0
 }
 
 // reset ends the connection at both ends, with what is under way.
@@ -116,7 +126,7 @@ func (c *conn) Read(b []byte) (int, error) {
 				next = c.finAt
 			}
 		}
-		c.wait(&c.readers, c.readBy, next, now)
+		c.wait(false, c.readBy, next, now)
 	}
 }
 
@@ -170,7 +180,7 @@ func (c *conn) Write(b []byte) (n int, err error) {
 			o.arrive(now.Add(f.delay(c.host, o.host, len(part))), slices.Clone(part))
 			continue
 		}
-		c.wait(&c.writers, c.writeBy, time.Time{}, now)
+		c.wait(true, c.writeBy, time.Time{}, now)
 	}
 }
 
@@ -180,10 +190,25 @@ func (c *conn) arrive(at time.Time, data []byte) {
 		at = c.last
 	}
 	c.last = at
-	c.in = append(c.in, chunk{at, data})
+	if len(c.in) > 0 { // whoever reads waits for what arrives before, or for a line that is cut
+		c.in = append(c.in, chunk{at, data})
+	} else {
+		c.in = append(c.room[:0], chunk{at, data})
+		c.room = c.in
+		c.expect(at)
+	}
 	c.inBytes += len(data)
-	if len(c.in) == 1 && c.readers > 0 { // else whoever reads waits for what arrives before, or for a line that is cut
-		c.changed()
+}
+
+// expect has whoever reads look again when something arrives, unless nothing does on a line that is cut.
+func (c *conn) expect(at time.Time) {
+	if l := c.pair.fabric.link(c.other.host, c.host); l.cut || l.mute {
+		return
+	}
+	for _, w := range c.waiting {
+		if !w.writes && (w.by.IsZero() || at.Before(w.by)) {
+			w.timer.Reset(time.Until(at))
+		}
 	}
 }
 
@@ -222,29 +247,51 @@ func (c *conn) failed(op string, err error) error {
 	return &net.OpError{Op: op, Net: "tcp", Source: &c.local, Addr: &c.remote, Err: err}
 }
 
-// wait gives the lock up until something changes, or one of two times has come; a zero time is none. who counts those
-// that wait for the same.
-func (c *conn) wait(who *int, by, next, now time.Time) {
+// wait gives the lock up until something changes, or one of two times has come; a zero time is none. writes says that it
+// is waited for room.
+func (c *conn) wait(writes bool, by, next, now time.Time) {
 	if next.IsZero() || !by.IsZero() && by.Before(next) {
 		next = by
 	}
-	wake, f := c.wake, c.pair.fabric
-	*who++
-	f.mu.Unlock()
-	defer func() {
-		f.mu.Lock()
-		*who--
-	}()
-	if next.IsZero() {
-		<-wake
-		return
+	w := c.waiter()
+	w.by, w.writes = by, writes
+	if !next.IsZero() {
+		w.timer.Reset(next.Sub(now))
 	}
-	timer := time.NewTimer(next.Sub(now))
-	defer timer.Stop()
+	c.waiting = append(c.waiting, w)
+	if writes {
+		c.writers++
+	}
+	c.pair.fabric.mu.Unlock()
+	waits := false
 	select {
-	case <-wake:
-	case <-timer.C:
+	case <-w.wake:
+	case <-w.timer.C:
+		waits = true // unless it is woken before the lock is had
 	}
+	c.pair.fabric.mu.Lock()
+	w.timer.Stop()
+	if i := slices.Index(c.waiting, w); i >= 0 {
+		c.waiting = slices.Delete(c.waiting, i, i+1)
+		if writes {
+			c.writers--
+		}
+	} else if waits {
+		<-w.wake
+	}
+	c.spare = append(c.spare, w)
+}
+
+// waiter returns one whose timer does not run.
+func (c *conn) waiter() *waiter {
+	if last := len(c.spare) - 1; last >= 0 {
+		w := c.spare[last]
+		c.spare = c.spare[:last]
+		return w
+	}
+	w := &waiter{wake: make(chan struct{}, 1), timer: time.NewTimer(time.Hour)}
+	w.timer.Stop()
+	return w
 }
 
 // CloseWrite says that no more comes.

@@ -296,9 +296,9 @@ func (p *Process) connect(to netip.AddrPort) (_ *conn, wait time.Duration, err e
 	}
 	made := &pair{fabric: f}
 	from := netip.AddrPortFrom(h.addrs[0], f.port(h))
-	made.dialer = &conn{pair: made, proc: p, host: h, wake: make(chan struct{}),
+	made.dialer = &conn{pair: made, proc: p, host: h,
 		local: *net.TCPAddrFromAddrPort(from), remote: *net.TCPAddrFromAddrPort(to)}
-	made.accepted = &conn{pair: made, proc: l.proc, host: there, wake: make(chan struct{}),
+	made.accepted = &conn{pair: made, proc: l.proc, host: there,
 		local: *net.TCPAddrFromAddrPort(to), remote: *net.TCPAddrFromAddrPort(from)}
 	made.dialer.other, made.accepted.other = made.accepted, made.dialer
 	f.conns[h] = append(f.conns[h], made)
