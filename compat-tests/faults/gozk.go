@@ -45,6 +45,9 @@ func RunGoZookeeper(id int, root string, h *History, every time.Duration, o Sess
 			<-done
 			return
 		case <-pace.C:
+			if o.rests() {
+				continue
+			}
 			path := registerPath(root, o.Rand.IntN(registers))
 			if op, ok := goStep(conn, versions, fmt.Sprintf("v%d.%d", id, n), path, o); ok {
 				op.Client = id

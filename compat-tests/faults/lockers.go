@@ -73,7 +73,7 @@ func (l *lockers) Run(id int, pace time.Duration, o SessionOptions) {
 			case <-over:
 			}
 		}()
-		for l.turn(conn, id, &n, pause.C, o.Stop) { // until something goes wrong: what it leaves goes with the session
+		for l.turn(conn, id, &n, pause.C, &o) { // until something goes wrong: what it leaves goes with the session
 		}
 		close(over)
 		conn.Close()
@@ -95,11 +95,13 @@ func (l *lockers) connect(o SessionOptions) *zk.Conn {
 }
 
 // turn takes the lock, replaces the text, and gives the lock back. It reports whether all went well.
-func (l *lockers) turn(conn *zk.Conn, id int, n *int, pause <-chan time.Time, stop <-chan struct{}) bool {
-	select {
-	case <-stop:
-		return false
-	case <-pause:
+func (l *lockers) turn(conn *zk.Conn, id int, n *int, pause <-chan time.Time, o *SessionOptions) bool {
+	for rests := true; rests; rests = o.rests() {
+		select {
+		case <-o.Stop:
+			return false
+		case <-pause:
+		}
 	}
 	lock := zk.NewLock(conn, l.queue(), zk.WorldACL(zk.PermAll))
 	if lock.Lock() != nil {

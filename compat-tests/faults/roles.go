@@ -177,7 +177,7 @@ func (w *shift) session(s *Session, pace <-chan time.Time) {
 			w.finish(s)
 			return
 		}
-		if s.Connected() {
+		if s.Connected() && !w.o.rests() {
 			w.step(s)
 		}
 	}

@@ -91,7 +91,12 @@ type SessionOptions struct {
 	Dial     client.DialFunc                  // nil: over the machine's network
 	// Identities are asserted on each new connection.
 	Identities []Identity
+	// Rests is asked before each step of a client; true has it leave the step out. nil: it never does.
+	Rests func() bool
 }
+
+// rests tells whether the client leaves its next step out.
+func (o *SessionOptions) rests() bool { return o.Rests != nil && o.Rests() }
 
 // stopped tells whether the run is over.
 func (o *SessionOptions) stopped() bool {

@@ -125,6 +125,9 @@ func (c *Client) live(pace <-chan time.Time) bool {
 		case <-c.options.Stop:
 			return true
 		}
+		if c.options.rests() {
+			continue
+		}
 		c.step()
 		c.LastAck.Store(c.session.Acked)
 		c.history.Ephemeral(c.Own, func(e *Ephemeral) { e.Acked = c.session.Acked })

@@ -26,6 +26,14 @@ const (
 // sampleEvery is how often it is looked what there is, while a fault stays.
 const sampleEvery = time.Second
 
+// What costs is what clients ask for, and time alone costs nothing: so while it is looked at what grows, they are at
+// their pace for one sample of calmFor. In between each does as much as its session needs, or one step in calmPace.
+const (
+	calmFor   = 8
+	calmPace  = 2 * time.Second
+	calmShows = 3 // times in its timeout
+)
+
 // What is allowed beside what the settings and knobs of a plan say.
 const (
 	valueBytes     = 1 << 20          // of one request: jute.maxbuffer
@@ -107,10 +115,12 @@ func (g *play) linger(victim int, lasting time.Duration) {
 		return
 	}
 	w := &watch{g: g, victim: victim, samples: make([][]sample, len(g.w.Servers))}
-	for end := time.Now().Add(lasting); time.Now().Before(end) && !g.failed(); {
+	for n, end := 0, time.Now().Add(lasting); time.Now().Before(end) && !g.failed(); n++ {
+		g.calm.Store(n%calmFor != 0)
 		w.look()
 		g.sleepUntil(time.Now().Add(sampleEvery))
 	}
+	g.calm.Store(false)
 	w.growth()
 	g.watched++
 }

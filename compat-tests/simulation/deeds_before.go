@@ -1,10 +1,12 @@
 package simulation
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"zkd/server/sim"
 )
@@ -65,8 +67,8 @@ func (g *play) roll(d *Deed, i int) {
 	case !sim.HasBefore(), s.Older() == back:
 		g.leftOut(d, "the server is of that version")
 		return
-	case back && !slices.ContainsFunc(g.w.Servers, (*sim.Server).Older):
-		g.leftOut(d, "no other server is of the version before")
+	case back && !g.olderMember():
+		g.leftOut(d, "no other member is of the version before")
 		return
 	}
 	if d.Much%2 == 0 {
@@ -75,6 +77,41 @@ func (g *play) roll(d *Deed, i int) {
 	s.Kill()
 	s.Install(back)
 	s.Start()
+}
+
+// olderMember tells whether a member is of the version before.
+func (g *play) olderMember() bool {
+	for i, s := range g.w.Servers {
+		if member, _ := g.belongs(i); member && s.Older() {
+			return true
+		}
+	}
+	return false
+}
+
+// refusedLevel is what the others tell a server of the version before that comes when the feature level was raised.
+const refusedLevel = "the ensemble is at feature level"
+
+// upgradeRefused brings servers to the present version that the others refuse, as their operator reads in their logs:
+// one joins, or goes back, while the last member of the version before is upgraded, or removed.
+func (g *play) upgradeRefused() {
+	if !g.plan.Before || g.operator == nil || time.Since(g.looked) < againAfter {
+		return
+	}
+	lines := g.w.Story.Since(g.read)
+	g.looked, g.read = time.Now(), g.read+len(lines)
+	for i, s := range g.w.Servers {
+		told := fmt.Sprintf(" s%d ", s.Number)
+		if s.Up() && s.Older() && slices.ContainsFunc(lines, func(line string) bool {
+			return strings.Contains(line, told) && strings.Contains(line, "the peer refused: \""+refusedLevel)
+		}) {
+			g.done[Upgrade]++
+			s.Kill()
+			s.Install(false)
+			s.Start()
+			g.w.Story.Tell("", "-- s%d was refused, and is upgraded", i+1)
+		}
+	}
 }
 
 // upgrade brings all servers to the present version that are not, one after the other; one that is away, too.
@@ -93,7 +130,10 @@ func (g *play) checkLevels() {
 	if !g.plan.Before || g.failed() {
 		return
 	}
-	for i, s := range g.w.Servers { // there is no operator who has removed some
+	for i, s := range g.w.Servers {
+		if member, _ := g.belongs(i); !member {
+			continue
+		}
 		var level, newest int64
 		if !g.await(servesWithin, "the feature level is raised", func() bool {
 			answer := g.ask(i, "mntr")

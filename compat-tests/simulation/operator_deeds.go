@@ -79,6 +79,9 @@ func (o *operator) launch(id uint64, members map[uint64]seat, d *Deed) {
 	o.machine(func() {
 		s.Kill()
 		s.LoseDisk()
+		if s.Older() && (oneOf(2, d, 1) || !o.g.olderMember()) { // which the others would refuse by and by
+			s.Install(false)
+		}
 		s.Configure(lines...)
 		s.Come()
 		s.Start()

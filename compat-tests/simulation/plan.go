@@ -46,6 +46,8 @@ type Plan struct {
 	Knobs map[string]int64 `json:",omitempty"`
 	// FromZero says that the servers are numbered from 0.
 	FromZero bool `json:",omitempty"`
+	// Import is what an Apache ZooKeeper server has left, with which the ensemble begins; nil: nothing.
+	Import *Import `json:",omitempty"`
 	// Before says that all servers begin as the version before; Deeds bring them to the present one.
 	Before bool `json:",omitempty"`
 	// Plant is the bug that the servers have, of those in plants.
@@ -159,9 +161,8 @@ func Draw(seed uint64) *Plan {
 	if r.chance(20) {
 		p.Rest = 40 * time.Second
 	}
-	if p.Spares == 0 {
-		p.drawBefore()
-	}
+	p.drawBefore()
+	p.drawImport()
 	p.drawNumbers()
 	p.drawLarge()
 	return p

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -45,30 +46,35 @@ type Outcome struct {
 	Watched                int            // times that it was looked at what grows while a fault stays
 	Roles                  map[string]int // requests that clients of each role had done
 	Simulated              time.Duration
-	Threads                int    // of the process: one more would move all that is in memory
-	Story                  string `json:"-"`
+	Threads                int           // of the process: one more would move all that is in memory
+	CPU                    time.Duration `json:"-"` // that the process took
+	Story                  string        `json:"-"`
 }
 
 // play is one run.
 type play struct {
-	plan     *Plan
-	w        *sim.World
-	began    time.Time
-	history  *faults.History
-	random   *rand.Rand
-	clients  []*faults.Client
-	roles    []faults.Role
-	stop     chan struct{}
-	machine  *network.Process  // of the operator
-	later    []undo            // in the order of their times
-	harmed   map[int]time.Time // until when a server may end by itself
-	stopping *sim.Server       // was asked to
-	rotten   bool              // a disk has rotted, and is not replaced yet
-	done     map[Kind]int
-	moment   *moment
-	met      Met
-	watched  int       // times that it was looked at what grows
-	operator *operator // nil: nobody changes the membership
+	plan      *Plan
+	w         *sim.World
+	began     time.Time
+	history   *faults.History
+	random    *rand.Rand
+	clients   []*faults.Client
+	roles     []faults.Role
+	stop      chan struct{}
+	machine   *network.Process  // of the operator
+	later     []undo            // in the order of their times
+	harmed    map[int]time.Time // until when a server may end by itself
+	stopping  *sim.Server       // was asked to
+	rotten    bool              // a disk has rotted, and is not replaced yet
+	done      map[Kind]int
+	moment    *moment
+	met       Met
+	watched   int         // times that it was looked at what grows
+	operator  *operator   // nil: nobody changes the membership
+	calm      atomic.Bool // clients do as little as their sessions need
+	importing *importing  // nil: the ensemble begins empty
+	looked    time.Time   // when it was looked who is refused, in the story up to read
+	read      int
 }
 
 // undo is what ends a deed.
@@ -86,7 +92,13 @@ func Play(p *Plan) Outcome {
 		LogLevel: slog.LevelInfo, Least: p.Least, Most: p.Most, Sync: p.Sync, DiskBytes: p.DiskBytes,
 		Settings: p.Settings, FromZero: p.FromZero, Spares: p.Spares, Places: 1}
 	if p.Spares > 0 {
-		o.Places, o.Settings = places, append(slices.Clone(p.Settings), superSetting)
+		o.Places = places
+	}
+	if p.Spares > 0 || p.Import != nil {
+		o.Settings = append(slices.Clone(p.Settings), superSetting)
+	}
+	if p.Import != nil && !p.Import.Outside {
+		o.Settings = append(o.Settings, importSetting)
 	}
 	if len(p.Admin) > 0 {
 		o.Settings = slices.Concat(o.Settings, adminSettings)
@@ -97,8 +109,15 @@ func Play(p *Plan) Outcome {
 	}
 	g.machine = g.w.Client()
 	g.beginBefore()
-	g.firstStarts()
-	g.run()
+	if p.Import != nil {
+		g.importing = &importing{Import: p.Import, g: g}
+		g.importing.first()
+	} else {
+		g.firstStarts()
+	}
+	if !g.failed() {
+		g.run()
+	}
 	g.w.Close()
 	g.checkNumbers()
 	out := Outcome{Violations: g.history.Violations(), Deeds: g.done, Met: g.met, Watched: g.watched,
@@ -142,8 +161,21 @@ func (g *play) now() int64 { return int64(time.Since(g.began)) + 1 }
 func (g *play) options(i int, addrs []string) faults.SessionOptions {
 	machine := g.w.Client()
 	return faults.SessionOptions{Addrs: addrs, Timeout: g.plan.Timeout, Now: g.now, Violated: g.violated, Stop: g.stop,
-		Rand: rand.New(rand.NewPCG(g.plan.Seed, uint64(i))), //nolint:gosec // a run must repeat
-		Dial: func(ctx context.Context, _, addr string) (net.Conn, error) { return machine.Dial(ctx, addr, false) }}
+		Rests: g.rests(),
+		Rand:  rand.New(rand.NewPCG(g.plan.Seed, uint64(i))), //nolint:gosec // a run must repeat
+		Dial:  func(ctx context.Context, _, addr string) (net.Conn, error) { return machine.Dial(ctx, addr, false) }}
+}
+
+// rests returns what tells one client whether it leaves a step out.
+func (g *play) rests() func() bool {
+	last, pause := time.Now(), min(g.plan.Timeout/calmShows, calmPace)
+	return func() bool {
+		if g.calm.Load() && time.Since(last) < pause {
+			return true
+		}
+		last = time.Now()
+		return false
+	}
 }
 
 // run is the course of a run: clients work, deeds are done, all is mended, and what is left is looked at.
@@ -294,6 +326,7 @@ func (g *play) again() {
 	if g.operator != nil {
 		g.operator.runErrands()
 	}
+	g.upgradeRefused()
 	for i, s := range g.w.Servers {
 		if s != g.stopping && s.Ended() {
 			if !s.Away() && !g.mayEnd(i) {
@@ -410,6 +443,9 @@ func (g *play) finish(a *asker) {
 		}
 		return err == nil && len(names) == 0
 	})
+	if g.importing != nil {
+		g.importing.check()
+	}
 	for i := range g.plan.Admin {
 		if d := &g.plan.Admin[i]; d.What == Restore && !g.failed() {
 			a.restore(d)

@@ -153,7 +153,11 @@ func (r *Runner) Play(ctx context.Context, p *Plan) (Outcome, error) {
 	}
 	var said bytes.Buffer
 	run.Stdout, run.Stderr = &said, &said
-	if err := run.Run(); err != nil {
+	err = run.Run()
+	if state := run.ProcessState; state != nil {
+		out.CPU = state.UserTime() + state.SystemTime()
+	}
+	if err != nil {
 		if ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return out, ctx.Err()
 		}

@@ -82,11 +82,12 @@ func TestSeeds(t *testing.T) {
 	}
 	working.Wait()
 	s := &c.sum
-	t.Logf("%d seeds in %v: %d requests done, %d refused, %d unknown, %v simulated; %v; %v", c.next-first,
-		time.Since(began).Round(time.Second), s.Done, s.Refused, s.Unknown, s.Simulated.Round(time.Second),
-		s.Deeds, s.Roles)
+	seeds := c.next - first
+	t.Logf("%d seeds in %v, %.2f CPU seconds each: %d requests done, %d refused, %d unknown, %v simulated; %v; %v",
+		seeds, time.Since(began).Round(time.Second), s.CPU.Seconds()/float64(max(1, seeds)), s.Done, s.Refused,
+		s.Unknown, s.Simulated.Round(time.Second), s.Deeds, s.Roles)
 	t.Logf("what each kind of deed has met, %d times it was looked at what grows:\n%v", s.Watched, s.Met)
-	if c.next-first < seedsByDefault {
+	if seeds < seedsByDefault {
 		return
 	}
 	versions := upgradeKinds
@@ -94,7 +95,8 @@ func TestSeeds(t *testing.T) {
 		versions = nil
 		target.LeavePartOut(t, why.Error())
 	}
-	for _, k := range slices.Concat(kinds, faultKinds, memberKinds, adminKinds, []Kind{Restore}, versions) {
+	for _, k := range slices.Concat(kinds, faultKinds, memberKinds, adminKinds, []Kind{Restore, ImportData},
+		versions) {
 		if s.Deeds[k] == 0 {
 			t.Errorf("no run has seen: %v", k)
 		}
@@ -142,7 +144,7 @@ func (c *campaign) add(p *Plan, out *Outcome) {
 	c.mu.Lock()
 	s := &c.sum
 	s.Done, s.Refused, s.Unknown = s.Done+out.Done, s.Refused+out.Refused, s.Unknown+out.Unknown
-	s.Simulated += out.Simulated
+	s.Simulated, s.CPU = s.Simulated+out.Simulated, s.CPU+out.CPU
 	s.Met.add(out.Met)
 	s.Watched += out.Watched
 	for k, n := range out.Deeds { // order: a sum

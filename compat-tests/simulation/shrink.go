@@ -22,6 +22,7 @@ func (r *Runner) Shrink(ctx context.Context, p *Plan, out Outcome) (*Plan, Outco
 		smaller = s.parts(func(p *Plan) *[]Deed { return &p.Deeds }) || smaller
 		smaller = s.parts(func(p *Plan) *[]Deed { return &p.Members }) || smaller
 		smaller = s.parts(func(p *Plan) *[]Deed { return &p.Admin }) || smaller
+		smaller = s.imports() || smaller
 		smaller = s.roles() || smaller
 		smaller = s.clients() || smaller
 		smaller = s.settings() || smaller
@@ -43,6 +44,11 @@ func (s *shrinker) try(change func(*Plan)) bool {
 	p := *s.plan
 	p.Deeds, p.Settings, p.Roles = slices.Clone(p.Deeds), slices.Clone(p.Settings), slices.Clone(p.Roles)
 	p.Knobs, p.Members, p.Admin = maps.Clone(p.Knobs), slices.Clone(p.Members), slices.Clone(p.Admin)
+	if p.Import != nil {
+		m := *p.Import
+		m.Deeds = slices.Clone(m.Deeds)
+		p.Import = &m
+	}
 	change(&p)
 	out, err := s.runner.Play(s.ctx, &p)
 	if err != nil || s.ctx.Err() != nil || len(out.Violations) == 0 {
@@ -77,6 +83,14 @@ func (s *shrinker) parts(of func(*Plan) *[]Deed) (smaller bool) {
 		}
 	}
 	return smaller
+}
+
+// imports leaves out an import, or what befalls it.
+func (s *shrinker) imports() (smaller bool) {
+	if s.plan.Import == nil {
+		return false
+	}
+	return s.try(func(p *Plan) { p.Import = nil }) || s.parts(func(p *Plan) *[]Deed { return &p.Import.Deeds })
 }
 
 // clients leaves out clients.

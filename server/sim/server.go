@@ -129,6 +129,15 @@ func (s *Server) tell(format string, args ...any) { s.w.Story.Tell(s.name, "-- "
 
 // Start starts the server, as a service manager does that starts it again whenever it ends by itself.
 func (s *Server) Start() {
+	run := s.run
+	if s.older {
+		run = before
+	}
+	s.launch("start", run)
+}
+
+// launch starts a process.
+func (s *Server) launch(what string, run func(context.Context, instance.World, *slog.Logger) error) {
 	if s.life != nil || s.away {
 		return
 	}
@@ -146,11 +155,7 @@ func (s *Server) Start() {
 	logger := s.w.Story.logger(s.name, s.w.o.LogLevel)
 	w := instance.World{Clock: s.clock, FS: l.mount, Files: s.files, Network: l.process,
 		Random: &randomness{source: rand.NewChaCha8(seed)}, System: noFigures{}}
-	s.tell("start %d", s.lives)
-	run := s.run
-	if s.older {
-		run = before
-	}
+	s.tell("%s %d", what, s.lives)
 	s.ended.Go(func() {
 		goruntime.Join(s.group())
 		defer close(l.over)

@@ -247,8 +247,8 @@ func (c *conn) failed(op string, err error) error {
 	return &net.OpError{Op: op, Net: "tcp", Source: &c.local, Addr: &c.remote, Err: err}
 }
 
-// wait gives the lock up until something changes, or one of two times has come; a zero time is none. writes says that it
-// is waited for room.
+// wait gives the lock up until something changes, or one of two times has come; a zero time is none. writes says that
+// it is waited for room.
 func (c *conn) wait(writes bool, by, next, now time.Time) {
 	if next.IsZero() || !by.IsZero() && by.Before(next) {
 		next = by
