@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -94,7 +95,8 @@ func decide(events []porcupine.Operation, steps int64) (porcupine.CheckResult, p
 
 // settle takes the doubt out of operations whose outcome is not known, as far as others tell: values are written once,
 // so one that was seen tells the version that the write has left; and one that was never seen has not happened if
-// every version is accounted for.
+// every version is accounted for. If some are not, so many have happened, and perhaps more behind the last version, which
+// all come to the same: where a later one fits, an earlier one does. The search tries each in each place, else.
 func settle(ops, all []Op) []Op {
 	versions, top := map[string]jute.Version{}, jute.Version(0)
 	seen := map[jute.Version]bool{0: true}
@@ -105,12 +107,13 @@ func settle(ops, all []Op) []Op {
 			top = max(top, op.Version)
 		}
 	}
-	whole := len(seen) == int(top)+1
+	missing := int(top) + 1 - len(seen)
+	latest := latestUnseen(ops, versions, missing+1)
 	settled := make([]Op, 0, len(ops))
 	for _, op := range ops {
 		if op.Outcome == Unknown {
 			version, found := versions[op.Value]
-			if !found && whole {
+			if !found && (missing == 0 || op.Kind == Write && op.Call > latest) {
 				continue
 			}
 			if found {
@@ -120,6 +123,21 @@ func settle(ops, all []Op) []Op {
 		settled = append(settled, op)
 	}
 	return settled
+}
+
+// latestUnseen is when the last one of the first writes was called, so many of them, that nobody has seen.
+func latestUnseen(ops []Op, versions map[string]jute.Version, many int) int64 {
+	var calls []int64
+	for _, op := range ops {
+		if _, found := versions[op.Value]; op.Outcome == Unknown && op.Kind == Write && !found {
+			calls = append(calls, op.Call)
+		}
+	}
+	if len(calls) <= many {
+		return math.MaxInt64
+	}
+	slices.Sort(calls)
+	return calls[many-1]
 }
 
 // CheckVersions sees to it that each version of a register is one value and one zxid, whoever looks, wherever, and

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/anishathalye/porcupine"
@@ -28,4 +29,25 @@ func TestDecideEnds(t *testing.T) {
 	if result, _ := decide(append(events, read(fmt.Sprint(writes-2))), steps); result != porcupine.Ok {
 		t.Errorf("a value that the last but one has written: %v", result)
 	}
+}
+
+// TestSettleLeavesOutWhatNobodyHasSeen: of writes that nobody has seen the first are kept, one for each version that
+// nobody has seen either, and one behind the last; with those there is an order, as a refusal shows that needs it.
+func TestSettleLeavesOutWhatNobodyHasSeen(t *testing.T) {
+	ops := []Op{
+		{Kind: Write, Path: reg, Value: "c", Call: 30, Ret: never},
+		{Kind: Write, Path: reg, Value: "a", Call: 10, Ret: never},
+		{Kind: Write, Path: reg, Value: "done", Call: 11, Ret: 12, Outcome: Done, Version: 2},
+		{Kind: Write, Path: reg, Value: "b", Call: 20, Ret: never},
+		{Kind: Swap, Path: reg, Value: "s", Expected: 2, Call: 40, Ret: 41, Outcome: Refused},
+	}
+	var kept []string
+	for _, op := range settle(ops, ops) {
+		kept = append(kept, op.Value)
+	}
+	if !slices.Equal(kept, []string{"a", "done", "b", "s"}) {
+		t.Errorf("kept are %v", kept)
+	}
+	failed := func(format string, args ...any) { t.Errorf(format, args...) }
+	CheckRegisters(ops, true, failed, func(porcupine.LinearizationInfo) {})
 }
