@@ -95,8 +95,8 @@ func decide(events []porcupine.Operation, steps int64) (porcupine.CheckResult, p
 
 // settle takes the doubt out of operations whose outcome is not known, as far as others tell: values are written once,
 // so one that was seen tells the version that the write has left; and one that was never seen has not happened if
-// every version is accounted for. If some are not, so many have happened, and perhaps more behind the last version, which
-// all come to the same: where a later one fits, an earlier one does. The search tries each in each place, else.
+// every version is accounted for. If some are not, so many have happened, and perhaps more behind the last version,
+// which all come to the same: where a later one fits, an earlier one does. The search tries each in each place, else.
 func settle(ops, all []Op) []Op {
 	versions, top := map[string]jute.Version{}, jute.Version(0)
 	seen := map[jute.Version]bool{0: true}

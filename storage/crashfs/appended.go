@@ -9,8 +9,8 @@ import (
 )
 
 // appended is what MemFS holds of a file that is written at its end. Its Sync copies the whole file each time, which is
-// most of what a log costs that is synced with each entry; here what was appended since is copied. That needs what MemFS
-// keeps to itself.
+// most of what a log costs that is synced with each entry; here what was appended since is copied. That needs what
+// MemFS keeps to itself.
 type appended struct {
 	mu           *sync.Mutex
 	data, synced *[]byte // guarded by mu
