@@ -7,13 +7,13 @@ func plantsOfOlderDisks() []Plant {
 		{
 			Name: "older-disk-stays", Bug: "a server whose disk is older stays the member that it was",
 			Whose:  "decision 18",
-			Within: 108,
+			Within: 384,
 			Patches: []Patch{unless("older-disk-stays", "quorum/rejoin.go",
 				"		a.forgot(m.GetTerm())")},
 		},
 		{
 			Name: "older-disk-unnoticed", Bug: "a server does not look whether its leader knows of more than it has",
-			Within: 108,
+			Within: 384,
 			Patches: []Patch{returns("older-disk-unnoticed", "quorum/rejoin.go",
 				"	return m.GetCommit() > a.commit &&", "false")},
 		},

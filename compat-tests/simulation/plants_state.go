@@ -101,7 +101,7 @@ func plantsOfSessions() []Plant {
 		},
 		{
 			Name: "expiry-of-an-old-term", Bug: "a session that a former leader has given up ends under the next one",
-			Within: 288,
+			Within: 780,
 			Patches: []Patch{{"storage/apply/sessions.go", "	if len(t.p.Body) == 8 &&",
 				`	if len(t.p.Body) == 8 && !planted("expiry-of-an-old-term") &&`}},
 		},
@@ -149,7 +149,7 @@ func plantsOfClients() []Plant {
 		},
 		{
 			Name: "slot-lost", Bug: "a write that is dropped stays in flight",
-			Within: 80,
+			Within: 204,
 			Patches: []Patch{{"server/writes.go", "	c.server.inFlight.End()\n	c.Out.DropWrite()", `
 	if !planted("slot-lost") {
 		c.server.inFlight.End()
