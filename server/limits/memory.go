@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,8 +43,14 @@ type Memory struct {
 	waiting  atomic.Int32
 	room     struct {
 		sync.Mutex
-		freed chan struct{} // closed when something is given back; nil: nobody waits
+		line []waiter // first come first served; one for each goroutine that waits
 	}
+}
+
+// waiter waits for room for so many bytes.
+type waiter struct {
+	bytes int64
+	there chan struct{} // closed when there is
 }
 
 // MemoryOptions say what a Memory is of. Clock and Each are needed.
@@ -66,6 +73,9 @@ func (m *Memory) Used(u Use) int64 { return m.used[u].Load() }
 
 // Closed returns how many connections were cut off so far.
 func (m *Memory) Closed() int64 { return m.closed.Load() }
+
+// Awaited returns how many wait for room.
+func (m *Memory) Awaited() int { return int(m.waiting.Load()) }
 
 // Most returns what the connection holds that holds most.
 func (m *Memory) Most() (most int64) {
@@ -146,40 +156,37 @@ func (m *Memory) awaitRoom(n int64) {
 	defer timer.Stop()
 	m.waiting.Add(1)
 	defer m.waiting.Add(-1)
-	for {
-		freed := m.nextFreed()
-		if m.fits(n) {
-			return
-		}
-		select {
-		case <-freed:
-		case <-timer.C():
-			return
-		}
-	}
-}
-
-// nextFreed returns a channel that is closed when something is given back.
-func (m *Memory) nextFreed() <-chan struct{} {
+	w := waiter{n, make(chan struct{})}
 	m.room.Lock()
-	defer m.room.Unlock()
-	if m.room.freed == nil {
-		m.room.freed = make(chan struct{})
+	m.room.line = append(m.room.line, w)
+	m.room.Unlock()
+	m.freed() // what was given back before it stood in line
+	select {
+	case <-w.there:
+	case <-timer.C():
+		m.room.Lock()
+		m.room.line = slices.DeleteFunc(m.room.line, func(o waiter) bool { return o.there == w.there })
+		m.room.Unlock()
 	}
-	return m.room.freed
 }
 
-// freed tells who waits that something was given back.
+// freed lets those go on, first come first served, for whom there is room now; who needs less may go before who needs
+// more. It wakes nobody else: thousands may wait, and what is given back is room for few.
 func (m *Memory) freed() {
 	if m.waiting.Load() == 0 {
 		return
 	}
 	m.room.Lock()
 	defer m.room.Unlock()
-	if m.room.freed != nil {
-		close(m.room.freed)
-		m.room.freed = nil
-	}
+	var let int64
+	m.room.line = slices.DeleteFunc(m.room.line, func(w waiter) bool {
+		fits := m.fits(let + w.bytes)
+		if fits {
+			let += w.bytes
+			close(w.there)
+		}
+		return fits
+	})
 }
 
 // Account is what one connection holds of a Memory. Any goroutine may use it; its lock is a leaf.
@@ -228,6 +235,9 @@ func (a *Account) Take(u Use, n int64) bool {
 	}
 	return !a.Ended()
 }
+
+// Fits reports whether Take would not wait for room for so many bytes.
+func (a *Account) Fits(n int) bool { return a.memory.fits(int64(n)) }
 
 // Held returns what the account holds.
 func (a *Account) Held() int64 {

@@ -85,6 +85,30 @@ func TestRoomIsAwaited(t *testing.T) {
 	})
 }
 
+// TestRoomIsForWhoeverFits: what is given back is given to as many as there is room for, and the others wait on.
+func TestRoomIsForWhoeverFits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHoard(100, 5)
+		h.accounts[0].Add(Unread, 100)
+		begun := time.Now()
+		took := make([]time.Duration, 5)
+		for i, bytes := range []int64{0, 50, 15, 10, 5} {
+			if i > 0 {
+				go func() {
+					h.accounts[i].Take(Requests, bytes)
+					took[i] = time.Since(begun)
+				}()
+				synctest.Wait() // until it stands in line
+			}
+		}
+		h.accounts[0].Add(Unread, -20)
+		time.Sleep(2 * roomWithin)
+		if took[1] != roomWithin || took[2] != 0 || took[3] != roomWithin || took[4] != 0 || len(h.room.line) != 0 {
+			t.Errorf("waited %v for 50, 15, 10 and 5 bytes of 20; %d wait still", took[1:], len(h.room.line))
+		}
+	})
+}
+
 // TestWhatStaysCostsMore has two hold nearly the same, one of them for longer.
 func TestWhatStaysCostsMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
