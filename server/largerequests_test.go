@@ -80,3 +80,28 @@ func TestLargeRequestsWaitInLineWithTheirBytes(t *testing.T) {
 	b.wantReplies(1, jute.OK)
 	r.nothingReserved()
 }
+
+// TestLargeFramesAreTakenInTurns: who sends a large request waits for a turn and is answered; small ones go on beside
+// it, and who goes away while it waits is forgotten.
+func TestLargeFramesAreTakenInTurns(t *testing.T) {
+	r := newRig(t, nil)
+	waits, leaves, other := r.connect(t), r.connect(t), r.connect(t)
+	other.mustCreate("/n", "", jute.ModePersistent)
+	frames := &r.server.largeTurns
+	turns := takeTurns(frames)
+	large := strings.Repeat("x", 500_000)
+	waits.send(jute.OpSetData, setTo("/n", large))
+	leaves.send(jute.OpSetData, setTo("/n", large))
+	eventually(t, "two large frames that wait", func() bool { return frames.InLine() == 2 })
+	other.must(jute.OpSetData, setTo("/n", "small"), jute.OK)
+	r.connOf(leaves).Out.Close()
+	r.count(2)
+	endTurns(frames, turns)
+	waits.wantReplies(1, jute.OK)
+	if got := r.read(t, "/n"); string(got) != large {
+		t.Errorf("%d bytes came", len(got))
+	}
+	if free := takeTurns(frames); free != turns {
+		t.Errorf("%d of %d turns were given back", free, turns)
+	}
+}

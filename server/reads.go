@@ -38,6 +38,11 @@ func (m *making) expect(bytes int) bool {
 	return m.account.Take(limits.Unread, int64(more))
 }
 
+// waitsFor reports whether expect would wait.
+func (m *making) waitsFor(bytes int) bool {
+	return bytes >= limits.MemoryStepBytes && bytes > m.charged && !m.account.Fits(bytes-m.charged)
+}
+
 // over counts it out: it is unread by now, or dropped.
 func (m *making) over() {
 	if m.charged > 0 {
@@ -236,7 +241,11 @@ func (c *queries) getData(r *request) error {
 	}
 	stat, data := n.Stat(), n.Data()
 	if len(data) > largeData {
+		c.scanning()
 		return c.answerReserved(r, v, len(data)+aboutHeadBytes, func(_ state.View, b []byte) ([]byte, jute.Code) {
+			if !c.scan.Expect(limits.KeysOf(len(data))) {
+				return b, jute.OK // nobody will take it
+			}
 			return stat.Append(jute.AppendBuffer(b, data)), jute.OK
 		})
 	}
@@ -450,7 +459,7 @@ func (c *queries) appendReads(b []byte, v state.View, r *request) ([]byte, jute.
 	begin := len(b)
 	seen := verdicts{}
 	results := map[oneRead]span{}
-	done := 0
+	done, paced := 0, 0
 	for ops := jute.NewMultiDecoder(&d); ops.Next() && !c.scan.Stopped(); done++ {
 		if len(b)-begin > multiReadTimes*c.server.opts.MaxFrameBytes {
 			c.server.bad.Warn("rejected multiRead: response too large",
@@ -470,8 +479,10 @@ func (c *queries) appendReads(b []byte, v state.View, r *request) ([]byte, jute.
 			b = c.appendRead(b, v, one.op, one.path, seen)
 			results[one] = span{from, len(b)}
 		}
-		if done%readsPerPace == readsPerPace-1 {
-			c.pace()
+		for due := done/readsPerPace + limits.KeysOf(len(b)-begin)/state.ScanPace; paced < due && c.pace(); paced++ {
+		}
+		if c.making.waitsFor(cap(b)) {
+			c.scan.Rest()
 		}
 		if !c.making.expect(cap(b)) {
 			return b, jute.OK // nobody will take it

@@ -41,6 +41,7 @@ type Server struct {
 	handshakes socket.Handshakes
 	readTurns  limits.ReadTurns
 	watchTurns limits.ReadTurns // of large setWatches
+	largeTurns limits.Turns     // of large frames that are taken from sockets
 	inFlight   limits.InFlight  // away from what every request reads: every write changes it
 	memory     clientMemory
 
@@ -77,6 +78,7 @@ func New(o Options) *Server {
 	s.hoarders = warning.NewLimiter(o.Logger, o.Clock)
 	s.readTurns.Init(s.stop)
 	s.watchTurns.Init(s.stop)
+	s.largeTurns.Init()
 	s.inFlight.Init(o.Limits.Outstanding, o.Limits.Requests, o.Clock)
 	s.frames.Init(limits.FrameOptions{FrameBytes: o.MaxFrameBytes, LargeBytes: o.Limits.LargeRequestBytes,
 		AllBytes: o.Limits.LargeRequestsBytes})
@@ -199,7 +201,7 @@ func (s *Server) accept(nc net.Conn, p *Port) {
 		return
 	}
 	c.account.Open(&s.memory.Memory, c.heldMost)
-	c.Init(nc, &s.frames, &s.metrics.output, &c.account)
+	c.Init(nc, socket.Options{Frames: &s.frames, Large: &s.largeTurns, Figures: &s.metrics.output, Account: &c.account})
 	c.login.ids.Start(c.remote.Addr(), s.opts.Limits.Identities)
 	s.spawn(c.serve)
 }

@@ -9,11 +9,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"zkd/jute"
+	"zkd/quorum/clock"
+	"zkd/server/limits"
 )
 
 // stuckReads is a file system in which the next read of a table by a client, once armed, waits until the test lets it
@@ -312,19 +315,56 @@ func TestLargeReadsTakeTurns(t *testing.T) {
 	})
 }
 
+// TestLargeAnswersTakeTurns: what is long for its data waits for a turn, too, and what is short does not; who has a
+// turn and waits for memory gives it to others.
+func TestLargeAnswersTakeTurns(t *testing.T) {
+	r := newRig(t, func(o *Options) {
+		o.Limits.MemoryBytes = 4 << 20
+		o.Clock = clock.NewManual(time.Now()) // who waits for memory waits
+	})
+	large, many, other := r.connect(t), r.connect(t), r.connect(t)
+	other.mustCreate("/large", string(bytesOf('x', 400_000)), jute.ModePersistent)
+	other.mustCreate("/short", string(bytesOf('x', 100_000)), jute.ModePersistent)
+	turns := r.takeTurns()
+	large.send(jute.OpGetData, look("/large"))
+	many.send(jute.OpMultiRead, multi{{jute.OpGetData, look("/large")}, {jute.OpGetData, look("/short")}})
+	eventually(t, "two large answers that wait", func() bool { return r.server.readTurns.InLine() == 2 })
+	other.must(jute.OpGetData, look("/short"), jute.OK)
+	r.endTurns(turns)
+	for _, c := range []*client{large, many} {
+		if got := c.receive(); got.Err != jute.OK || len(got.body) < 400_000 {
+			t.Errorf("%+v with %d bytes", got.ReplyHeader, len(got.body))
+		}
+	}
+	r.connOf(other).account.Add(limits.Unread, 4<<20) // all that there is
+	many.send(jute.OpMultiRead, multi{{jute.OpGetData, look("/large")}, {jute.OpGetData, look("/short")}})
+	eventually(t, "a large answer that waits for memory", func() bool { return r.server.memory.Awaited() == 1 })
+	if free := r.takeTurns(); free != turns {
+		t.Errorf("%d of %d turns are free", free, turns)
+	} else {
+		r.endTurns(free)
+	}
+}
+
 // takeTurns takes all turns of large reads that are free, and returns how many there were.
-func (r *rig) takeTurns() (n int) {
+func (r *rig) takeTurns() (n int) { return takeTurns(&r.server.readTurns.Turns) }
+
+// endTurns gives n turns of large reads back.
+func (r *rig) endTurns(n int) { endTurns(&r.server.readTurns.Turns, n) }
+
+// takeTurns takes all turns that are free, and returns how many there were.
+func takeTurns(turns *limits.Turns) (n int) {
 	gone := make(chan struct{})
 	close(gone)
-	for r.server.readTurns.Begin(gone) {
+	for turns.Begin(gone) {
 		n++
 	}
 	return n
 }
 
-// endTurns gives n turns of large reads back.
-func (r *rig) endTurns(n int) {
+// endTurns gives n turns back.
+func endTurns(turns *limits.Turns, n int) {
 	for range n {
-		r.server.readTurns.End()
+		turns.End()
 	}
 }

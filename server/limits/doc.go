@@ -10,8 +10,9 @@
 //   - What a limit holds back waits on its own goroutine, and is woken by what it waits for.
 //   - A limit that is off costs a comparison. Nothing here allocates for a request.
 //   - Who needs memory that clients hold waits for a moment at most, and whoever costs most gives way.
-//   - What is counted in (Account.Add, InFlight.Begin, Throttle.Enter, FrameLimits.Take, ReadTurns.Begin) is counted
-//     out once.
+//   - What is counted in (Account.Add, InFlight.Begin, Throttle.Enter, FrameLimits.Take, Turns.Begin) is counted out
+//     once.
+//   - Who has a turn waits for nobody but the processor and the disk.
 //
 // # Ownership
 //
@@ -19,7 +20,8 @@
 //	what is in flight, large bytes   atomics: InFlight, FrameLimits
 //	the queue of the throttle        whoever is first in it (Throttle.turn)
 //	tokens of new sessions           TokenBucket, its lock, a leaf
-//	turns of large reads             ReadTurns: a channel
+//	turns of large reads and frames  Turns: a channel
 //	connections without a session    Churn, its lock, a leaf
 //	memory that is held              Account, its lock, a leaf; the sums are atomics
+//	who waits for memory             Memory, the lock of its line, a leaf
 package limits

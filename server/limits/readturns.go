@@ -11,26 +11,23 @@ import (
 const (
 	// scanTurnKeys is how many keys one may read before it needs a turn: what the others do not notice.
 	scanTurnKeys = 1024
-	// scanTurnsPart is the part of the processors that large reads may have, one at least: while all processors are
-	// taken, who waits for the network waits for milliseconds.
-	scanTurnsPart = 4
 	// scanYieldKeys is after how many keys one gives its processor to other threads that wait for it: some 0.2 ms.
 	scanYieldKeys = 1024
+	// bytesPerKey is how much data takes as long as a key. A guess: a tenth of a microsecond for the copies.
+	bytesPerKey = 256
 )
 
 // ReadTurns bounds how many large reads are made at once. Those of connections, commands and the clean-up are alike.
 type ReadTurns struct {
-	turns   chan struct{}   // holds one for each that is being made
-	stop    <-chan struct{} // closed when the server is; immutable after Init
-	yield   func()          // gives the processor to other threads; immutable after Init
-	total   atomic.Int64    // turns that were taken
-	waiting atomic.Int64
+	Turns
+	stop  <-chan struct{} // closed when the server is; immutable after Init
+	yield func()          // gives the processor to other threads; immutable after Init
 }
 
 // Init sets the number of turns. stop is closed when nobody who reads for the server itself is to wait any more.
 func (s *ReadTurns) Init(stop <-chan struct{}) {
-	s.turns, s.stop = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/scanTurnsPart)), stop
-	s.yield = yieldProcessor
+	s.Turns.Init()
+	s.stop, s.yield = stop, yieldProcessor
 }
 
 // Scan returns a read for a client, or for the server itself if that is nil. waits is true while it waits for its turn;
@@ -38,32 +35,6 @@ func (s *ReadTurns) Init(stop <-chan struct{}) {
 func (s *ReadTurns) Scan(reads Client, waits *atomic.Bool) Scan {
 	return Scan{turns: s, reads: reads, waits: waits}
 }
-
-// Begin waits for a turn; false if gone is closed before.
-func (s *ReadTurns) Begin(gone <-chan struct{}) bool {
-	select {
-	case s.turns <- struct{}{}:
-	default:
-		s.waiting.Add(1)
-		defer s.waiting.Add(-1)
-		select {
-		case s.turns <- struct{}{}:
-		case <-gone:
-			return false
-		}
-	}
-	s.total.Add(1)
-	return true
-}
-
-// Taken returns how many turns were taken so far.
-func (s *ReadTurns) Taken() int64 { return s.total.Load() }
-
-// InLine returns how many reads wait for a turn.
-func (s *ReadTurns) InLine() int64 { return s.waiting.Load() }
-
-// End gives the turn back.
-func (s *ReadTurns) End() { <-s.turns }
 
 // Scan is one read that may turn out to be large. The zero Scan has read nothing.
 type Scan struct {
@@ -119,6 +90,17 @@ func (s *Scan) Pace() bool {
 	s.stopped = s.reads != nil && s.reads.Ended()
 	return !s.stopped
 }
+
+// Rest gives the turn back before a wait for anything else; Pace begins another one.
+func (s *Scan) Rest() {
+	if s.turn {
+		s.turns.End()
+		s.turn = false
+	}
+}
+
+// KeysOf is how many keys so many bytes of data count as: those of names of children, with what is around them.
+func KeysOf(bytes int) int { return bytes / bytesPerKey }
 
 // End gives the turn back, if there is one.
 func (s *Scan) End() {

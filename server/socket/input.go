@@ -21,20 +21,26 @@ type Input struct {
 	account *limits.Account
 	charged int        // what the account knows of buf
 	tls     *tlsStream // where the frames come from in place of the socket; nil for plain text
+	// large are the turns in which large frames are taken from sockets, and ending tells when the connection has ended;
+	// nil for the records of TLS.
+	large  *limits.Turns
+	ending func() <-chan struct{}
 
 	buf   *[]byte // nil while idle
 	start int     // of the bytes in buf that are not used
 
-	got  int   // of the last read
-	came int64 // bytes that Taken has not returned yet
-	err  error
-	read func(fd uintptr) bool
+	got   int   // of the last read
+	came  int64 // bytes that Taken has not returned yet
+	err   error
+	read  func(fd uintptr) bool
+	once  func(fd uintptr) bool
+	await func(fd uintptr) bool
 }
 
 // init sets up the input of a connection.
 func (in *Input) init(c net.Conn, raw syscall.RawConn, frames *limits.FrameLimits) {
 	in.net, in.raw, in.limits = c, raw, frames
-	in.read = in.tryRead
+	in.read, in.once, in.await = in.tryRead, in.readOnce, in.readable
 }
 
 // Buffered returns the bytes that are there.
@@ -126,26 +132,66 @@ func (in *Input) charge(bytes int) error {
 	return nil
 }
 
+// largeInputBytes is the buffer from which on a frame is taken in turns. A guess: what is smaller takes some ten
+// microseconds.
+const largeInputBytes = 64 << 10
+
 // fill reads at least one byte towards n that are wanted.
 func (in *Input) fill(n int) error {
 	in.Release()
 	if in.buf != nil {
-		if err := in.makeRoom(n); err != nil {
+		in.compact()
+		room := in.roomFor(n)
+		if err := in.charge(room); err != nil {
 			return err
 		}
+		if room >= largeInputBytes && in.raw != nil && in.large != nil {
+			return in.fillInTurn(room)
+		}
+		in.grow(room)
 	}
-	if in.tls != nil {
+	switch {
+	case in.tls != nil:
 		if in.buf == nil {
 			in.tls.await()
 		}
 		in.takeBuffer()
 		in.got, in.err = in.tls.read((*in.buf)[len(*in.buf):cap(*in.buf)], true)
-	} else if in.raw == nil {
+	case in.raw == nil:
 		in.takeBuffer()
 		in.got, in.err = in.net.Read((*in.buf)[len(*in.buf):cap(*in.buf)])
-	} else if err := in.raw.Read(in.read); err != nil {
-		return err
+	default:
+		if err := in.raw.Read(in.read); err != nil {
+			return err
+		}
 	}
+	return in.filled()
+}
+
+// fillInTurn is the rest of fill for a large frame: a thousand clients that send a megabyte each are not to have a
+// thousand goroutines copy it at once. Who has the turn waits for nobody; it waits for the client before.
+func (in *Input) fillInTurn(room int) error {
+	for {
+		if err := in.raw.Read(in.await); err != nil {
+			return err
+		}
+		if !in.large.Begin(in.ending()) {
+			return net.ErrClosed
+		}
+		in.grow(room)
+		err := in.raw.Read(in.once)
+		in.large.End()
+		if err != nil {
+			return err
+		}
+		if !errors.Is(in.err, syscall.EAGAIN) {
+			return in.filled()
+		}
+	}
+}
+
+// filled takes in what was read.
+func (in *Input) filled() error {
 	if in.got > 0 {
 		in.came += int64(in.got)
 		*in.buf = (*in.buf)[:len(*in.buf)+in.got]
@@ -212,23 +258,56 @@ func (in *Input) tryRead(fd uintptr) bool {
 	}
 }
 
-// makeRoom provides room for at least one more byte: moves what is there to the front, and doubles the buffer only when
-// it is full, so that a length costs nothing until its bytes come.
+// readOnce is one read call of a socket, whatever comes of it.
+func (in *Input) readOnce(fd uintptr) bool {
+	in.got, in.err = syscall.Read(int(fd), (*in.buf)[len(*in.buf):cap(*in.buf)])
+	if errors.Is(in.err, syscall.EINTR) {
+		return in.readOnce(fd)
+	}
+	return true
+}
+
+// readable reports whether a read call would not wait; false has the caller wait until something is there.
+func (in *Input) readable(fd uintptr) bool {
+	var one [1]byte
+	_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK)
+	return !errors.Is(err, syscall.EAGAIN)
+}
+
+// makeRoom provides room for at least one more byte.
 func (in *Input) makeRoom(n int) error {
-	b := *in.buf
-	if in.start > 0 {
-		b = b[:copy(b, b[in.start:])]
+	in.compact()
+	room := in.roomFor(n)
+	if err := in.charge(room); err != nil {
+		return err
+	}
+	in.grow(room)
+	return nil
+}
+
+// compact moves what is there to the front.
+func (in *Input) compact() {
+	if b := *in.buf; in.start > 0 {
+		*in.buf = b[:copy(b, b[in.start:])]
 		in.start = 0
 	}
-	if len(b) == cap(b) {
-		room := min(2*cap(b), max(n, cap(b)+1))
-		if err := in.charge(room); err != nil {
-			return err
-		}
+}
+
+// roomFor is how large the buffer is to be: it is doubled only when it is full, so that a length costs nothing until
+// its bytes come.
+func (in *Input) roomFor(n int) int {
+	b := *in.buf
+	if len(b) < cap(b) {
+		return cap(b)
+	}
+	return min(2*cap(b), max(n, cap(b)+1))
+}
+
+// grow makes the buffer so large.
+func (in *Input) grow(room int) {
+	if b := *in.buf; room > cap(b) {
 		grown := make([]byte, len(b), room)
 		copy(grown, b)
-		b = grown
+		*in.buf = grown
 	}
-	*in.buf = b
-	return nil
 }

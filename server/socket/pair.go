@@ -16,11 +16,19 @@ type Pair struct {
 	Out Output
 }
 
-// Init sets up both for a connection, whose account counts what they hold.
-func (p *Pair) Init(c net.Conn, frames *limits.FrameLimits, f *Figures, a *limits.Account) {
-	p.Out.init(c, f, a)
-	p.In.init(c, p.Out.raw, frames)
-	p.In.account = a
+// Options are what all connections have in common, and the account of one, which counts what it holds.
+type Options struct {
+	Frames  *limits.FrameLimits
+	Large   *limits.Turns // in which large frames are taken
+	Figures *Figures
+	Account *limits.Account
+}
+
+// Init sets up both for a connection.
+func (p *Pair) Init(c net.Conn, o Options) {
+	p.Out.init(c, o.Figures, o.Account)
+	p.In.init(c, p.Out.raw, o.Frames)
+	p.In.account, p.In.large, p.In.ending = o.Account, o.Large, p.Out.Ending
 }
 
 // Net is the connection below both, and below its TLS: for its deadlines.
