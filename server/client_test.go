@@ -56,6 +56,20 @@ func (r *rig) dial(t testing.TB) *client {
 	return &client{t: t, net: nc}
 }
 
+// connectFrom opens a session from another address of this machine.
+func (r *rig) connectFrom(t testing.TB, addr string) *client {
+	t.Helper()
+	nc, err := (&net.Dialer{Timeout: testDeadline, LocalAddr: &net.TCPAddr{IP: net.ParseIP(addr)}}).Dial("tcp", r.addr)
+	if err != nil {
+		t.Skipf("not an address of this machine: %v", err)
+	}
+	t.Cleanup(func() { _ = nc.Close() })
+	c := &client{t: t, net: nc}
+	c.hello(&jute.ConnectRequest{TimeoutMillis: int32(longSession.Milliseconds()), Passwd: make([]byte, 16),
+		HasReadOnly: true})
+	return c
+}
+
 // connect opens a session that does not expire.
 func (r *rig) connect(t testing.TB) *client {
 	t.Helper()

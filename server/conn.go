@@ -30,6 +30,7 @@ type conn struct {
 	login   login
 	watch   watch.Holder
 	account limits.Account // what of the memory of clients is its
+	share   *limits.Share  // what its address has under way; set before it is served
 
 	// Set by the reader when the session is there, before it is bound; immutable afterwards.
 	session     jute.SessionID

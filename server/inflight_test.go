@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -124,4 +125,63 @@ func TestLargeWritesOfOneConnectionLeaveRoom(t *testing.T) {
 	b.wantReplies(1, jute.OK)
 	<-sent
 	a.wantReplies(writes, jute.OK)
+}
+
+// TestAnAddressHasItsShare of what is under way, with however many connections: beyond it each of them has one write,
+// and who comes from elsewhere goes on.
+func TestAnAddressHasItsShare(t *testing.T) {
+	r, node := startHolding(t, rigOptions{set: func(o *Options) { o.Limits.Outstanding = 16 }})
+	other := r.connectFrom(t, "127.0.0.2")
+	other.mustCreate("/n", "", jute.ModePersistent)
+	clients := make([]*client, 12)
+	for i := range clients {
+		clients[i] = r.connect(t)
+	}
+	r.nothingUnderWay()
+	for i, c := range clients {
+		c.pipeline(2, jute.OpSetData, setTo("/n", "a"))
+		if i < 8 {
+			node.holds(t, 2*(i+1))
+		} else {
+			r.held(c, 1)
+		}
+	}
+	node.holds(t, 20)
+	other.pipeline(2, jute.OpSetData, setTo("/n", "b"))
+	node.holds(t, 22)
+	node.release(-1)
+	for _, c := range append(clients, other) {
+		c.wantReplies(2, jute.OK)
+	}
+}
+
+// TestLargeWritesOfAnAddressLeaveRoom does the same for their bytes: half of what the group takes is left to others.
+func TestLargeWritesOfAnAddressLeaveRoom(t *testing.T) {
+	r, node := startHolding(t, rigOptions{})
+	other := r.connectFrom(t, "127.0.0.2")
+	other.mustCreate("/n", "", jute.ModePersistent)
+	const writes, connections = 8, 6
+	data := strings.Repeat("x", socket.MaxOutstandingBytes/writes)
+	clients := make([]*client, connections)
+	for i := range clients {
+		clients[i] = r.connect(t)
+	}
+	r.nothingUnderWay()
+	var sending sync.WaitGroup
+	for _, c := range clients {
+		sending.Go(func() { // it is more than the server takes now
+			for range writes {
+				c.write(c.encode(jute.OpSetData, setTo("/n", data)))
+			}
+		})
+	}
+	node.holds(t, 31) // of 48; with what is around the data 32 are more than 16 MiB
+	other.pipeline(1, jute.OpSetData, setTo("/n", data))
+	node.holds(t, 32)
+	node.release(-1)
+	sending.Wait()
+	for _, c := range clients {
+		c.wantReplies(writes, jute.OK)
+	}
+	other.wantReplies(1, jute.OK)
 }

@@ -42,6 +42,7 @@ type Server struct {
 	readTurns  limits.ReadTurns
 	watchTurns limits.ReadTurns // of large setWatches
 	largeTurns limits.Turns     // of large frames that are taken from sockets
+	shares     limits.Shares    // of what is under way
 	inFlight   limits.InFlight  // away from what every request reads: every write changes it
 	memory     clientMemory
 
@@ -64,6 +65,10 @@ type Server struct {
 	stop  chan struct{}  // closed by Shutdown
 }
 
+// connectionsPart is the part of what may be under way of all connections before all of them wait
+// (quorum.defaultMaxOutstandingBytes) that one may have.
+const connectionsPart = 8
+
 // New returns a server that is not serving yet.
 func New(o Options) *Server {
 	o.setDefaults()
@@ -79,6 +84,7 @@ func New(o Options) *Server {
 	s.readTurns.Init(s.stop)
 	s.watchTurns.Init(s.stop)
 	s.largeTurns.Init()
+	s.shares.Init(connectionsPart * socket.MaxOutstandingBytes)
 	s.inFlight.Init(o.Limits.Outstanding, o.Limits.Requests, o.Clock)
 	s.frames.Init(limits.FrameOptions{FrameBytes: o.MaxFrameBytes, LargeBytes: o.Limits.LargeRequestBytes,
 		AllBytes: o.Limits.LargeRequestsBytes})
@@ -201,7 +207,9 @@ func (s *Server) accept(nc net.Conn, p *Port) {
 		return
 	}
 	c.account.Open(&s.memory.Memory, c.heldMost)
-	c.Init(nc, socket.Options{Frames: &s.frames, Large: &s.largeTurns, Figures: &s.metrics.output, Account: &c.account})
+	c.share = s.shares.Enter(c.remote.Addr())
+	c.Init(nc, socket.Options{Frames: &s.frames, Large: &s.largeTurns, Figures: &s.metrics.output, Account: &c.account,
+		Share: c.share})
 	c.login.ids.Start(c.remote.Addr(), s.opts.Limits.Identities)
 	s.spawn(c.serve)
 }
@@ -219,6 +227,7 @@ func remoteAddr(nc net.Conn) netip.AddrPort {
 func (s *Server) forget(c *conn) {
 	s.watches.RemoveAll(&c.watch)
 	c.account.Close()
+	c.share.Leave()
 	s.unbind(c)
 	s.connections.remove(c)
 }

@@ -10,14 +10,15 @@
 //   - What a limit holds back waits on its own goroutine, and is woken by what it waits for.
 //   - A limit that is off costs a comparison. Nothing here allocates for a request.
 //   - Who needs memory that clients hold waits for a moment at most, and whoever costs most gives way.
-//   - What is counted in (Account.Add, InFlight.Begin, Throttle.Enter, FrameLimits.Take, Turns.Begin) is counted out
-//     once.
+//   - What is counted in (Account.Add, InFlight.Begin, Share.Begin, Throttle.Enter, FrameLimits.Take, Turns.Begin) is
+//     counted out once.
 //   - Who has a turn waits for nobody but the processor and the disk.
 //
 // # Ownership
 //
 //	state                            owner
 //	what is in flight, large bytes   atomics: InFlight, FrameLimits
+//	shares of addresses              Share: atomics; who waits for one, Shares' lock, a leaf
 //	the queue of the throttle        whoever is first in it (Throttle.turn)
 //	tokens of new sessions           TokenBucket, its lock, a leaf
 //	turns of large reads and frames  Turns: a channel

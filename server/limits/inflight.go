@@ -50,9 +50,13 @@ func (u *InFlight) End() {
 	}
 }
 
-// Holds reports whether a connection that has own writes in flight must wait before it sends more
-// (ZooKeeperServer.shouldThrottle, where own is compared with 1).
-func (u *InFlight) Holds(own int) bool { return own >= u.batch && u.n.Load() > u.limit }
+// Holds reports whether a connection that has own writes in flight, and whose address has that share, must wait before
+// it sends more (ZooKeeperServer.shouldThrottle, where own is compared with 1).
+func (u *InFlight) Holds(own int, share *Share) bool {
+	return own > 0 && (own >= u.batch || share.exceeds(u.limit)) && u.n.Load() > u.limit
+}
 
 // Frees reports whether a connection that had to wait may go on.
-func (u *InFlight) Frees(own int) bool { return own <= u.batch/2 || u.n.Load() <= u.again }
+func (u *InFlight) Frees(own int, share *Share) bool {
+	return own == 0 || own <= u.batch/2 && !share.exceeds(u.limit/2) || u.n.Load() <= u.again
+}

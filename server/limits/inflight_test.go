@@ -29,7 +29,8 @@ func TestUnderWayLimits(t *testing.T) {
 		var u InFlight
 		u.Init(tc.limit, RequestThrottle{}, clock.Real())
 		u.n.Store(tc.all)
-		if hold, free := u.Holds(tc.own), u.Frees(tc.own); hold != tc.hold || free != tc.free {
+		share := alone()
+		if hold, free := u.Holds(tc.own, share), u.Frees(tc.own, share); hold != tc.hold || free != tc.free {
 			t.Errorf("%+v: holds %v, frees %v", tc, hold, free)
 		}
 	}

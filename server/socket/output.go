@@ -62,6 +62,7 @@ type Output struct {
 	socket  syscall.RawConn // of a TCP connection, else nil; immutable after init
 	figures *Figures        // of all connections
 	account *limits.Account // of this one; immutable after init
+	share   *limits.Share   // of its address; immutable after init
 
 	mu sync.Mutex
 	// The rest is guarded by mu.
@@ -121,8 +122,8 @@ func (o *Output) wroteLocked(n int) {
 }
 
 // init sets up the output of a connection.
-func (o *Output) init(c net.Conn, f *Figures, a *limits.Account) {
-	o.net, o.to, o.figures, o.account = c, c, f, a
+func (o *Output) init(c net.Conn, from *Options) {
+	o.net, o.to, o.figures, o.account, o.share = c, c, from.Figures, from.Account, from.Share
 	o.settled.L = &o.mu
 	if tcp, ok := c.(syscall.Conn); ok {
 		if raw, err := tcp.SyscallConn(); err == nil {
@@ -477,20 +478,29 @@ type Write struct {
 	Bytes int // that the group gets to store
 }
 
-// BeginWrite counts a write in, after waiting while too much is under way: of this connection, of all connections
-// together, or unread. It returns false if the connection has ended.
+// BeginWrite counts a write in, after waiting while too much is under way: of this connection, of its address, of all
+// connections together, or unread. It returns false if the connection has ended.
 //
-// However much is under way, a connection may have some, so a reader waits for the replies of its own connection alone:
-// it looks again when they are written, and nobody has to wake the readers of other connections.
+// However many are under way, a connection may have some, so a reader waits for the replies of its own connection
+// alone: it looks again when they are written, and nobody has to wake the readers of other connections. Only for the
+// bytes of its address it stands in a line (limits.Shares).
 func (o *Output) BeginWrite(w Write, all *limits.InFlight, elapsed func() time.Duration) bool {
+	a := Arrival{At: w.Came, Taken: w.Came, bytes: w.Bytes}
+	waited, ok := o.share.Begin(w.Bytes, o.Ending)
+	if !ok {
+		return false
+	}
+	if waited {
+		a.Taken = 0
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	a := Arrival{At: w.Came, Taken: w.Came, bytes: w.Bytes}
 	for !o.closed && o.fullLocked(all) {
 		o.settled.Wait()
 		a.Taken = 0
 	}
 	if o.closed {
+		o.share.End(w.Bytes)
 		return false
 	}
 	if a.Taken != w.Came {
@@ -509,6 +519,7 @@ func (o *Output) EndWriteLocked(last bool) (came Arrival, open bool) {
 	o.outstanding--
 	came, _ = o.arrivals.pop()
 	o.outstandingBytes -= came.bytes
+	o.share.End(came.bytes)
 	if o.outstanding == 0 || o.outstanding == MaxOutstanding {
 		o.settled.Broadcast()
 	}
@@ -520,6 +531,8 @@ func (o *Output) EndWriteLocked(last bool) (came Arrival, open bool) {
 func (o *Output) DropWrite() {
 	o.mu.Lock()
 	o.outstanding--
+	dropped, _ := o.arrivals.pop()
+	o.share.End(dropped.bytes)
 	o.closeLocked()
 	o.settled.Broadcast()
 	o.mu.Unlock()
@@ -531,9 +544,9 @@ func (o *Output) fullLocked(all *limits.InFlight) bool {
 		return true
 	}
 	if o.overLimit {
-		o.overLimit = !all.Frees(o.outstanding)
+		o.overLimit = !all.Frees(o.outstanding, o.share)
 	} else {
-		o.overLimit = all.Holds(o.outstanding)
+		o.overLimit = all.Holds(o.outstanding, o.share)
 	}
 	return o.overLimit
 }

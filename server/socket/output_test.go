@@ -3,6 +3,7 @@ package socket
 import (
 	"io"
 	"net"
+	"net/netip"
 	"testing"
 	"testing/synctest"
 
@@ -18,7 +19,7 @@ func TestTheLastFlushWaitsForWhoIsWriting(t *testing.T) {
 		near, far := net.Pipe()
 		defer func() { _ = far.Close() }()
 		var o Output
-		o.init(near, &Figures{}, nil)
+		o.init(near, &Options{Figures: &Figures{}, Share: share()})
 		o.Append([]byte("first "))
 		go o.Flush() // is stuck until the far end reads
 		synctest.Wait()
@@ -40,7 +41,7 @@ func TestTheLastFlushWaitsForWhoIsWriting(t *testing.T) {
 func TestReadersGoOnByBatches(t *testing.T) {
 	var u limits.InFlight
 	u.Init(16, limits.RequestThrottle{}, clock.Real())
-	var o Output
+	o := Output{share: share()}
 	for i, s := range []struct {
 		all  int64
 		own  int
@@ -81,7 +82,7 @@ func TestAShortAnswerCountsAsSuch(t *testing.T) {
 	near, far := net.Pipe()
 	defer func() { _ = far.Close() }()
 	var o Output
-	o.init(near, &Figures{}, &a)
+	o.init(near, &Options{Figures: &Figures{}, Account: &a, Share: share()})
 	buffer := make([]byte, 0, maxPooledBytes)
 	o.buf = &buffer
 	o.Append(make([]byte, 100))
@@ -93,4 +94,11 @@ func TestAShortAnswerCountsAsSuch(t *testing.T) {
 		t.Errorf("what fills a step of a buffer counts as %d, want all of the buffer, %d", held, maxPooledBytes)
 	}
 	o.Close()
+}
+
+// share is that of an address with nobody beside it.
+func share() *limits.Share {
+	var s limits.Shares
+	s.Init(outputBufferBytes)
+	return s.Enter(netip.Addr{})
 }

@@ -22,11 +22,12 @@ type Options struct {
 	Large   *limits.Turns // in which large frames are taken
 	Figures *Figures
 	Account *limits.Account
+	Share   *limits.Share
 }
 
 // Init sets up both for a connection.
 func (p *Pair) Init(c net.Conn, o Options) {
-	p.Out.init(c, o.Figures, o.Account)
+	p.Out.init(c, &o)
 	p.In.init(c, p.Out.raw, o.Frames)
 	p.In.account, p.In.large, p.In.ending = o.Account, o.Large, p.Out.Ending
 }
