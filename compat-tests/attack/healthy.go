@@ -23,6 +23,9 @@ const (
 	lastAnswerWithin = 5 * time.Minute
 )
 
+// healthyAddress is where it comes from: not from where the attackers do, who are 127.0.0.1.
+const healthyAddress = "127.0.0.2"
+
 // healthyPath is its znode.
 const healthyPath = "/healthy"
 
@@ -130,7 +133,7 @@ func (h *healthy) connect() (c *client.Conn, err error) {
 	for {
 		attempt, done := context.WithTimeout(ctx, callWithin)
 		c, err = client.Dial(attempt, client.Options{Addr: h.field.Addr, Timeout: 40 * time.Second, Now: time.Now,
-			Dial: new(net.Dialer).DialContext})
+			Dial: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(healthyAddress)}}).DialContext})
 		done()
 		if err == nil {
 			return c, nil
