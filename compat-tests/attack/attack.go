@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,6 +52,8 @@ type Field struct {
 	ctx     context.Context // the test's
 	servers []*target.Server
 	until   time.Time // of Run
+
+	answered atomic.Int64 // requests of attackers, by flood
 
 	mu     sync.Mutex
 	notes  []string
@@ -96,14 +99,18 @@ func (f *Field) Cut() {
 	f.mu.Unlock()
 }
 
-// said are the notes, with those who were cut off.
+// said are the notes, with the requests that were answered and those who were cut off.
 func (f *Field) said() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.cut > 0 {
-		return strings.Join(append(slices.Clone(f.notes), fmt.Sprintf("%d refused or cut off", f.cut)), "; ")
+	notes := slices.Clone(f.notes)
+	if n := f.answered.Load(); n > 0 {
+		notes = append(notes, fmt.Sprintf("%d requests", n))
 	}
-	return strings.Join(f.notes, "; ")
+	if f.cut > 0 {
+		notes = append(notes, fmt.Sprintf("%d refused or cut off", f.cut))
+	}
+	return strings.Join(notes, "; ")
 }
 
 // Dial opens a session.
@@ -244,7 +251,10 @@ func (f *Field) flood(c *client.Conn, window int, encode func(b []byte, i int, x
 	for done := 0; !f.Over(); done += window {
 		err := c.Pipeline(f.ctx, window, window, func(b []byte, i int, xid jute.Xid) []byte {
 			return encode(b, done+i, xid)
-		}, func(int, jute.Code) error { return nil })
+		}, func(int, jute.Code) error {
+			f.answered.Add(1)
+			return nil
+		})
 		if err != nil {
 			return err
 		}

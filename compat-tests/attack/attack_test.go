@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"runtime"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,6 +64,7 @@ func TestAttacks(t *testing.T) {
 		limit = memoryLimit
 	}
 	t.Setenv("GOMEMLIMIT", strconv.Itoa(limit))
+	begun := loadOf(t)
 	var results []Result
 	for i := range attacks {
 		a := &attacks[i]
@@ -77,8 +80,20 @@ func TestAttacks(t *testing.T) {
 		}
 	}
 	if whole {
-		fmt.Printf("\n%s\n", Table(results))
+		fmt.Printf("\n%s\n%s, %d processors, load %s at the beginning and %s at the end\n\n%s", Table(results),
+			time.Now().Format("2006-01"), runtime.NumCPU(), begun, loadOf(t), Rows(results))
 	}
+}
+
+// loadOf is the machine's load in the last minute.
+func loadOf(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown" // another system
+	}
+	load, _, _ := strings.Cut(string(text), " ")
+	return load
 }
 
 // play does one attack to one kind of server.

@@ -1,6 +1,7 @@
 // Package attack does to a server what a hostile client or a stranger on the network would, beside a healthy client
 // that writes and reads every ten milliseconds, and says what that client, the server's memory and its disk noticed:
-// before, during and after. The same is done to zkd and to Apache ZooKeeper, and one table shows both.
+// before, during and after. The same is done to zkd and to Apache ZooKeeper, and one table shows both (Rows: as it
+// stands in docs/security.md).
 //
 // An Attack is a row: a name, the server's settings, what is prepared and what is done. What attackers are refused is
 // no failure: it is counted (Field.Cut) or noted (Field.Note). ZKD_ATTACK_SCALE is the size of everything, 1 for those

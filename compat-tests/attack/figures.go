@@ -182,3 +182,62 @@ func Table(results []Result) string {
 	}
 	return b.String()
 }
+
+// maximumIs is what a healthy client may wait at most on an idle machine.
+const maximumIs = 100 * time.Millisecond
+
+// Rows writes results as the table of docs/security.md: an attack is a row, with what it did to both servers, and
+// behind the table those rows that are not as they are to be.
+func Rows(results []Result) string {
+	var b, missed strings.Builder
+	b.WriteString("| attack | zkd, ms | 3.9.5, ms | zkd, memory | 3.9.5, memory | zkd, disk | 3.9.5, disk | |\n" +
+		"|---|---|---|---|---|---|---|---|\n")
+	var done []string
+	for _, r := range results {
+		if slices.Contains(done, r.Attack) {
+			continue
+		}
+		done = append(done, r.Attack)
+		ours, theirs := resultOf(results, r.Attack, target.Zkd), resultOf(results, r.Attack, target.Zookeeper)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", r.Attack, ours.waits(), theirs.waits(),
+			ours.most(ours.Memory), theirs.most(theirs.Memory), ours.most(ours.Disk), theirs.most(theirs.Disk),
+			strings.Join(slices.Concat(ours.saying("zkd"), theirs.saying("3.9.5")), "; "))
+		most := ours.Healthy[during].Max
+		if most > maximumIs {
+			fmt.Fprintf(&missed, "%s: a healthy client waits for %s ms\n", r.Attack, millis(most))
+		}
+		if theirs.Healthy[during].Count > 0 && most > theirs.Healthy[during].Max {
+			fmt.Fprintf(&missed, "%s: longer than beside 3.9.5\n", r.Attack)
+		}
+	}
+	return b.String() + "\n" + missed.String()
+}
+
+// resultOf returns what an attack did to a kind of server; without a Server if it was not tried.
+func resultOf(results []Result, attack string, kind target.Kind) Result {
+	for _, r := range results {
+		if r.Attack == attack && r.Server == kind {
+			return r
+		}
+	}
+	return Result{}
+}
+
+// waits are the latencies during the attack.
+func (r Result) waits() string { return r.Healthy[during].String() }
+
+// most is the highest of the sizes of all phases, in MiB.
+func (r Result) most(sizes [phases]int64) string {
+	if r.Server == "" {
+		return "–"
+	}
+	return fmt.Sprintf("%.0f", float64(slices.Max(sizes[:]))/(1<<20))
+}
+
+// saying are the notes with whose they are.
+func (r Result) saying(who string) []string {
+	if r.Notes == "" {
+		return nil
+	}
+	return []string{who + ": " + r.Notes}
+}

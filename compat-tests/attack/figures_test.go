@@ -37,3 +37,23 @@ func TestTable(t *testing.T) {
 		t.Errorf("%q, want %q", last, want)
 	}
 }
+
+func TestRows(t *testing.T) {
+	waits := func(most time.Duration) [phases]Latencies {
+		return [phases]Latencies{during: {P50: time.Millisecond, P99: 2 * time.Millisecond, Max: most, Count: 3}}
+	}
+	got := Rows([]Result{
+		{Attack: "a", Server: target.Zkd, Healthy: waits(300 * time.Millisecond), Notes: "n",
+			Memory: [phases]int64{1 << 20, 5 << 20}, Disk: [phases]int64{0, 1 << 20, 7 << 20}},
+		{Attack: "a", Server: target.Zookeeper, Healthy: waits(200 * time.Millisecond), Notes: "m"},
+		{Attack: "b", Server: target.Zkd, Healthy: waits(99 * time.Millisecond)},
+		{Attack: "c", Server: target.Zookeeper},
+	})
+	want := "| a | 1.0 / 2.0 / 300 | 1.0 / 2.0 / 200 | 5 | 0 | 7 | 0 | zkd: n; 3.9.5: m |\n" +
+		"| b | 1.0 / 2.0 / 99 | – | 0 | – | 0 | – |  |\n" +
+		"| c | – | – | – | 0 | – | 0 |  |\n\n" +
+		"a: a healthy client waits for 300 ms\na: longer than beside 3.9.5\n"
+	if _, rows, _ := strings.Cut(got, "|---|---|---|---|---|---|---|---|\n"); rows != want {
+		t.Errorf("%q, want %q", rows, want)
+	}
+}
