@@ -11,13 +11,18 @@ import (
 	"zkd/quorum/clock"
 )
 
-// odd is an Acceptor that is stuck at a token "stuck" until it is freed, and panics at "panic".
-type odd struct{ free chan struct{} }
+// odd is an Acceptor that is stuck at a token "stuck" until it is freed, tells what the token is then, and panics at
+// "panic".
+type odd struct {
+	free chan struct{}
+	then chan string
+}
 
 func (o odd) Accept(token []byte) (Context, []byte, error) {
 	switch string(token) {
 	case "stuck":
 		<-o.free
+		o.then <- string(token)
 	case "panic":
 		panic(string(token))
 	}
@@ -28,8 +33,9 @@ func (o odd) Accept(token []byte) (Context, []byte, error) {
 // refused in time, and as soon as one can they go on.
 func TestGuard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := odd{free: make(chan struct{})}
-		g := Guard(o, GuardOptions{Clock: clock.Real(), AtOnce: 2})
+		const stuck = 2
+		o := odd{free: make(chan struct{}), then: make(chan string, stuck)}
+		g := Guard(o, GuardOptions{Clock: clock.Real(), AtOnce: stuck})
 		for step, s := range []struct {
 			token string
 			err   error
@@ -39,7 +45,9 @@ func TestGuard(t *testing.T) {
 			{"good", nil, 0}, {"stuck", errSlow, acceptWithin}, {"good", errBusy, acceptWithin},
 		} {
 			begun := time.Now()
-			c, answer, err := g.Accept([]byte(s.token))
+			token := []byte(s.token)
+			c, answer, err := g.Accept(token)
+			clear(token) // the next request comes into the buffer
 			if !errors.Is(err, s.err) || answer != nil || (c != nil) != (err == nil) || time.Since(begun) != s.took {
 				t.Errorf("step %d, %s: %v, %v after %v, want %v after %v", step, s.token, c, err, time.Since(begun),
 					s.err, s.took)
@@ -47,6 +55,11 @@ func TestGuard(t *testing.T) {
 		}
 		close(o.free)
 		synctest.Wait()
+		for range stuck {
+			if token := <-o.then; token != "stuck" {
+				t.Errorf("the token that is looked at has become %q", token)
+			}
+		}
 		if c, _, err := g.Accept([]byte("good")); err != nil || c.Peer() != "bob" {
 			t.Errorf("afterwards: %v, %v", c, err)
 		}
