@@ -77,7 +77,7 @@ hostile: ## ten million damaged requests and frames, and 100,000 streams between
 		./server/instance ./quorum/snapshot
 
 attack: ## hostile clients beside a healthy one, on zkd and on the real server, as a table; ZKD_ATTACK_ONLY names some
-	ZKD_ATTACK_SCALE=$${ZKD_ATTACK_SCALE:-1} go test -v -timeout 120m -run TestAttacks ./compat-tests/attack
+	ZKD_ATTACK_SCALE=$${ZKD_ATTACK_SCALE:-1} go test -v -timeout 60m -run TestAttacks ./compat-tests/attack
 
 vuln: ## look for known vulnerabilities, where their database can be reached
 	bash .ci/run vuln

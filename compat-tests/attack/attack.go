@@ -65,7 +65,7 @@ type Field struct {
 }
 
 // callWithin bounds one request of an attacker: a server may be hardly able to answer.
-const callWithin = 2 * time.Minute
+const callWithin = time.Minute
 
 // N is a size of the attack: full in a whole one, scaled but at least least in a smaller one.
 func (f *Field) N(full, least int) int { return max(least, int(float64(full)*f.Scale)) }

@@ -23,7 +23,7 @@ const (
 	quickScale  = 0.01
 	attackFor   = 10 * time.Second
 	quickFor    = 400 * time.Millisecond
-	calmFor     = 3 * time.Second // before and after
+	calmFor     = 2 * time.Second // before and after
 	quickCalm   = 150 * time.Millisecond
 	memoryLimit = 1000 << 20 // of zkd's process: what -Xmx1000m is to ZooKeeper
 	quickMemory = 300 << 20

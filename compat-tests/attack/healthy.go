@@ -20,7 +20,7 @@ const (
 	// againEvery is how often it tries to connect when it was cut off.
 	againEvery = 20 * time.Millisecond
 	// lastAnswerWithin bounds the wait for the answers when it stops: 3.9.5 stood still for 77 s once.
-	lastAnswerWithin = 5 * time.Minute
+	lastAnswerWithin = 2 * time.Minute
 )
 
 // healthyAddress is where it comes from: not from where the attackers do, who are 127.0.0.1.
