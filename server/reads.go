@@ -481,14 +481,20 @@ func (c *queries) appendReads(b []byte, v state.View, r *request) ([]byte, jute.
 		}
 		for due := done/readsPerPace + limits.KeysOf(len(b)-begin)/state.ScanPace; paced < due && c.pace(); paced++ {
 		}
-		if c.making.waitsFor(cap(b)) {
-			c.scan.Rest()
-		}
-		if !c.making.expect(cap(b)) {
+		if !c.expectMore(cap(b)) {
 			return b, jute.OK // nobody will take it
 		}
 	}
 	return b, jute.OK
+}
+
+// expectMore is making.expect for an answer that grows: who waits for memory keeps no turn meanwhile.
+func (c *queries) expectMore(bytes int) bool {
+	if !c.making.waitsFor(bytes) {
+		return c.making.expect(bytes)
+	}
+	rests := c.scan.Rest()
+	return c.making.expect(bytes) && (!rests || c.scan.Resume())
 }
 
 // oneRead is an operation of a multiRead. All of them are of one moment: what was asked before is not read again.

@@ -83,7 +83,7 @@ func New(o Options) *Server {
 	s.hoarders = warning.NewLimiter(o.Logger, o.Clock)
 	s.readTurns.Init(s.stop)
 	s.watchTurns.Init(s.stop)
-	s.largeTurns.Init()
+	s.largeTurns.Init(limits.PartOfProcessors())
 	s.shares.Init(connectionsPart * socket.MaxOutstandingBytes)
 	s.inFlight.Init(o.Limits.Outstanding, o.Limits.Requests, o.Clock)
 	s.frames.Init(limits.FrameOptions{FrameBytes: o.MaxFrameBytes, LargeBytes: o.Limits.LargeRequestBytes,

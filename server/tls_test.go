@@ -14,6 +14,7 @@ import (
 	"math/big"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -311,6 +312,39 @@ func TestTLSIsDemanded(t *testing.T) {
 	if got := r.server.handshakes.Exceeded(); got != 1 {
 		t.Errorf("%d exceeded the limit, want 1", got)
 	}
+}
+
+// TestFewHandshakesComputeAtOnce: who waits for the turn of another one is served when that is through.
+func TestFewHandshakesComputeAtOnce(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Limits.HandshakesComputing = 2 })
+	cert := certificate(t, pkix.Name{CommonName: "server"})
+	computes, goOn := make(chan struct{}), make(chan struct{})
+	addr := r.securePort(&Port{TLS: &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		computes <- struct{}{}
+		<-goOn
+		return &cert, nil
+	}}})
+	const clients = 5
+	var all sync.WaitGroup
+	for range clients {
+		all.Go(func() {
+			//nolint:gosec // the server's certificate is the test's own
+			nc, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = nc.Close() // it was for the handshake
+		})
+	}
+	<-computes
+	<-computes
+	eventually(t, "the others wait", func() bool { return r.server.handshakes.InLine() == clients-2 })
+	close(goOn)
+	for range clients - 2 {
+		<-computes
+	}
+	all.Wait()
 }
 
 // TestSlowHandshakes: clients that begin a handshake and go no further keep nobody from connecting.

@@ -26,7 +26,7 @@ type ReadTurns struct {
 
 // Init sets the number of turns. stop is closed when nobody who reads for the server itself is to wait any more.
 func (s *ReadTurns) Init(stop <-chan struct{}) {
-	s.Turns.Init()
+	s.Turns.Init(PartOfProcessors())
 	s.stop, s.yield = stop, yieldProcessor
 }
 
@@ -91,13 +91,17 @@ func (s *Scan) Pace() bool {
 	return !s.stopped
 }
 
-// Rest gives the turn back before a wait for anything else; Pace begins another one.
-func (s *Scan) Rest() {
-	if s.turn {
+// Rest gives the turn back, if there is one, before a wait for anything else; Resume takes another one then.
+func (s *Scan) Rest() (rests bool) {
+	if rests = s.turn; rests {
 		s.turns.End()
 		s.turn = false
 	}
+	return rests
 }
+
+// Resume goes on after Rest; false if the connection has ended before the turn has come.
+func (s *Scan) Resume() bool { return s.begin() }
 
 // KeysOf is how many keys so many bytes of data count as: those of names of children, with what is around them.
 func KeysOf(bytes int) int { return bytes / bytesPerKey }

@@ -17,10 +17,13 @@ type Turns struct {
 	waiting atomic.Int64
 }
 
-// Init sets the number of turns.
-func (t *Turns) Init() { t.turns = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/turnsPart)) }
+// Init sets the number of turns, one at least.
+func (t *Turns) Init(most int) { t.turns = make(chan struct{}, max(1, most)) }
 
-// Begin waits for a turn; false if gone is closed before.
+// PartOfProcessors is how many turns there are of what others are not to notice.
+func PartOfProcessors() int { return runtime.GOMAXPROCS(0) / turnsPart }
+
+// Begin waits for a turn; false if gone, unless that is nil, is closed before.
 func (t *Turns) Begin(gone <-chan struct{}) bool {
 	select {
 	case t.turns <- struct{}{}:

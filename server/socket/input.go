@@ -293,14 +293,14 @@ func (in *Input) compact() {
 	}
 }
 
-// roomFor is how large the buffer is to be: it is doubled only when it is full, so that a length costs nothing until
-// its bytes come.
+// roomFor is how large the buffer is to be: it grows only when it is full, so that a length costs nothing until its
+// bytes come, and to four times its size, so that little is copied and thrown away.
 func (in *Input) roomFor(n int) int {
 	b := *in.buf
 	if len(b) < cap(b) {
 		return cap(b)
 	}
-	return min(2*cap(b), max(n, cap(b)+1))
+	return min(4*cap(b), max(n, cap(b)+1))
 }
 
 // grow makes the buffer so large.

@@ -39,7 +39,7 @@ func (p *Pair) Net() net.Conn { return p.In.net }
 // first bytes of it already.
 func (p *Pair) StartTLS(config *tls.Config, s *Handshakes) (tls.ConnectionState, error) {
 	t := newTLSStream(&p.In, config)
-	t.records.turns = s.turns
+	t.records.turns = &s.turns
 	t.records.take()
 	err := t.Handshake()
 	t.records.give()

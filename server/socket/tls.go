@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"zkd/jute"
+	"zkd/server/limits"
 )
 
 // Of TLS records (RFC 8446, section 5.1): the content type of a ClientHello, and the length of a record's header, which
@@ -76,7 +77,7 @@ type recordConn struct {
 	cipher   Input         // owned by the reader, as the rest
 	left     int           // bytes of the record that was begun
 	hurried  bool          // reads do not wait
-	turns    chan struct{} // during the handshake: who computes holds one
+	turns    *limits.Turns // during the handshake: who computes has one
 
 	mu       sync.Mutex
 	gathered *[]byte // guarded by mu: records that wait for more; nil: each is written at once
@@ -170,14 +171,14 @@ func (r *recordConn) Await(f func()) {
 // take waits for a turn to compute, if that is limited.
 func (r *recordConn) take() {
 	if r.turns != nil {
-		r.turns <- struct{}{}
+		r.turns.Begin(nil)
 	}
 }
 
 // give ends the turn.
 func (r *recordConn) give() {
 	if r.turns != nil {
-		<-r.turns
+		r.turns.End()
 	}
 }
 
