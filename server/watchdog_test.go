@@ -66,6 +66,7 @@ func TestASlowEntryIsToldWhileItLasts(t *testing.T) {
 	}
 	log.awaitLine(t, "slow entry, still being applied", want)
 	log.awaitLine(t, "slow entry, still being applied", map[string]any{"step": "publish"})
+	r.server.watchdog.lookAtEntry() // it has been told
 	if held := figure(r.server, "zkd_slow_entry_seconds"); held < heldAfter.Seconds() {
 		t.Errorf("the metric says %v s", held)
 	}
@@ -152,7 +153,7 @@ func TestAHoldIsToldOnce(t *testing.T) {
 // TestTheWatchdogLooksAtReadsThatGoOn has the race detector look on.
 func TestTheWatchdogLooksAtReadsThatGoOn(t *testing.T) {
 	w, _ := watched()
-	h := &held{name: "test"}
+	c, h := &conn{}, &held{}
 	var reader sync.WaitGroup
 	stop := make(chan struct{})
 	reader.Go(func() {
@@ -167,8 +168,8 @@ func TestTheWatchdogLooksAtReadsThatGoOn(t *testing.T) {
 		}
 	})
 	for w.reads.Load() < 100 {
-		w.lookAtRead(h, nil, 0)
-		w.lookAtRead(h, nil, heldAfter)
+		w.lookAtRead(h, c, 0)
+		w.lookAtRead(h, c, heldAfter)
 	}
 	close(stop)
 	reader.Wait()
