@@ -90,6 +90,7 @@ func TestAHeldReaderEndsWithItsConnection(t *testing.T) {
 	node.release(-1)
 	b.wantReplies(2, jute.OK)
 	again.must(jute.OpSetData, setTo("/n", "again"), jute.OK)
+	eventually(t, "nothing is under way of any address", func() bool { return r.server.shares.Bytes() == 0 })
 }
 
 func TestShutdownEndsHeldReaders(t *testing.T) {

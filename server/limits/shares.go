@@ -54,6 +54,9 @@ func (s *Shares) Enter(addr netip.Addr) *Share {
 	return share
 }
 
+// Bytes returns how many are under way, of all.
+func (s *Shares) Bytes() int64 { return s.bytes.Load() }
+
 // Leave says that a connection has ended. What is under way of it counts on.
 func (p *Share) Leave() {
 	p.connections.Add(-1)

@@ -517,7 +517,7 @@ func (o *Output) BeginWrite(w Write, all *limits.InFlight, elapsed func() time.D
 // closed when the answer is written. open is false if nobody will take the answer.
 func (o *Output) EndWriteLocked(last bool) (came Arrival, open bool) {
 	o.outstanding--
-	came, _ = o.arrivals.pop()
+	came = o.arrivals.pop()
 	o.outstandingBytes -= came.bytes
 	o.share.End(came.bytes)
 	if o.outstanding == 0 || o.outstanding == MaxOutstanding {
@@ -531,8 +531,7 @@ func (o *Output) EndWriteLocked(last bool) (came Arrival, open bool) {
 func (o *Output) DropWrite() {
 	o.mu.Lock()
 	o.outstanding--
-	dropped, _ := o.arrivals.pop()
-	o.share.End(dropped.bytes)
+	o.share.End(o.arrivals.pop().bytes)
 	o.closeLocked()
 	o.settled.Broadcast()
 	o.mu.Unlock()
@@ -573,9 +572,9 @@ func (a *arrivals) push(t Arrival) {
 }
 
 // pop takes the oldest.
-func (a *arrivals) pop() (Arrival, bool) {
+func (a *arrivals) pop() Arrival {
 	if a.head == len(a.at) {
-		return Arrival{}, false
+		return Arrival{}
 	}
 	t := a.at[a.head]
 	a.head++
@@ -585,5 +584,5 @@ func (a *arrivals) pop() (Arrival, bool) {
 			a.at = nil
 		}
 	}
-	return t, true
+	return t
 }
