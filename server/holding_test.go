@@ -66,6 +66,16 @@ func (h *holdingNode) release(n int) {
 	h.held = h.held[n:]
 }
 
+// drop drops what is held.
+func (h *holdingNode) drop(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, held := range h.held {
+		held.w.Dropped(err)
+	}
+	h.held = nil
+}
+
 // holds waits until n proposals are held.
 func (h *holdingNode) holds(t *testing.T, n int) {
 	t.Helper()

@@ -90,7 +90,23 @@ func TestAHeldReaderEndsWithItsConnection(t *testing.T) {
 	node.release(-1)
 	b.wantReplies(2, jute.OK)
 	again.must(jute.OpSetData, setTo("/n", "again"), jute.OK)
-	eventually(t, "nothing is under way of any address", func() bool { return r.server.shares.Bytes() == 0 })
+}
+
+// TestADroppedWriteIsUnderWayNoMore: whatever becomes of it, its address has its bytes again.
+func TestADroppedWriteIsUnderWayNoMore(t *testing.T) {
+	r, node := startHolding(t, rigOptions{})
+	a := r.connect(t)
+	a.mustCreate("/n", "", jute.ModePersistent)
+	a.pipeline(2, jute.OpSetData, setTo("/n", "a"))
+	node.holds(t, 2)
+	if r.server.shares.Bytes() == 0 {
+		t.Error("nothing is under way")
+	}
+	node.drop(errors.New("leadership was lost"))
+	a.wantClosed()
+	if n := r.server.shares.Bytes(); n != 0 {
+		t.Errorf("%d bytes are under way", n)
+	}
 }
 
 func TestShutdownEndsHeldReaders(t *testing.T) {
