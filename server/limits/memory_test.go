@@ -146,8 +146,10 @@ func TestRunRelievesForOthers(t *testing.T) {
 }
 
 func TestNoBoundEndsNobody(t *testing.T) {
-	h := newHoard(0, 1)
-	if !h.accounts[0].Take(Unread, 1<<50) || h.Over() || h.Used(Unread) != 1<<50 {
-		t.Errorf("over: %v, used %d", h.Over(), h.Used(Unread))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		h, begun := newHoard(0, 1), time.Now()
+		if !h.accounts[0].Take(Unread, 1<<50) || h.Over() || h.Used(Unread) != 1<<50 || time.Since(begun) != 0 {
+			t.Errorf("over: %v, used %d, waited %v", h.Over(), h.Used(Unread), time.Since(begun))
+		}
+	})
 }
