@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -36,13 +37,22 @@ func (b *lockedBuffer) String() string {
 	return b.text.String()
 }
 
-// TestAFullDiskIsToldOfOnce: by the store that cannot write, and by the end of the server, not by all that depends on
-// it.
+// TestAFullDiskIsToldOfOnce: by the first store that cannot write, and by the end of the server, not by all that depends
+// on it, nor by the other store on that disk.
 func TestAFullDiskIsToldOfOnce(t *testing.T) {
+	for _, stores := range [][]string{{"raftlog"}, {"raftlog", "state"}} {
+		t.Run(strings.Join(stores, " and "), func(t *testing.T) { aFullDiskIsToldOfOnce(t, stores) })
+	}
+}
+
+func aFullDiskIsToldOfOnce(t *testing.T, stores []string) {
 	var full atomic.Bool
+	var met [2]atomic.Bool // who of stores has met it
 	w := realWorld()
 	w.FS = errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if full.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite && strings.Contains(op.Path, "raftlog") {
+		at := slices.IndexFunc(stores, func(store string) bool { return strings.Contains(op.Path, "/"+store+"/") })
+		if full.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite && at >= 0 {
+			met[at].Store(true)
 			return syscall.ENOSPC
 		}
 		return nil
@@ -68,6 +78,11 @@ func TestAFullDiskIsToldOfOnce(t *testing.T) {
 	if err := errors.Join(<-ended, i.Close()); !errors.Is(err, disk.ErrDiskFailed) ||
 		strings.Count(err.Error(), "no space left") != 1 {
 		t.Errorf("the server ends with %v", err)
+	}
+	for at, store := range stores {
+		if !met[at].Load() {
+			t.Errorf("the %s has not met the full disk", store)
+		}
 	}
 	said := log.String()
 	if n := strings.Count(said, "no space left"); n != 1 || !strings.Contains(said, `msg="store failed: disk error"`) {

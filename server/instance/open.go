@@ -20,6 +20,7 @@ import (
 	"zkd/server/instance/tlsstores"
 	"zkd/storage/apply"
 	"zkd/storage/datadir"
+	"zkd/storage/disk"
 	"zkd/storage/entry"
 	"zkd/storage/raftlog"
 	"zkd/storage/serverid"
@@ -179,9 +180,11 @@ func (i *Instance) openStores(ctx context.Context) (err error) {
 	defer func() { err = i.fullDisk(err) }()
 	i.warnOfOthers()
 	i.guard.Look()
+	outages := disk.Outages{FS: i.world.FS}
 	start := i.world.Clock.Now()
 	i.log, err = raftlog.Open(raftlog.Options{
 		Dir: i.dir.RaftLogDir(), FS: fs, Logger: i.logger, OnFatal: i.fail, SlowAfter: s.FsyncWarning,
+		Outage:   outages.Of(i.dir.RaftLogDir()),
 		Nanotime: func() int64 { return int64(i.world.Clock.Since(start)) },
 		OnFsync: func(took time.Duration) {
 			if took > s.FsyncWarning {
@@ -198,6 +201,7 @@ func (i *Instance) openStores(ctx context.Context) (err error) {
 	}
 	i.machine, err = state.OpenMachine(state.MachineOptions{
 		Dir: i.dir.StateDir(), FS: fs, Logger: i.logger, OnFatal: i.fail, SlowAfter: s.FsyncWarning,
+		Outage: outages.Of(i.dir.StateDir()),
 	})
 	if err != nil {
 		return err

@@ -34,6 +34,7 @@ type Fault struct {
 	OnFatal func(error) // told once, on whichever goroutine met the failure; may be nil
 	first   atomic.Pointer[error]
 	Tripped chan struct{} // closed with the first failure; nil: nobody waits for it
+	Outage  *Outage       // of the disk, with the other stores there; nil: the store tells of everything
 	// Retired says that the store is being closed for good and its directory replaced: nothing more may be written to
 	// it, and that writes fail is no news.
 	Retired atomic.Bool
@@ -71,7 +72,11 @@ func (f *Fault) Trip(cause error) error {
 	if f.Tripped != nil {
 		close(f.Tripped)
 	}
-	f.Logger.Error("store failed: disk error", "store", f.Store, "dir", f.Dir, "err", err)
+	if f.Outage.first(cause) {
+		f.Logger.Error("store failed: disk error", "store", f.Store, "dir", f.Dir, "err", err)
+	} else {
+		f.Logger.Debug("store failed with the others on its disk", "store", f.Store, "dir", f.Dir, "err", err)
+	}
 	if f.OnFatal != nil {
 		f.OnFatal(err)
 	}

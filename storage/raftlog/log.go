@@ -62,6 +62,8 @@ type Options struct {
 	// OnFatal is told once of the failure that stopped the log, on the goroutine that met it and possibly under
 	// locks: it must not wait and must not call the log. It may be nil.
 	OnFatal func(error)
+	// Outage is that of the disk, which other stores share; nil: none does.
+	Outage *disk.Outage
 	// SlowAfter is how long an operation on a file of the log may take until it is told of, while it lasts. 0: none is.
 	SlowAfter time.Duration
 	// Nanotime is a monotonic clock in nanoseconds. With it, OnFsync is told how long each synced write took, the
@@ -148,7 +150,8 @@ func Open(opts Options) (*Log, error) {
 // New returns a log that is not opened yet.
 func New(opts Options) *Log {
 	l := &Log{opts: opts.withDefaults()}
-	l.fault = disk.Fault{Store: "raft log", Dir: opts.Dir, Logger: opts.Logger, OnFatal: opts.OnFatal}
+	l.fault = disk.Fault{Store: "raft log", Dir: opts.Dir, Logger: opts.Logger, OnFatal: opts.OnFatal,
+		Outage: opts.Outage}
 	l.fence = disk.NewFenceFS(opts.FS, &l.fault, opts.SlowAfter)
 	l.fence.SwallowsAll = true
 	l.mu.tail.bytesMax = l.opts.TailBytes

@@ -37,6 +37,8 @@ type MachineOptions struct {
 	// OnFatal is told, once, when the store cannot be read or written: the process must end. View.Err says so, too,
 	// from then on.
 	OnFatal func(error)
+	// Outage is that of the disk, which other stores share; nil: none does.
+	Outage *disk.Outage
 
 	frugal     *atomic.Bool // Machine.frugal, which outlives a store
 	countPiece int64        // apply.Options.CountZnodes; tests make it smaller

@@ -31,7 +31,8 @@ func (s replacements) Build(l *apply.Load) (zxid jute.Zxid, refused, err error) 
 		return 0, nil, fmt.Errorf("remove what is left of an earlier load: %w", err)
 	}
 	m, err := OpenMachine(MachineOptions{Dir: dir, FS: fs, Logger: o.Logger, CacheBytes: replacementCacheBytes,
-		BlockCacheBytes: o.BlockCacheBytes, MemTableBytes: importMemTableBytes, OnFatal: s.m.fail})
+		BlockCacheBytes: o.BlockCacheBytes, MemTableBytes: importMemTableBytes, OnFatal: s.m.fail,
+		Outage: o.Outage})
 	if err != nil {
 		return 0, nil, fmt.Errorf("build a state for a load: %w", err)
 	}

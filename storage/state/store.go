@@ -43,7 +43,7 @@ func openStateStore(o *MachineOptions) (*stateStore, error) {
 		return nil, fmt.Errorf("create state store %s: %w", o.Dir, err)
 	}
 	s.fault.Store, s.fault.Dir, s.fault.Logger, s.fault.OnFatal = "state store", o.Dir, o.Logger, o.OnFatal
-	s.fault.Tripped = make(chan struct{})
+	s.fault.Tripped, s.fault.Outage = make(chan struct{}), o.Outage
 	fence := disk.NewFenceFS(o.FS, &s.fault, o.SlowAfter)
 	s.fence = fence
 	if err := fence.Release(); err != nil {
