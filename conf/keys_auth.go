@@ -66,7 +66,7 @@ var authKeys = []key{
 	{name: "zkd.ignoreUnknownProviders", kind: kindBoolean, def: "false", mark: must, effect: works,
 		doc: "An authProvider.X whose class has no counterpart here is left out with a notice, where otherwise the " +
 			"start is refused. Nobody satisfies its entries in ACLs then, and who authenticates by its scheme is " +
-			"refused.",
+			"refused. Where ssl.authProvider names it, x509 takes its place.",
 		set: func(c *Config, v value) { c.Auth.IgnoreUnknownProviders = v.flag }},
 	{name: "ensembleAuthName", property: "zookeeper.ensembleAuthName", kind: kindText, mark: should, effect: works,
 		doc: "Names, with commas between them, that a client of the scheme ensemble may give.",

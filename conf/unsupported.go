@@ -67,11 +67,35 @@ func (u *unsupported) endTLS(prefix string, end *TLSEnd) {
 	u.add(end.TrustStore.isBCFKS(), prefix+"trustStore."+end.TrustStore.typedBy(), bouncy)
 }
 
-// authProvider refuses a scheme for certificates that only a class of the user could serve.
+// authProvider refuses a scheme for certificates that only a class of the user could serve, unless it is to be left
+// out, and one that no class could.
 func (u *unsupported) authProvider() {
-	name := u.config.TLS.AuthProvider
-	known := name == "x509" || knownProviders[u.config.Auth.Providers[name]] == "x509"
-	u.add(!known, "ssl.authProvider", "no scheme but x509 knows certificates; remove it")
+	why, leave := u.config.unknownCertificates()
+	switch {
+	case why == "" || leave && u.config.Auth.IgnoreUnknownProviders:
+	case leave:
+		u.add(true, "ssl.authProvider", why+goOn)
+	default:
+		u.add(true, "ssl.authProvider", why+"; remove it")
+	}
+}
+
+// unknownCertificates says why zkd has no counterpart of the scheme that ssl.authProvider names, or "" if it has, and
+// whether it can be left out, which is so with a class that zkd does not know. ZooKeeper does not start with a scheme
+// that has no class (QuorumPeerConfig.configureSSLAuth), and turns clients with TLS away whose class it cannot load
+// (NettyServerCnxnFactory.initSSL).
+func (c *Config) unknownCertificates() (why string, leave bool) {
+	name := c.TLS.AuthProvider
+	class, named := c.Auth.Providers[name]
+	switch {
+	case name == "x509" || knownProviders[class] == "x509":
+		return "", false
+	case !named:
+		return "no authProvider." + name + " names the class of this scheme", false
+	case knownProviders[class] != "":
+		return "the class of authProvider." + name + " knows no certificates", false
+	}
+	return unknownProvider(class), true
 }
 
 func (u *unsupported) authentication() {
@@ -103,9 +127,11 @@ func (a *Auth) HasProvider(scheme string) bool {
 	return false
 }
 
+// goOn is what to do about a class that zkd does not know.
+const goOn = "; remove it, or set zkd.ignoreUnknownProviders=true to go on without it"
+
 // provider refuses a scheme that only a class of the user could serve, unless it is to be left out.
 func (u *unsupported) provider(name, class string) {
-	const goOn = "; remove it, or set zkd.ignoreUnknownProviders=true to go on without it"
 	if why := unknownProvider(class); why != "" && !u.config.Auth.IgnoreUnknownProviders {
 		u.add(true, "authProvider."+name, why+goOn)
 	}

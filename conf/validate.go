@@ -183,6 +183,10 @@ func (l *loader) finishAuth() {
 // noticeProviders tells of the providers that are left out.
 func (l *loader) noticeProviders() {
 	a := &l.config.Auth
+	if why, leave := l.config.unknownCertificates(); leave && a.IgnoreUnknownProviders && l.config.ClientTLS() {
+		l.notice(l.settings["ssl.authProvider"].notice(NoticeIgnored,
+			why+": certificates are checked by the trust store, and are identities of the scheme x509"))
+	}
 	for name, class := range a.Providers { // in any order: notices are sorted
 		if why := unknownProvider(class); why != "" && a.IgnoreUnknownProviders {
 			l.notice(l.settings["authProvider."+name].notice(NoticeIgnored,

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -241,6 +242,17 @@ var configurations = []agreement{
 	{name: "a wrong value", args: []string{"--set", "tickTime=x"}, want: 2, finding: `tickTime: "x": must be`},
 	{name: "a class that is not there", args: []string{"--set", "authProvider.own=com.example.Own"}, want: 2,
 		finding: "classes of one's own"},
+	{name: "a class for certificates that is not there", want: 2, finding: " ssl.authProvider: classes of one",
+		args: ownCertificates},
+	{name: "a class for certificates that is left out", finding: "identities of the scheme x509",
+		args: append(slices.Clone(ownCertificates), "--set", "zkd.ignoreUnknownProviders=true")},
+}
+
+// ownCertificates asks for a class of one's own for clients with TLS.
+var ownCertificates = []string{
+	"--set", "secureClientPort=FREE", "--set", "secureClientPortAddress=127.0.0.1", "--set", "ssl.authProvider=own",
+	"--set", "authProvider.own=com.example.Own", "--set", "ssl.keyStore.location=DIR/key.pem",
+	"--set", "ssl.trustStore.location=DIR/trust.pem",
 }
 
 // TestCheckAgreesWithServe has both look at every kind of directory and configuration: what serve refuses check finds,
