@@ -61,15 +61,26 @@ func dist(ctx context.Context, o options) error {
 		return err
 	}
 	for _, t := range o.targets {
-		if _, err := fmt.Fprintf(o.report, "%s/%s: binary, SBOM, archive, packages\n", t.os, t.arch); err != nil {
+		what := "binary, SBOM, archive"
+		if r.packaged(t) {
+			what += ", packages"
+		}
+		if _, err := fmt.Fprintf(o.report, "%s/%s: %s\n", t.os, t.arch, what); err != nil {
 			return err
 		}
 		if err := r.makeTarget(ctx, t); err != nil {
 			return err
 		}
 	}
-	return r.writeSums()
+	if err := r.writeSums(); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(o.report, "made in %s:\n  %s\n  %s\n", o.out, strings.Join(r.made, "\n  "), sumsFile)
+	return err
 }
+
+// packaged tells whether there are packages of a system.
+func (r *release) packaged(t target) bool { return t.os == "linux" && r.packages }
 
 // goLicenceText is the licence of the standard library; Debian has it elsewhere.
 func goLicenceText(goRoot string) (string, error) {
@@ -108,7 +119,13 @@ func (r *release) makeTarget(ctx context.Context, t target) error {
 	if err := os.Mkdir(stage, 0o755); err != nil {
 		return err
 	}
-	if err := r.makeHelp(ctx, dir, stage); err != nil {
+	own := file
+	if t != (target{runtime.GOOS, runtime.GOARCH}) {
+		if own, err = r.buildOwn(ctx, dir); err != nil {
+			return err
+		}
+	}
+	if err := r.makeHelp(ctx, own, stage); err != nil {
 		return err
 	}
 	archive, err := r.archive(name, binary, stage)
@@ -118,7 +135,7 @@ func (r *release) makeTarget(ctx context.Context, t target) error {
 	if err := r.write(name+".tar.gz", archive); err != nil {
 		return err
 	}
-	if t.os != "linux" || !r.packages {
+	if !r.packaged(t) {
 		return nil
 	}
 	return r.makePackages(ctx, t, dir, file)
@@ -287,13 +304,14 @@ func (r *release) debianChangelog() ([]byte, error) {
 	return compress(fmt.Appendf(nil, form, version, maintainer, r.stamp.time.Format(time.RFC1123Z)))
 }
 
-// makeHelp has the program write its completions, and its manual pages if it has the command for them. A binary of
-// this machine does, whatever the target.
-func (r *release) makeHelp(ctx context.Context, dir, stage string) error {
-	own, err := build(ctx, r.root, filepath.Join(dir, "own"), r.stamp, target{runtime.GOOS, runtime.GOARCH})
-	if err != nil {
-		return err
-	}
+// buildOwn makes the binary of this machine, for a target that cannot be run here.
+func (r *release) buildOwn(ctx context.Context, dir string) (string, error) {
+	return build(ctx, r.root, filepath.Join(dir, "own"), r.stamp, target{runtime.GOOS, runtime.GOARCH})
+}
+
+// makeHelp has a binary that runs on this machine write its completions, and its manual pages if it has the command for
+// them.
+func (r *release) makeHelp(ctx context.Context, own, stage string) error {
 	for _, shell := range []string{"bash", "zsh", "fish"} {
 		text, err := output(ctx, "", nil, own, "completion", shell)
 		if err != nil {
