@@ -37,8 +37,8 @@ func (b *lockedBuffer) String() string {
 	return b.text.String()
 }
 
-// TestAFullDiskIsToldOfOnce: by the first store that cannot write, and by the end of the server, not by all that depends
-// on it, nor by the other store on that disk.
+// TestAFullDiskIsToldOfOnce: by the first store that cannot write, and by the end of the server, not by all that
+// depends on it, nor by the other store on that disk.
 func TestAFullDiskIsToldOfOnce(t *testing.T) {
 	for _, stores := range [][]string{{"raftlog"}, {"raftlog", "state"}} {
 		t.Run(strings.Join(stores, " and "), func(t *testing.T) { aFullDiskIsToldOfOnce(t, stores) })
@@ -90,5 +90,33 @@ func aFullDiskIsToldOfOnce(t *testing.T, stores []string) {
 	}
 	if !strings.Contains(said, `msg="server stopped"`) || !strings.Contains(said, "failed=true") {
 		t.Errorf("the end is not told of:\n%s", said)
+	}
+}
+
+// TestAStartOnAFullDiskIsRefusedInOneSentence: the stores that are closed then do not say it again.
+func TestAStartOnAFullDiskIsRefusedInOneSentence(t *testing.T) {
+	w := realWorld()
+	w.FS = errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		writes := op.Kind.ReadOrWrite() == errorfs.OpIsWrite && op.Kind != errorfs.OpCreate
+		if writes && strings.HasSuffix(op.Path, ".log") {
+			return syscall.ENOSPC // not the opening, which writes no such file: what comes after it
+		}
+		return nil
+	}))
+	config, err := conf.Load(conf.Sources{
+		Text: []byte("dataDir=/zkd-of-no-machine\nclientPort=0\nclientPortAddress=127.0.0.1\n" +
+			"admin.enableServer=false\n"),
+		ReadFile: w.Files.ReadFile,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i, err := Open(t.Context(), config, w, Options{Logger: slog.New(slog.DiscardHandler)})
+	if err == nil {
+		t.Fatal(errors.Join(errors.New("it has started"), i.Close()))
+	}
+	said := err.Error()
+	if n := strings.Count(said, "no space left"); n != 1 || !strings.Contains(said, "start the raft node") {
+		t.Errorf("the start fails with %d times the same: %v", n, err)
 	}
 }

@@ -70,7 +70,7 @@ type Instance struct {
 	done            chan struct{}         // closed when run has returned
 	endScrubs       func()                // nil until the server runs
 	running         sync.WaitGroup        // what serves ports and reads stores again
-	broken          bool                  // run has returned errCannotGoOn
+	broken          bool                  // run has returned errCannotGoOn, or a disk has failed at the start
 	began           time.Time             // when Run was called; zero before
 }
 
@@ -108,6 +108,7 @@ func Open(ctx context.Context, c *conf.Config, w World, o Options) (*Instance, e
 	i.audit.begin(err)
 	if err != nil {
 		i.tell(Stopping)
+		i.broken = errors.Is(err, disk.ErrDiskFailed)
 		return nil, errors.Join(err, i.Close())
 	}
 	return i, nil
@@ -280,7 +281,7 @@ func (i *Instance) Close() error {
 	case <-ended:
 	case <-ctx.Done(): // of files that do not answer
 	}
-	if i.broken { // Run has returned why, and what is closed says it again
+	if i.broken { // Run or Open has said why, and what is closed says it again
 		errs = slices.DeleteFunc(errs, func(err error) bool { return errors.Is(err, disk.ErrDiskFailed) })
 	}
 	err := errors.Join(append(errs, i.audit.close())...)

@@ -255,8 +255,8 @@ func (i *Instance) fullDisk(err error) error {
 	if err == nil || !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
 		return err
 	}
-	return fmt.Errorf("%w: the reserve is used up, or there was none; a start needs about %s", err,
-		space.LeastToOpen(i.world.FS, i.dir.RaftLogDir()))
+	return fmt.Errorf("%w: the reserve is used up, or there was none; a start needs about %d MiB", err,
+		(space.LeastToOpen(i.world.FS, i.dir.RaftLogDir())+1<<20-1)>>20)
 }
 
 // ServerID is the id of the server with the number in myid. A server alone needs none: it is whom its raft log is of,
