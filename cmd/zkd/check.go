@@ -11,12 +11,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"zkd/conf"
 	"zkd/server/instance/peers"
 	"zkd/storage/datadir"
+	"zkd/storage/space"
 )
 
 // The levels of findings.
@@ -29,7 +31,7 @@ const (
 
 // What a disk and a certificate should have left; guesses.
 const (
-	diskBytesMin       = 64 << 20 // a flush and a turn of the write-ahead log
+	diskBytesMin       = 64 << 10 // with less not even empty stores are made; tried
 	diskBytesLow       = 1 << 30
 	certificateSoon    = 30 * 24 * time.Hour
 	resolveTimeout     = 2 * time.Second
@@ -229,17 +231,34 @@ func (r *checkReport) disks(c *conf.Config) {
 		if err := unix.Access(at, unix.W_OK|unix.X_OK); err != nil {
 			r.add(levelError, keys[n], "user %d may not write in %s: %v", os.Geteuid(), at, err)
 		}
-		free, err := diskFree(at)
-		switch {
-		case err != nil:
-			r.add(levelWarning, keys[n], "cannot tell the room on the disk of %s: %v", at, err)
-		case free < diskBytesMin:
-			r.add(levelError, keys[n], "%d MiB are free on the disk of %s: free some there", free>>20, at)
-		case free < diskBytesLow:
-			r.add(levelWarning, keys[n], "%d MiB are free on the disk of %s", free>>20, at)
-		default:
-			r.add(levelOK, keys[n], "%d GiB are free on the disk of %s", free>>30, at)
-		}
+		r.room(keys[n], dir, at)
+	}
+}
+
+// room looks at the room on the disk of a directory, whose nearest one that is there is at. Of what is free a server
+// that starts has its reserve, too.
+func (r *checkReport) room(key, dir, at string) {
+	free, total, err := diskRoom(at)
+	if err != nil {
+		r.add(levelWarning, key, "cannot tell the room on the disk of %s: %v", at, err)
+		return
+	}
+	reserve := uint64(0)
+	if info, err := os.Stat(filepath.Join(dir, space.ReserveName)); err == nil {
+		reserve = uint64(info.Size())
+	}
+	percent := free * 100 / max(total, 1)
+	least := uint64(space.LeastToOpen(vfs.Default, filepath.Join(dir, datadir.RaftLogName)))
+	switch {
+	case free+reserve < diskBytesMin && !r.Running:
+		r.add(levelError, key, "nothing is free on the disk of %s: make room there", at)
+	case free+reserve < least && !r.Running:
+		r.add(levelWarning, key, "%d MiB (%d %%) are free on the disk of %s, and a start may need %d MiB: make room "+
+			"there", free>>20, percent, at, least>>20)
+	case free < diskBytesLow:
+		r.add(levelWarning, key, "%d MiB (%d %%) are free on the disk of %s: make room there", free>>20, percent, at)
+	default:
+		r.add(levelOK, key, "%d GiB (%d %%) are free on the disk of %s", free>>30, percent, at)
 	}
 }
 

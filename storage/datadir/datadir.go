@@ -18,11 +18,11 @@ import (
 
 // What a data directory holds, beside what Apache ZooKeeper's tools put there (myid).
 const (
-	FormatName = "ZKD-FORMAT" // made first; its presence says that the directory is zkd's
-	LockName   = "ZKD-LOCK"   // locked while a zkd runs on the directory
-	PIDName    = "zkd.pid"    // process id of the zkd that holds the lock, or held it last
-	logName    = "raftlog"
-	stateName  = "state"
+	FormatName  = "ZKD-FORMAT" // made first; its presence says that the directory is zkd's
+	LockName    = "ZKD-LOCK"   // locked while a zkd runs on the directory
+	PIDName     = "zkd.pid"    // process id of the zkd that holds the lock, or held it last
+	RaftLogName = "raftlog"
+	stateName   = "state"
 )
 
 // Format is the version of the layout of a data directory. A directory of another one is refused.
@@ -174,7 +174,7 @@ func (d *Dir) CheckOwner(dir string) error {
 		return Refusal(dir, "a restore into it did not come to its end",
 			"run zkd restore again, or empty the directory")
 	}
-	for _, store := range []string{logName, stateName} {
+	for _, store := range []string{RaftLogName, stateName} {
 		if names, err := d.Opts.FS.List(d.Path(dir, store)); err == nil && len(names) > 0 {
 			return Refusal(dir,
 				fmt.Sprintf("it has %s but no file %s, which is made first", store, FormatName),
@@ -257,7 +257,7 @@ func (d *Dir) CheckPair() error {
 	if d.Opts.LogDir == d.Opts.Dir {
 		return nil
 	}
-	other := d.Path(d.Opts.Dir, logName)
+	other := d.Path(d.Opts.Dir, RaftLogName)
 	if here, err := d.storeIsThere(other); err != nil || !here {
 		return err
 	}
@@ -296,7 +296,7 @@ func (d *Dir) WriteFormat(dir string) error {
 }
 
 // RaftLogDir returns the directory for raftlog.Open.
-func (d *Dir) RaftLogDir() string { return d.Path(d.Opts.LogDir, logName) }
+func (d *Dir) RaftLogDir() string { return d.Path(d.Opts.LogDir, RaftLogName) }
 
 // StateDir returns the directory of the state store.
 func (d *Dir) StateDir() string { return d.Path(d.Opts.Dir, stateName) }

@@ -2,7 +2,6 @@ package space
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"slices"
@@ -339,9 +338,9 @@ func (g *Guard) make(v *volume) {
 	}
 }
 
-// LeastToOpen words, for an operator, how much room a start needs at least when even the reserve is gone: what the raft
-// log in dir has in its write-ahead logs is written to tables once, and a little beside.
-func LeastToOpen(fs vfs.FS, dir string) string {
+// LeastToOpen is how much room a start needs, in bytes, when even the reserve is gone: what the raft log in dir has in
+// its write-ahead logs is written to tables once, and a little beside.
+func LeastToOpen(fs vfs.FS, dir string) int64 {
 	const beside = 4 << 20 // MANIFESTs, OPTIONS, a write-ahead log that begins
 	least := int64(beside)
 	names, err := fs.List(dir)
@@ -353,5 +352,5 @@ func LeastToOpen(fs vfs.FS, dir string) string {
 			least += info.Size()
 		}
 	}
-	return fmt.Sprintf("%d MiB", (least+1<<20-1)>>20)
+	return least
 }
