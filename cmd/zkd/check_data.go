@@ -170,7 +170,8 @@ func (r *checkReport) log(ctx context.Context, i *inspect.Dir, c *conf.Config, i
 		r.fail(levelError, key, err)
 		return
 	}
-	r.add(levelOK, "state", "zxid %#x, %d znodes, %d sessions, digest %#x; %d MiB; the start applies %d entries again",
+	r.add(levelOK, "state",
+		"zxid %#x, %d znodes, %d sessions, digest %#x; %d MiB; entries that the start applies again: %d",
 		int64(info.Zxid), info.Znodes, info.Sessions, info.Digest, instance.DirBytes(vfs.Default, i.StateDir())>>20,
 		log.LastIndex()-min(info.Index, log.LastIndex()))
 }

@@ -171,10 +171,18 @@ func summarize(i *inspect.Dir) (*summaryJSON, error) {
 func (s *summaryJSON) text(w io.Writer) error {
 	var t strings.Builder
 	fmt.Fprintf(&t, "format\t%d, feature level %d\n", s.Format, s.Level)
-	fmt.Fprintf(&t, "member\t%d, voters %v, learners %v\n", s.Member, s.Voters, s.Learners)
-	fmt.Fprintf(&t, "cluster\t%s\n", s.ClusterID)
-	fmt.Fprintf(&t, "raft log\tentries %d to %d, committed to %d, term %d, %d bytes\n", s.First, s.Last, s.Commit,
-		s.Term, s.LogBytes)
+	if s.Member == serverid.Number(serverid.None) {
+		fmt.Fprintf(&t, "member\tnone yet: no server has started on this directory\n")
+	} else {
+		fmt.Fprintf(&t, "member\t%d, voters %v, learners %v\n", s.Member, s.Voters, s.Learners)
+		fmt.Fprintf(&t, "cluster\t%s\n", s.ClusterID)
+	}
+	if s.Last < s.First {
+		fmt.Fprintf(&t, "raft log\tno entries, %d bytes\n", s.LogBytes)
+	} else {
+		fmt.Fprintf(&t, "raft log\tentries %d to %d, committed to %d, term %d, %d bytes\n", s.First, s.Last, s.Commit,
+			s.Term, s.LogBytes)
+	}
 	fmt.Fprintf(&t, "state\tapplied to %d, zxid %s, %d bytes\n", s.Applied, s.Zxid, s.StateBytes)
 	fmt.Fprintf(&t, "digest\t%s, of all znodes outside /zookeeper: paths, data, Stats\n", s.Digest)
 	fmt.Fprintf(&t, "znodes\t%d, %d of them ephemeral, %d bytes of paths and data\n", s.Znodes, s.Ephemerals,

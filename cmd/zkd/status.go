@@ -185,7 +185,7 @@ func (f *statusFlags) look(ctx context.Context, seeds []place) *ensembleStatus {
 			continue
 		}
 		if named := f.discover(ctx, seed.address); len(named) > 0 {
-			places = merge(named, seed)
+			places = f.withAsked(ctx, merge(named, seed), seed)
 			if f.asker.secure() {
 				places = withSeeds(places, seeds)
 			}
@@ -206,6 +206,7 @@ func (f *statusFlags) look(ctx context.Context, seeds []place) *ensembleStatus {
 	}
 	slices.SortStableFunc(s.Servers, func(a, b serverStatus) int { return a.compareID(b.ID) })
 	s.compare()
+	s.noteStranger(places)
 	return s
 }
 

@@ -108,6 +108,32 @@ func settle(places []place, self *int64) []place {
 	return append(places, somebody...)
 }
 
+// withAsked adds the server that has named the others, if it is none of them: it was removed, or stands alone on the
+// data of an ensemble. One that does not say its id is taken to be one of them, under another address.
+func (f *statusFlags) withAsked(ctx context.Context, places []place, asked place) []place {
+	if slices.ContainsFunc(places, func(p place) bool { return p.address == asked.address }) {
+		return places
+	}
+	id := f.serverID(ctx, asked.address)
+	if id == nil || slices.ContainsFunc(places, func(p place) bool { return p.id != nil && *p.id == *id }) {
+		return places
+	}
+	if *id == 0 { // what a server alone says
+		id = nil
+	}
+	return append(places, place{id: id, address: asked.address, stranger: true})
+}
+
+// noteStranger says that the server which was asked is none of the others.
+func (s *ensembleStatus) noteStranger(places []place) {
+	for _, p := range places {
+		if p.stranger {
+			s.Notes = append(s.Notes, fmt.Sprintf("%s is no member of the ensemble that its /zookeeper/config names",
+				p.address))
+		}
+	}
+}
+
 // withNamed adds the servers that the operator has named, where the configuration does not say where all are. Those
 // that say who they are, are; as many as do not stand for those of which nothing else is known.
 func (f *statusFlags) withNamed(ctx context.Context, places, seeds []place) []place {

@@ -21,6 +21,8 @@ type place struct {
 	address string // host:port; only the host where unknown
 	guessed bool   // no line says the port: it is that of the one that was asked
 	unknown bool   // the guess cannot be right
+	// stranger says that it was asked who belongs to its ensemble, and does not by what it says.
+	stranger bool
 }
 
 // serverStatus is what a server says of itself. What it does not say is nil or empty.
