@@ -1,7 +1,7 @@
 # What contributors do, one line each. make without a target lists them; .ci/run runs what must pass.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test quick race fuzz lint fmt generate compat rules bench diff kill model simulate plants published migration faults fulldisk hostile attack vuln failover dist dist-here reproduce ci
+.PHONY: help build run test quick race fuzz lint fmt generate compat rules bench diff kill model simulate plants published firstweek migration faults fulldisk hostile attack vuln failover dist dist-here reproduce ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ plants: ## plant each known bug in the servers of simulated ensembles, and see i
 
 published: ## ZooKeeper's own tests, as published, against processes of zkd; ZKD_PUBLISHED names some classes
 	ZKD_PUBLISHED=$${ZKD_PUBLISHED:-all} go test -v -timeout 120m -run TestPublished ./compat-tests/published
+
+firstweek: ## the first week of an operator, with an upgrade from the version before
+	ZKD_FIRSTWEEK=1 go test -v -timeout 30m -run TestFirstWeek ./compat-tests/firstweek
 
 migration: ## import a million znodes that the real server has written
 	ZKD_MIGRATION_ZNODES=1000000 go test -v -timeout 30m -run TestMany ./compat-tests/migration

@@ -26,13 +26,13 @@ func Mountable(tb testing.TB) error {
 	return syscall.Unmount(dir, syscall.MNT_DETACH)
 }
 
-// mountDisk gives dir a file system of its own, in memory, until the test ends.
-func mountDisk(tb testing.TB, dir string, bytes int64) {
+// MountDisk gives dir a file system of its own, in memory, until the test ends.
+func MountDisk(tb testing.TB, dir string, bytes int64) {
 	tb.Helper()
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		tb.Fatal(err)
 	}
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", bytes)); err != nil {
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d,mode=0750", bytes)); err != nil {
 		tb.Fatalf("mount a file system of %d bytes on %s: %v", bytes, dir, err)
 	}
 	tb.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) }) // gone with its last user

@@ -164,10 +164,10 @@ func (e *Ensemble) prepare(id int, o Options) *Server {
 	case o.CanHang:
 		mountImage(e.tb, s.DataDir(), s.Dir, cmp.Or(bytes, hangingBytes))
 	case bytes > 0:
-		mountDisk(e.tb, s.DataDir(), bytes)
+		MountDisk(e.tb, s.DataDir(), bytes)
 	}
 	if o.LogDiskBytes > 0 {
-		mountDisk(e.tb, s.LogDir(), o.LogDiskBytes)
+		MountDisk(e.tb, s.LogDir(), o.LogDiskBytes)
 	}
 	s.writeID()
 	if o.Dynamic {
