@@ -58,8 +58,8 @@ simulate: ## whole servers, with clients, under 2,000 seeds of faults on all cor
 plants: ## plant each known bug in the servers of simulated ensembles, and see it found; ZKD_SIM_PLANTS names some
 	ZKD_SIM_PLANTS=$${ZKD_SIM_PLANTS:-all} go test -v -timeout 90m -run TestPlants ./compat-tests/simulation
 
-published: ## ZooKeeper's own tests, as published, against processes of zkd; ZKD_PUBLISHED names some classes
-	ZKD_PUBLISHED=$${ZKD_PUBLISHED:-all} go test -v -timeout 120m -run TestPublished ./compat-tests/published
+published: ## ZooKeeper's and Curator's own tests against processes of zkd; ZKD_PUBLISHED names some classes; writes docs/published.md
+	ZKD_PUBLISHED=$${ZKD_PUBLISHED:-all} go test -v -timeout 180m -run 'TestJars|TestPublished' ./compat-tests/published -update
 
 firstweek: ## the first week of an operator, with an upgrade from the version before
 	ZKD_FIRSTWEEK=1 go test -v -timeout 30m -run TestFirstWeek ./compat-tests/firstweek

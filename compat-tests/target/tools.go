@@ -25,8 +25,8 @@ type Tool struct {
 // The tools that the parts need.
 var (
 	Java = Tool{
-		"Java 17 or later (JDK)", []string{"java", "javac"}, []string{"javac", "--release", "17", "-version"},
-		"openjdk-17-jdk",
+		"Java 17 or later (JDK)", []string{"java", "javac", "keytool"},
+		[]string{"javac", "--release", "17", "-version"}, "openjdk-17-jdk",
 	}
 	Maven  = Tool{"Maven", []string{"mvn"}, []string{"mvn", "-v"}, "maven"}
 	Python = Tool{

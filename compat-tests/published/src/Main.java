@@ -2,6 +2,7 @@ package zkd.standin;
 
 import static org.junit.platform.engine.discovery.DiscoverySelectors.selectClass;
 
+import java.io.PrintStream;
 import java.util.Arrays;
 import java.util.stream.Collectors;
 import net.bytebuddy.agent.ByteBuddyAgent;
@@ -17,6 +18,14 @@ import org.junit.platform.launcher.core.LauncherFactory;
  * method: its outcome, its name, and why it has failed.
  */
 public final class Main {
+  /** Where the lines go: tests put something else in the place of System.out. */
+  private static final PrintStream OUT = System.out;
+
+  /** Prints a line for each process of a server: a class that starts none shows nothing about it. */
+  static void started() {
+    OUT.println("server");
+  }
+
   public static void main(String[] classes) {
     Properties.begin();
     StandIns.install(ByteBuddyAgent.install());
@@ -34,7 +43,7 @@ public final class Main {
     @Override
     public void executionStarted(TestIdentifier test) {
       if (test.isTest()) {
-        System.out.println("begin " + name(test));
+        OUT.println("begin " + name(test));
       }
     }
 
@@ -61,7 +70,7 @@ public final class Main {
     }
 
     private static void print(String outcome, TestIdentifier test, String why) {
-      System.out.println(outcome + " " + name(test) + " " + why.replaceAll("\\s+", " ").trim());
+      OUT.println(outcome + " " + name(test) + " " + why.replaceAll("\\s+", " ").trim());
     }
 
     /** The class and the method, and which of its repetitions it is if there are several. */

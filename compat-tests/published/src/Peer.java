@@ -73,6 +73,12 @@ final class Peer {
     }
   }
 
+  synchronized void suspend(boolean suspended) throws IOException, InterruptedException {
+    if (process != null) {
+      process.pause(suspended);
+    }
+  }
+
   Object state() {
     switch (mode()) {
       case "leader":
@@ -108,7 +114,6 @@ final class Peer {
         "tickTime=" + peer.getTickTime(), "initLimit=" + peer.getInitLimit(), "syncLimit=" + peer.getSyncLimit(),
         "admin.enableServer=false", "localSessionsEnabled=" + field("localSessionsEnabled"),
         "localSessionsUpgradingEnabled=" + peer.isLocalSessionsUpgradingEnabled(),
-        "reconfigEnabled=" + QuorumPeerConfig.isReconfigEnabled(),
         "standaloneEnabled=" + QuorumPeerConfig.isStandaloneEnabled(),
         "peerType=" + peer.getLearnerType().name().toLowerCase()));
     boolean clients = false;

@@ -99,6 +99,26 @@ public final class ProcessFactory extends ServerCnxnFactory {
       factories.remove(zkServer);
     }
     end(false);
+    ended();
+  }
+
+  /** Has the server say that it was shut down: the thread that has started it waits for that. */
+  private void ended() {
+    if (zkServer == null) {
+      return;
+    }
+    try {
+      Class<?> state = Class.forName("org.apache.zookeeper.server.ZooKeeperServer$State");
+      Method set = ZooKeeperServer.class.getDeclaredMethod("setState", state);
+      set.setAccessible(true);
+      for (Object each : state.getEnumConstants()) {
+        if (each.toString().equals("SHUTDOWN")) {
+          set.invoke(zkServer, each);
+        }
+      }
+    } catch (ReflectiveOperationException e) {
+      throw new IllegalStateException(e);
+    }
   }
 
   @Override

@@ -10,6 +10,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import org.apache.zookeeper.server.quorum.QuorumPeerConfig;
 
 /** One process of the server under test. */
 final class ServerProcess {
@@ -21,12 +22,14 @@ final class ServerProcess {
   /** Starts one with a configuration. What it logs goes where the test's own log goes. */
   ServerProcess(Path config) throws IOException {
     ProcessBuilder b = new ProcessBuilder(System.getProperty("standin.server"), "serve", config.toString());
-    // Tests that have containers removed do so themselves, within the server, and do not wait long.
-    b.environment().put("SERVER_JVMFLAGS", "-Dznode.container.checkIntervalMs=100 " + Properties.set());
+    b.environment().put("SERVER_JVMFLAGS", Properties.set() + Logins.flag(config.toAbsolutePath().getParent()));
+    b.environment().put("ZKD_IGNORE_UNKNOWN_PROVIDERS", "true"); // tests name classes of their own
+    b.environment().put("ZKD_RECONFIG_ENABLED", Boolean.toString(QuorumPeerConfig.isReconfigEnabled()));
     b.environment().put("ZKD_DISK_RESERVE", "0"); // a test may have dozens of directories
     b.redirectErrorStream(true);
     b.redirectOutput(ProcessBuilder.Redirect.appendTo(Path.of(System.getProperty("standin.log")).toFile()));
     process = b.start();
+    Main.started();
     Runtime.getRuntime().addShutdownHook(new Thread(process::destroyForcibly));
   }
 
@@ -63,6 +66,11 @@ final class ServerProcess {
     if (!process.waitFor(STOP_WITHIN_SECONDS, TimeUnit.SECONDS)) {
       kill();
     }
+  }
+
+  /** Stops it where it is, or has it go on. */
+  void pause(boolean paused) throws IOException, InterruptedException {
+    new ProcessBuilder("kill", paused ? "-STOP" : "-CONT", Long.toString(process.pid())).start().waitFor();
   }
 
   void kill() throws InterruptedException {

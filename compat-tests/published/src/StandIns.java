@@ -12,6 +12,7 @@ import net.bytebuddy.agent.builder.AgentBuilder;
 import net.bytebuddy.implementation.MethodDelegation;
 import net.bytebuddy.implementation.StubMethod;
 import net.bytebuddy.implementation.SuperMethodCall;
+import net.bytebuddy.implementation.bind.annotation.Argument;
 import net.bytebuddy.implementation.bind.annotation.RuntimeType;
 import net.bytebuddy.implementation.bind.annotation.This;
 
@@ -34,6 +35,8 @@ final class StandIns {
             .intercept(MethodDelegation.to(Run.class))
             .method(named("shutdown").and(takesArguments(0)))
             .intercept(MethodDelegation.to(Shutdown.class).andThen(SuperMethodCall.INSTANCE))
+            .method(named("setSuspended"))
+            .intercept(MethodDelegation.to(Suspend.class))
             .method(named("getPeerState"))
             .intercept(MethodDelegation.to(State.class)))
         // What a server in the test's process would show by JMX.
@@ -42,6 +45,11 @@ final class StandIns {
             .method(isStatic().and(returns(Set.class)))
             .intercept(MethodDelegation.to(NoBeans.class))
             .method(named("ensureNone").or(named("ensureBeanAttribute")))
+            .intercept(StubMethod.INSTANCE))
+        // What a server in the test's process would count.
+        .type(named("org.apache.zookeeper.test.ZooKeeperQuotaTest"))
+        .transform((b, type, loader, module, domain) -> b
+            .method(named("validateQuotaExceededMetrics"))
             .intercept(StubMethod.INSTANCE))
         .installOn(instrumentation);
   }
@@ -67,6 +75,13 @@ final class StandIns {
   public static final class Shutdown {
     public static void shutdown(@This Object peer) throws Exception {
       Peer.of(peer).stop();
+    }
+  }
+
+  /** In the place of QuorumPeer.setSuspended. */
+  public static final class Suspend {
+    public static void suspend(@This Object peer, @Argument(0) boolean suspended) throws Exception {
+      Peer.of(peer).suspend(suspended);
     }
   }
 
