@@ -69,6 +69,19 @@ func TestARemovedLeaderProposesNothing(t *testing.T) {
 	}
 }
 
+// TestAFollowerPassesNoQuestionOn: raft would, as if it had come from who asked, and no member takes that from another.
+func TestAFollowerPassesNoQuestionOn(t *testing.T) {
+	l := newSoleVoter(1)
+	l.termReached = true
+	l.soft.RaftState = raft.StateFollower
+	if !l.reads.deferQuestion(&raftpb.Message{Type: raftpb.MsgReadIndex.Enum()}) {
+		t.Error("a follower lets raft have a question")
+	}
+	if len(l.reads.deferred) > 0 {
+		t.Error("a follower keeps a question")
+	}
+}
+
 // TestALeaderWithoutAVoteAnswersNoQuestion: with one voter raft answers at once, whoever that voter is.
 func TestALeaderWithoutAVoteAnswersNoQuestion(t *testing.T) {
 	l := newSoleVoter(1)

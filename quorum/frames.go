@@ -10,6 +10,8 @@ import (
 
 	"zkd/jute"
 	"zkd/storage/entry"
+
+	"zkd/storage/serverid"
 )
 
 // The kinds of frames between members. Integers in them are big-endian, 8 bytes each.
@@ -43,7 +45,8 @@ func decodeRaft(body []byte, from, to uint64) (*raftpb.Message, error) {
 		return nil, fmt.Errorf("decode raft message: %w", err)
 	}
 	if m.GetFrom() != from || m.GetTo() != to {
-		return nil, fmt.Errorf("%w: raft message from %d to %d", errFrame, m.GetFrom(), m.GetTo())
+		return nil, fmt.Errorf("%w: raft message from %d to %d", errFrame,
+			serverid.Number(m.GetFrom()), serverid.Number(m.GetTo()))
 	}
 	ok := m.GetSnapshot() == nil && len(m.GetResponses()) == 0
 	switch m.GetType() {

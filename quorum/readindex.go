@@ -99,13 +99,14 @@ func (r *readIndex) drop(err error) {
 	r.batcher.ReleaseBarriers(len(barriers))
 }
 
-// deferQuestion keeps another member's question if this leader cannot answer it yet. One that it cannot answer any more
-// is asked again.
+// deferQuestion takes another member's question from raft: it keeps the one that this leader cannot answer yet. Who asks
+// one that it cannot answer any more, or that does not lead, asks again: raft would pass the question on to the member
+// that leads now as if it had come from the one that asked (Raft.stepFollower), and no member takes that from another.
 func (r *readIndex) deferQuestion(m *raftpb.Message) bool {
-	if m.GetType() != raftpb.MsgReadIndex || !r.leads() || r.mayAsk() {
+	if m.GetType() != raftpb.MsgReadIndex || r.mayAsk() && r.leads() {
 		return false
 	}
-	if !r.termReached {
+	if r.leads() && !r.termReached {
 		r.deferred = append(r.deferred, m)
 	}
 	return true
