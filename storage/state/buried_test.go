@@ -10,10 +10,11 @@ import (
 	"zkd/storage/entry/entrytest"
 )
 
-// emptied is a machine with a znode of which so many children were made and deleted, all but those that stay.
+// emptied is a machine with a znode of which so many children were made and deleted, all but those that stay. Nothing is
+// flushed before a test asks for it: the store compacts what is flushed when it likes.
 func emptied(t *testing.T, children int, stay ...int) *harness {
 	t.Helper()
-	h := newHarness(t, MachineOptions{})
+	h := newHarness(t, MachineOptions{FlushBytes: 1 << 30, FlushRequests: 1 << 20})
 	child := func(i int) string { return fmt.Sprintf("/a/%06d", i) }
 	proposals := []*entry.Proposal{entrytest.Session(1), entrytest.Create("/a", nil, jute.ModePersistent)}
 	for i := range children {
