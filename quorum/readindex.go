@@ -99,9 +99,9 @@ func (r *readIndex) drop(err error) {
 	r.batcher.ReleaseBarriers(len(barriers))
 }
 
-// deferQuestion takes another member's question from raft: it keeps the one that this leader cannot answer yet. Who asks
-// one that it cannot answer any more, or that does not lead, asks again: raft would pass the question on to the member
-// that leads now as if it had come from the one that asked (Raft.stepFollower), and no member takes that from another.
+// deferQuestion takes another member's question from raft: it keeps the one that this leader cannot answer yet. One
+// that it cannot answer any more is asked again, and so is one that comes to a follower: raft would pass it on to the
+// leader as if it had come from who asked (raft.stepFollower), and no member takes that from another.
 func (r *readIndex) deferQuestion(m *raftpb.Message) bool {
 	if m.GetType() != raftpb.MsgReadIndex || r.mayAsk() && r.leads() {
 		return false

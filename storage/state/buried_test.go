@@ -10,8 +10,8 @@ import (
 	"zkd/storage/entry/entrytest"
 )
 
-// emptied is a machine with a znode of which so many children were made and deleted, all but those that stay. Nothing is
-// flushed before a test asks for it: the store compacts what is flushed when it likes.
+// emptied is a machine with a znode of which so many children were made and deleted, all but those that stay. Nothing
+// is flushed before a test asks for it: the store compacts what is flushed when it likes.
 func emptied(t *testing.T, children int, stay ...int) *harness {
 	t.Helper()
 	h := newHarness(t, MachineOptions{FlushBytes: 1 << 30, FlushRequests: 1 << 20})
