@@ -10,7 +10,6 @@ import (
 
 	"zkd/jute"
 	"zkd/storage/entry"
-
 	"zkd/storage/serverid"
 )
 
