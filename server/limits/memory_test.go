@@ -103,6 +103,7 @@ func TestRoomIsForWhoeverFits(t *testing.T) {
 		}
 		h.accounts[0].Add(Unread, -20)
 		time.Sleep(2 * roomWithin)
+		synctest.Wait()
 		if took[1] != roomWithin || took[2] != 0 || took[3] != roomWithin || took[4] != 0 || len(h.room.line) != 0 {
 			t.Errorf("waited %v for 50, 15, 10 and 5 bytes of 20; %d wait still", took[1:], len(h.room.line))
 		}
