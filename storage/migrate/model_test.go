@@ -52,8 +52,14 @@ func envNumber(t *testing.T, name string, def int) int {
 // tree, the sessions and all that the store counts with the server's own.
 func TestImportAgainstModel(t *testing.T) {
 	worlds := envNumber(t, "ZKD_IMPORT_WORLDS", 60)
-	seed := uint64(envNumber(t, "ZKD_MODEL_SEED", 1))
-	for ; worlds > 0; worlds-- {
+	first := uint64(envNumber(t, "ZKD_MODEL_SEED", 1))
+	// In these a session may end whose ephemeral the snapshot does not have, in a log of before 3.6: in 925 it has the
+	// parent, in 1375 another znode at its path.
+	seeds := []uint64{925, 1375}
+	for i := range uint64(worlds) {
+		seeds = append(seeds, first+i)
+	}
+	for _, seed := range seeds {
 		o := zkdatatest.NewServer(rand.New(rand.NewPCG(seed, 1)))
 		o.Digests = seed%5 != 0 // as before 3.6
 		for range o.R.IntN(150) {
@@ -92,6 +98,5 @@ func TestImportAgainstModel(t *testing.T) {
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
-		seed++
 	}
 }

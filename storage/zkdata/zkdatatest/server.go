@@ -25,6 +25,7 @@ type Server struct {
 	Log      []byte
 	From     jute.Zxid // of the first transaction in log
 	Digests  bool
+	written  map[string]bool // paths that the snapshot under way has; nil: none is
 }
 
 // NewServer returns an empty server.
@@ -168,6 +169,7 @@ func (o *Server) Step() {
 	case kind == 0 && !lives:
 		o.Sessions[session] = 1000 * int32(session)
 		op, body = jute.OpCreateSession, jute.AppendInt(nil, o.Sessions[session])
+	case kind == 0 && o.wouldForget(session):
 	case kind == 0:
 		delete(o.Sessions, session)
 		paths := []string{}
@@ -206,6 +208,22 @@ func (o *Server) Step() {
 	o.Log = append(append(o.Log, b...), 'B')
 }
 
+// wouldForget tells whether the files would not say what the end of a session does. Before 3.6 it names no znodes, so
+// that of one which the snapshot under way does not have yet nobody knows that it was deleted: neither its parent's
+// pzxid, nor that what was written to it before is not of one that is made at its path later. ZooKeeper loses that, too
+// (ZOOKEEPER-3145).
+func (o *Server) wouldForget(session jute.SessionID) bool {
+	if o.Digests || o.written == nil {
+		return false
+	}
+	for p, n := range o.nodes { // order does not matter: any
+		if n.Owner == session && !o.written[p] {
+			return true
+		}
+	}
+	return false
+}
+
 // multi does some operations in one.
 func (o *Server) multi(session jute.SessionID) []byte {
 	var parts []byte
@@ -225,7 +243,9 @@ func (o *Server) Snapshot(busy int) *Snapshot {
 	for _, id := range slices.Sorted(maps.Keys(o.Sessions)) {
 		s.Living = append(s.Living, zkdata.Session{ID: id, TimeoutMillis: o.Sessions[id]})
 	}
+	o.written = map[string]bool{}
 	s.visit(schema.RootPath, busy)
+	o.written = nil
 	s.Last, s.Sum = o.Zxid, o.Digest()
 	return s
 }
@@ -279,6 +299,7 @@ func (s *Snapshot) visit(path string, busy int) {
 		return
 	}
 	s.Tree = append(s.Tree, *n)
+	s.o.written[path] = true
 	children := s.o.children(path)
 	for range s.o.R.IntN(busy + 1) {
 		s.o.Step()
