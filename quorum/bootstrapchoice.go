@@ -27,18 +27,34 @@ import (
 // BootstrapChoice is for which bootstrap of an ensemble a server without data is. Its node and its handshakes share it.
 // Its methods may be called by any goroutine.
 type BootstrapChoice struct {
-	mu    sync.Mutex // held by the node's loop during each of its turns, until the ensemble is founded
-	begun bool       // guarded by mu
+	log   *raftlog.Log // of the server: keeps that it has given way
+	mu    sync.Mutex   // held by the node's loop during each of its turns, until the ensemble is founded
+	begun bool         // guarded by mu
 	// safe are the servers that have no part in a bootstrap without data; nil: this server has not given way. Stored
 	// under mu; the map never changes.
 	safe atomic.Pointer[map[uint64]bool]
+
+	keeping sync.Mutex // held while it is written that the server has given way, and not by the loop
+	kept    bool       // guarded by keeping
 }
+
+// gaveWayKey is the name among the log's blobs of the mark that the server has given way: version byte 1.
+const gaveWayKey = "gaveway"
 
 // OpenBootstrapChoice returns that of a server whose log is open; founded tells whether its state is of an ensemble.
 func OpenBootstrapChoice(log *raftlog.Log, founded bool) (*BootstrapChoice, error) {
-	b := &BootstrapChoice{}
+	b := &BootstrapChoice{log: log}
 	_, admitted := log.Meta(admittedKey) // then what it has is of those that have let it in
 	if founded || admitted || Imported(log) {
+		return b, nil
+	}
+	if blob, ok := log.Meta(gaveWayKey); ok {
+		if len(blob) != 1 || blob[0] != stateVersion {
+			return nil, fmt.Errorf("%s %x in the raft log is not of format %d: run a newer zkd", gaveWayKey, blob,
+				stateVersion)
+		}
+		b.safe.Store(&map[uint64]bool{}) // those that it meets again say what they are
+		b.kept = true
 		return b, nil
 	}
 	b.begun = log.LastIndex() > bootstrapIndex
@@ -62,17 +78,35 @@ func (b *BootstrapChoice) Begun() bool {
 // GaveWay tells whether the server has given way to data.
 func (b *BootstrapChoice) GaveWay() bool { return b.safe.Load() != nil }
 
-// GiveWay has the server give way to data that another one has, or belongs to; first says that it had not. It cannot,
-// ok is false, once it takes part in a bootstrap without data.
-func (b *BootstrapChoice) GiveWay(to uint64) (first, ok bool) {
+// GiveWay has the server give way to data that another one has, or belongs to, for good: it has when it is started
+// anew, too. first says that it had not. It cannot, ok is false, once it takes part in a bootstrap without data. An
+// error is one of the log.
+func (b *BootstrapChoice) GiveWay(to uint64) (first, ok bool, err error) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.begun {
-		return false, false
+	begun := b.begun
+	if !begun {
+		b.noteLocked(to)
 	}
-	first = b.safe.Load() == nil
-	b.noteLocked(to)
-	return first, true
+	b.mu.Unlock()
+	if begun {
+		return false, false, nil
+	}
+	first, err = b.keep()
+	return first, true, err
+}
+
+// keep makes durable that the server has given way; first says that it was not. The loop does not wait for it.
+func (b *BootstrapChoice) keep() (first bool, err error) {
+	b.keeping.Lock()
+	defer b.keeping.Unlock()
+	if b.kept {
+		return false, nil
+	}
+	if err := b.log.SetMeta(gaveWayKey, []byte{stateVersion}); err != nil {
+		return false, fmt.Errorf("store that another server has data: %w", err)
+	}
+	b.kept = true
+	return true, nil
 }
 
 // Note says that another server has no part in a bootstrap without data, or is of a program that cannot say. It matters

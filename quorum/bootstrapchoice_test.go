@@ -36,7 +36,7 @@ func founder(t *testing.T) (*loop, *BootstrapChoice) {
 
 // asked has a member be asked for its vote in the bootstrap without data.
 func asked(l *loop) {
-	m := askVote(2, 3)
+	m := askVote(2, l.id)
 	index, term := uint64(bootstrapIndex), uint64(bootstrapTerm)
 	m.Index, m.LogTerm = &index, &term
 	l.inbox.put(arrival{from: 2, what: m})
@@ -48,8 +48,11 @@ func asked(l *loop) {
 func TestAFounderIsForOneFoundingAlone(t *testing.T) {
 	t.Run("data first", func(t *testing.T) {
 		l, b := founder(t)
-		if first, ok := b.GiveWay(1); !first || !ok {
-			t.Fatalf("it does not give way: %v, %v", first, ok)
+		if first, ok, err := b.GiveWay(1); !first || !ok || err != nil {
+			t.Fatalf("it does not give way: %v, %v, %v", first, ok, err)
+		}
+		if first, ok, err := b.GiveWay(3); first || !ok || err != nil {
+			t.Fatalf("it gives way twice: %v, %v, %v", first, ok, err)
 		}
 		asked(l)
 		hard := l.raw.BasicStatus().HardState
@@ -74,7 +77,9 @@ func TestAFounderIsForOneFoundingAlone(t *testing.T) {
 	})
 	t.Run("data first, and it has the data by now", func(t *testing.T) {
 		l, b := founder(t)
-		b.GiveWay(1)
+		if _, _, err := b.GiveWay(1); err != nil {
+			t.Fatal(err)
+		}
 		if !l.admission.deafTo(3) {
 			t.Fatal("it hears one that it has not met, and has nothing yet")
 		}
@@ -89,8 +94,8 @@ func TestAFounderIsForOneFoundingAlone(t *testing.T) {
 		if hard := l.raw.BasicStatus().HardState; hard.GetVote() != 2 || !b.Begun() {
 			t.Fatalf("vote %d, begun %v", hard.GetVote(), b.Begun())
 		}
-		if first, ok := b.GiveWay(1); first || ok || b.GaveWay() {
-			t.Error("it gives way, and has voted")
+		if first, ok, err := b.GiveWay(1); first || ok || err != nil || b.GaveWay() {
+			t.Errorf("it gives way, and has voted: %v", err)
 		}
 		written(t, l)
 		again, err := OpenBootstrapChoice(l.options.Log, false)
@@ -111,6 +116,59 @@ func TestAFounderIsForOneFoundingAlone(t *testing.T) {
 			t.Errorf("who was let in takes part in a founding: %v", err)
 		}
 	})
+}
+
+// TestGivingWayIsForGood: a server without data that has heard of data has no part in a founding without it after a
+// power cut either, whoever has the data be gone.
+func TestGivingWayIsForGood(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	log := openLog(t, fs, "log")
+	b, err := OpenBootstrapChoice(log, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first, ok, err := b.GiveWay(3); !first || !ok || err != nil {
+		t.Fatalf("it does not give way: %v, %v, %v", first, ok, err)
+	}
+	after := fs.CrashClone(vfs.CrashCloneCfg{}) // what was synced, and nothing else
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := b.GiveWay(2); err != nil {
+		t.Errorf("what is durable is written again: %v", err)
+	}
+
+	l := newcomerOn(t, openLog(t, after, "log"), 1, false, Member{ID: 1}, Member{ID: 2}, Member{ID: 3})
+	if b, err = OpenBootstrapChoice(l.options.Log, false); err != nil {
+		t.Fatal(err)
+	}
+	l.options.BootstrapChoice = b
+	l.begin()
+	l.admission.greeted(2, member.Hello{Incarnation: 12})
+	for range 3 * l.options.ElectionTicks {
+		l.tick()
+		l.turn()
+	}
+	asked(l)
+	vote, leads := l.raw.BasicStatus().HardState.GetVote(), l.admission.mayLead()
+	if vote != 0 || leads || b.Begun() || !b.GaveWay() {
+		t.Errorf("vote %d, may lead %v, begun %v", vote, leads, b.Begun())
+	}
+	if !l.admission.deafTo(3) {
+		t.Error("it hears one that has not said yet what it is")
+	}
+	if first, ok, err := b.GiveWay(3); first || !ok || err != nil || l.admission.deafTo(3) {
+		t.Errorf("who has the data is back: %v, %v, %v", first, ok, err)
+	}
+	if err := l.options.Log.SetMeta(gaveWayKey, []byte{9}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenBootstrapChoice(l.options.Log, false); err == nil || !strings.Contains(err.Error(), "newer zkd") {
+		t.Errorf("a mark of another format: %v", err)
+	}
+	if b, err := OpenBootstrapChoice(l.options.Log, true); err != nil || b.GaveWay() {
+		t.Errorf("founded, and it has given way: %v", err)
+	}
 }
 
 // TestLateFoundersAreWaitedFor: with all founders heard it goes on at once, with a majority of them after a while.

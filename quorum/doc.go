@@ -110,8 +110,8 @@
 //   - From feature level 2 on only incarnations that the log has admitted count, by the membership of who counts
 //     (admit.go, docs/decisions/0018). A member whose disk was emptied does not vote, nor acknowledge anything, before
 //     it has been added anew (rejoin.go).
-//   - A member without data takes part in the bootstrap without data or gives way to data, and never does both
-//     (bootstrapchoice.go, docs/decisions/0029).
+//   - A member without data takes part in the bootstrap without data or gives way to data, and never does both,
+//     however often it is started (bootstrapchoice.go, docs/decisions/0029).
 //   - No write is proposed before the founders' incarnations are in the membership.
 //   - The commit index on disk may be old: it is written with the next append. At the start it is raised to what is
 //     applied, and a new leader finds out the rest.
@@ -149,6 +149,7 @@
 //	time         version byte 1, 8 bytes of milliseconds since 1970: the newest time in the log of who has sent the
 //	             snapshot that was installed last (timestamps.go)
 //	founding     version byte 1, then the id of the cluster that imported data founds, 16 bytes
+//	gaveway      version byte 1: this member, which has nothing, has given way to imported data (bootstrapchoice.go)
 //	admitted     version byte 1, then 1 if the group was founded with incarnations: it has taken in this member, which
 //	             had nothing
 //

@@ -7,6 +7,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 
 	"zkd/quorum/member"
+	"zkd/storage/raftlog"
 )
 
 // silence is a transport whose frames go nowhere.
@@ -19,7 +20,12 @@ func (silence) SendInOrder(uint64, uint8, func([]byte) []byte, []byte) bool { re
 // newcomer returns the loop of a member that starts without data.
 func newcomer(t *testing.T, id uint64, joining bool, members ...Member) *loop {
 	t.Helper()
-	log := openLog(t, vfs.NewMem(), "log")
+	return newcomerOn(t, openLog(t, vfs.NewMem(), "log"), id, joining, members...)
+}
+
+// newcomerOn is one with a log.
+func newcomerOn(t *testing.T, log *raftlog.Log, id uint64, joining bool, members ...Member) *loop {
+	t.Helper()
 	o := testOptions(log, &fakeMachine{})
 	o.ID, o.Members, o.Joining, o.Transport = id, members, joining, silence{}
 	s, err := NewStepper(o)

@@ -62,7 +62,12 @@ type importing struct {
 	left *sim.Left // by ZooKeeper
 }
 
-// first has one server import what ZooKeeper has left, with all that befalls it. The others start later.
+// heardOfData is what a server without data logs when it has heard of imported data, from when on it founds nothing
+// without it. Before that it may, as docs/migration.md says: who has the data must be there.
+const heardOfData = "another server has imported data, or belongs to those that have it"
+
+// first has one server import what ZooKeeper has left, with all that befalls it. The others start later. It returns
+// when they know.
 func (m *importing) first() {
 	g := m.g
 	s := g.w.Servers[m.Whom]
@@ -93,6 +98,14 @@ func (m *importing) first() {
 	g.again()
 	s.Start()
 	g.sleepUntil(time.Now().Add(m.Others))
+	g.await(servesWithin, "the others have heard of the imported data", func() bool {
+		for i, other := range g.w.Servers {
+			if member, _ := g.belongs(i); i != m.Whom && member && other.Logged(heardOfData) == 0 {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // begin imports, or starts the server if nothing is to be imported any more.

@@ -30,6 +30,10 @@ func (p *Peers) openBootstrap(o *quorum.Options) (err error) {
 		return err
 	}
 	o.BootstrapChoice = p.bootstrap
+	if p.bootstrap.GaveWay() {
+		p.logger.Warn("another server has imported data, as this one has heard before: founds nothing, and waits " +
+			"until it is let in")
+	}
 	if quorum.Imported(o.Log) && !founded {
 		p.data, err = quorum.DataCluster(o.Log, p.opts.Random)
 	}
@@ -75,8 +79,11 @@ func (p *Peers) bootstrapConflict(id uint64, cluster [16]byte, standing transpor
 	case own != none:
 		return ""
 	case quorum.OnData(cluster):
-		first, ok := p.bootstrap.GiveWay(id)
-		if first {
+		first, ok, err := p.bootstrap.GiveWay(id)
+		if err != nil {
+			return fmt.Sprintf("server %d: %v", serverid.Number(p.id), err)
+		}
+		if first { // it is durable: from here on it holds for every start
 			p.logger.Info("another server has imported data, or belongs to those that have it: this one founds "+
 				"nothing, and waits until it is let in", slog.Int64("peer", serverid.Number(id)))
 		}
