@@ -269,19 +269,25 @@ func (o *operator) voters() (n int) {
 
 // bears tells whether a membership has voters enough, and a majority of them among those that are there.
 func (o *operator) bears(to map[uint64]seat) bool {
-	all, there := 0, 0
 	least, _ := o.least()
 	if o.g.plan.small() { // of two none is taken away: what then befalls the other may stop both (decision 32)
 		least = min(2, o.voters())
 	}
+	all, there := o.count(to, 0)
+	return there >= least && there > all/2
+}
+
+// count is how many voters a membership has, and how many of them are there; one, but for 0, is not.
+func (o *operator) count(to map[uint64]seat, without uint64) (all, there int) {
 	for id, s := range to { // order: a sum
-		if !s.observer {
-			if all++; int(id) != o.g.missing()+1 { //nolint:gosec // small
-				there++
-			}
+		if s.observer {
+			continue
+		}
+		if all++; id != without && int(id) != o.g.missing()+1 { //nolint:gosec // small
+			there++
 		}
 	}
-	return there >= least && there > all/2
+	return all, there
 }
 
 // server is one of the world's.

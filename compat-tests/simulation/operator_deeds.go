@@ -57,7 +57,9 @@ func (o *operator) join(d *Deed) {
 	}
 	to := o.members()
 	to[id] = seat{observer: oneOf(4, d, 0), peers: d.Much % places}
-	if o.voters() > 1 && oneOf(4, d, 1) { // one alone is refused another one that cannot be reached
+	// Of the new voters a majority must be reached, or it is refused: by one alone, and where another one is absent.
+	all, there := o.count(to, id)
+	if o.voters() > 1 && there > all/2 && oneOf(4, d, 1) {
 		o.bring(to, false, oneOf(2, d, 2))
 		o.launch(id, to, d)
 		return
