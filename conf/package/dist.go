@@ -151,7 +151,7 @@ func (r *release) write(name string, content []byte) error {
 // for sources.
 var carried = []string{
 	"LICENSE", "README.md", "CHANGELOG.md", "docs", "conf/zoo_sample.cfg", "conf/zoo_ensemble.cfg", "conf/systemd",
-	"conf/grafana", "conf/prometheus", "conf/kubernetes",
+	"conf/grafana", "conf/prometheus", "conf/kubernetes", "conf/compose",
 }
 
 // archive packs a folder for those who install by hand. help holds the man pages and the completions.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -164,6 +165,7 @@ func TestArchive(t *testing.T) {
 		"zkd_1/conf/zoo_sample.cfg", "zkd_1/docs/decisions/0001-the-request-is-replicated.md",
 		"zkd_1/docs/formats/backup.md", "zkd_1/docs/operations.md", "zkd_1/man/zkd.1", "zkd_1/zkd",
 	}
+	want = append(want, sampleFiles(t)...)
 	for _, name := range want {
 		if !slices.Contains(got, name) {
 			t.Errorf("%s is not in the archive", name)
@@ -173,6 +175,26 @@ func TestArchive(t *testing.T) {
 	if !slices.IsSorted(got) || slices.ContainsFunc(got, isSource) {
 		t.Errorf("files %v", got)
 	}
+}
+
+// sampleFiles are the files below conf that the README and the documents lead to, as an archive has them.
+func sampleFiles(t *testing.T) (names []string) {
+	t.Helper()
+	documents, err := filepath.Glob(filepath.Join(testRoot, "docs", "*.md"))
+	if err != nil || len(documents) == 0 {
+		t.Fatalf("documents %q: %v", documents, err)
+	}
+	sample := regexp.MustCompile(`(?:\.\./|[^/\w])(conf/[a-z/_-]+\.(?:cfg|json|ya?ml|service))\b`)
+	for _, document := range append(documents, filepath.Join(testRoot, "README.md")) {
+		text, err := os.ReadFile(document) //nolint:gosec // of this repository
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range sample.FindAllStringSubmatch(string(text), -1) {
+			names = append(names, "zkd_1/"+found[1])
+		}
+	}
+	return names
 }
 
 // TestBuildDependsOnNothingAround looks for what would let two builds of one commit differ.
