@@ -15,6 +15,10 @@ import (
 	"zkd/storage/serverid"
 )
 
+// errNoAddress says that a peer takes part, and nothing says where it is.
+var errNoAddress = errors.New("no address of it is known: give this server a line of it in zoo.cfg, or, if it is to " +
+	"take part no more, take it out by reconfig")
+
 // connect tries the peer's addresses, the one that was good last before the others, then where else it may be.
 func (p *peer) connect(ctx context.Context, what purpose) (*link, error) {
 	p.mu.Lock()
@@ -53,7 +57,7 @@ func (p *peer) tryEach(ctx context.Context, addresses []string, what purpose, lo
 		}
 	}
 	if len(errs) == 0 {
-		return nil, errors.New("no address is known")
+		return nil, errNoAddress
 	}
 	return nil, errors.Join(errs...)
 }

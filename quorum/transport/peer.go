@@ -192,7 +192,8 @@ func (p *peer) note(err error) {
 }
 
 // tell logs that the peer cannot be reached: when that begins, when the reason is another, and again at growing
-// intervals.
+// intervals. That there is no address passes by itself when this server reads in the log that the peer was removed, or
+// where it is: only if it does not it is told. That this server is no member every peer says, and one line does.
 func (p *peer) tell(err error) {
 	if p.stops() {
 		return
@@ -202,23 +203,39 @@ func (p *peer) tell(err error) {
 	if kind == p.logged && clock.Since(p.loggedAt) < p.again {
 		return
 	}
-	if kind != p.logged {
+	begins := kind != p.logged
+	if begins {
 		p.again = 0
 	}
 	p.logged, p.loggedAt, p.again = kind, clock.Now(), warning.NextAgain(p.again)
-	p.transport.opts.Logger.Warn("peer unreachable", slog.Int64("peer", serverid.Number(p.id)), slog.Any("err", err))
+	peer, why := slog.Int64("peer", serverid.Number(p.id)), slog.Any("err", err)
+	if begins && kind == kindNoAddress || kind == kindNotMember && !p.transport.outsider.next() {
+		p.transport.opts.Logger.Debug("peer not reached", peer, why)
+		return
+	}
+	p.transport.opts.Logger.Warn("peer unreachable", peer, why)
 }
 
-// kindUnreachable is the kind of failure that is nobody's refusal.
-const kindUnreachable = "unreachable"
+// Kinds of failure: nobody's refusal, nowhere to go, and the refusal of who does not know this server.
+const (
+	kindUnreachable = "unreachable"
+	kindNoAddress   = "no address"
+	kindNotMember   = "no member"
+)
 
 // failureKind tells failures apart that need different remedies.
 func failureKind(err error) string {
 	if refused := (*RefusalError)(nil); errors.As(err, &refused) {
+		if refused.Code == NotMember {
+			return kindNotMember
+		}
 		return "refused: " + refused.Code.remedy()
 	}
 	if foreign := (*foreignError)(nil); errors.As(err, &foreign) {
 		return "foreign"
+	}
+	if errors.Is(err, errNoAddress) {
+		return kindNoAddress
 	}
 	return kindUnreachable
 }
@@ -233,6 +250,9 @@ func (p *peer) serve(l *link) error {
 	}
 	p.queue.open(l.version) // before Status shows the stream
 	p.setOutgoing(s)
+	if p.logged == kindNotMember {
+		p.transport.outsider.reset()
+	}
 	p.logged = ""
 	p.presence.up(s, directionOut)
 	p.transport.handler.Connected(p.id)

@@ -1,6 +1,13 @@
 package transport
 
-import "fmt"
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"zkd/quorum/clock"
+	"zkd/quorum/warning"
+)
 
 // Code is what the accepting side answers; docs/formats/peer.md lists them. The numbers are on the wire.
 type Code uint8
@@ -80,4 +87,33 @@ type RefusalError struct {
 // Error gives the refusing side's words and the remedy.
 func (e *RefusalError) Error() string {
 	return fmt.Sprintf("the peer refused: %q: %s", e.Text, e.Code.remedy())
+}
+
+// outsider is this server as long as peers refuse it because they know it not. All do, and each again and again: it is
+// told once for all of them, and again at growing intervals.
+type outsider struct {
+	clock clock.Clock
+
+	mu    sync.Mutex
+	at    time.Time     // guarded by mu; when it was told last
+	again time.Duration // guarded by mu; from then to when it is told again; 0: it was not told
+}
+
+// next tells whether it is to be told now.
+func (o *outsider) next() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := o.clock.Now()
+	if o.again > 0 && now.Sub(o.at) < o.again {
+		return false
+	}
+	o.at, o.again = now, warning.NextAgain(o.again)
+	return true
+}
+
+// reset takes note that a peer knows this server now.
+func (o *outsider) reset() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.again = 0
 }

@@ -62,3 +62,58 @@ func TestAPeerThatStaysAwayIsToldOfRarely(t *testing.T) {
 		t.Error("another reason waits")
 	}
 }
+
+// TestThatThisServerIsNoMemberIsToldOnce: all peers say so, each again and again. Another reason, or that it comes back
+// after a peer has taken the server, is news.
+func TestThatThisServerIsNoMemberIsToldOnce(t *testing.T) {
+	manual := clock.NewManual(time.Unix(1e6, 0))
+	a := newMember(t, 4, func(o *Options) { o.Clock = manual })
+	peers := []*peer{}
+	for id := range uint64(3) {
+		peers = append(peers, newPeer(a.Transport, id+1, Peer{Addresses: []string{"nowhere:1"}}, nil))
+	}
+	told := 0
+	for minute := range 9 {
+		for range 60 {
+			for _, p := range peers {
+				p.tell(&RefusalError{Code: NotMember})
+			}
+			manual.Advance(time.Second)
+		}
+		if minute == 0 || minute == 1 || minute == 3 || minute == 7 {
+			told++
+		}
+		if n := a.says("peer unreachable"); n != told {
+			t.Fatalf("%d lines after %d minutes, want %d", n, minute+1, told)
+		}
+	}
+	if peers[1].tell(errTimeout); a.says("peer unreachable") != told+1 {
+		t.Error("another reason waits")
+	}
+	a.outsider.reset()
+	for _, p := range peers {
+		p.logged = ""
+		p.tell(&RefusalError{Code: NotMember})
+	}
+	if n := a.says("peer unreachable"); n != told+2 {
+		t.Errorf("%d lines, want %d: it was taken out again", n, told+2)
+	}
+}
+
+// TestAPeerWithoutAnAddressIsToldOfIfItStays: a server that starts anew reads in the log who was removed, or where who
+// has come is.
+func TestAPeerWithoutAnAddressIsToldOfIfItStays(t *testing.T) {
+	manual := clock.NewManual(time.Unix(1e6, 0))
+	a := newMember(t, 1, func(o *Options) { o.Clock = manual })
+	p := newPeer(a.Transport, 4, Peer{}, nil)
+	_, err := p.connect(t.Context(), forMessages)
+	for second := range 60 {
+		if p.tell(err); a.says("peer unreachable") != 0 {
+			t.Fatalf("it is told after %d seconds", second)
+		}
+		manual.Advance(time.Second)
+	}
+	if p.tell(err); a.says("peer unreachable") != 1 || a.says("give this server a line of it in zoo.cfg") == 0 {
+		t.Errorf("after a minute it is not told, or not what to do")
+	}
+}

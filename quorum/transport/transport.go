@@ -24,6 +24,7 @@ type Transport struct {
 	start     time.Time        // immutable; what now counts from
 	warn      *warning.Limiter // for what strangers can cause
 	joiners   *joiners         // servers that are no peers and have called
+	outsider  *outsider        // this server, while peers know it not
 	handler   Handler          // set by Start, before any goroutine runs
 	done      chan struct{}
 	begun     chan struct{}                    // closed by Start
@@ -68,6 +69,7 @@ func New(opts Options) (*Transport, error) {
 		turns:      map[uint64]chan struct{}{},
 		handshakes: map[string]int{},
 		joiners:    &joiners{logger: opts.Logger, clock: opts.Clock, known: map[uint64]joiner{}},
+		outsider:   &outsider{clock: opts.Clock},
 		listeners:  slices.Clone(opts.Listeners),
 	}
 	t.peers.Store(&map[uint64]*peer{})
