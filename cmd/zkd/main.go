@@ -6,8 +6,8 @@
 // The package is the command line and nothing more: it turns flags, environment and zoo.cfg into a configuration
 // (package conf), hands it to a server (package server/instance), and stops that when a signal says so. It is the only
 // place that makes a real clock, real randomness, a real network and a real file system, and the only one that reads
-// the environment. Every command says in its help what it does; an error is one message on stderr and a non-zero exit
-// status:
+// the environment. Every command says in its help what it does; an error is one message on stderr, or one line of
+// the log there, and a non-zero exit status:
 //
 //	1  a command failed, or the server stopped by itself: the message says why
 //	2  the command line or the configuration is wrong: all that is wrong is listed
@@ -45,12 +45,20 @@ type statusError struct {
 // Unwrap returns what went wrong.
 func (e statusError) Unwrap() error { return e.error }
 
+// loggedError is an error that the log, which goes to stderr too, has told of with what to do.
+type loggedError struct{ error }
+
+// Unwrap returns what went wrong.
+func (e loggedError) Unwrap() error { return e.error }
+
 func main() {
 	err := newRootCommand().Execute()
 	if err == nil {
 		return
 	}
-	fmt.Fprintln(os.Stderr, "zkd:", err)
+	if told := (loggedError{}); !errors.As(err, &told) {
+		fmt.Fprintln(os.Stderr, "zkd:", err)
+	}
 	if usage := (usageError{}); errors.As(err, &usage) {
 		os.Exit(exitUsage)
 	}

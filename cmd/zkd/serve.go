@@ -15,6 +15,7 @@ import (
 	"zkd/conf"
 	"zkd/quorum/clock"
 	"zkd/server/instance"
+	"zkd/storage/disk"
 )
 
 // newServeCommand returns the command that runs a server.
@@ -77,13 +78,22 @@ func serve(ctx context.Context, config *conf.Config, logger *slog.Logger) error 
 	manager := newNotifier(logger)
 	i, err := instance.Open(ctx, config, realWorld(logger), instanceOptions(logger, manager))
 	if err != nil {
-		return interrupted(ctx, err, "the server was not started yet; an import that had begun is taken away")
+		return toldError(interrupted(ctx, err,
+			"the server was not started yet; an import that had begun is taken away"))
 	}
 	tuning, done := context.WithCancel(ctx)
 	defer done()
 	// Not before: a heap that grows from nothing would be collected all the time.
 	go tuneCollector(tuning, clock.Real())
-	return errors.Join(i.Run(ctx), i.Close())
+	return toldError(errors.Join(i.Run(ctx), i.Close()))
+}
+
+// toldError marks the failure of a disk as one that stderr has already, in the log.
+func toldError(err error) error {
+	if disk.Logged(err) {
+		return loggedError{err}
+	}
+	return err
 }
 
 // instanceOptions is what the command line tells a server.

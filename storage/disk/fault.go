@@ -65,7 +65,7 @@ func (f *Fault) Trip(cause error) error {
 	if f.Retired.Load() {
 		return errRetired
 	}
-	err := f.Describe(cause)
+	err := error(&loggedError{f.Describe(cause)})
 	if !f.first.CompareAndSwap(nil, &err) {
 		return f.Err()
 	}
@@ -81,6 +81,19 @@ func (f *Fault) Trip(cause error) error {
 		f.OnFatal(err)
 	}
 	return err
+}
+
+// loggedError is a failure that the log has told of, with what to do.
+type loggedError struct{ error }
+
+// Unwrap returns the failure.
+func (e *loggedError) Unwrap() error { return e.error }
+
+// Logged tells whether err is a failure that the log has told of, with what to do: whoever ends with it need not say it
+// again.
+func Logged(err error) bool {
+	logged := (*loggedError)(nil)
+	return errors.As(err, &logged)
 }
 
 // Describe words a failure for the operator: what stopped, where, and what to do.

@@ -3,6 +3,7 @@ package disk
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -36,6 +37,9 @@ func TestDiskFaultKeepsTheFirst(t *testing.T) {
 	if !strings.Contains(first.Error(), "free space there") ||
 		!strings.Contains(log.String(), "no space left on device") {
 		t.Errorf("worded %q, logged %q", first, log)
+	}
+	if !Logged(fmt.Errorf("start: %w", first)) || Logged(fault.Describe(syscall.ENOSPC)) {
+		t.Error("what the log has told of is not known")
 	}
 }
 
