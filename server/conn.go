@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -40,6 +41,9 @@ type conn struct {
 	former  atomic.Pointer[conn] // of the session, until its writes are over; nil: none. bind sets it
 	timeout atomic.Int64         // negotiated, a time.Duration
 	closing atomic.Bool          // the client has asked to close: what follows is dropped
+
+	turn       sync.Mutex // held by the reader while it proposes a write
+	superseded bool       // guarded by turn: the client has come back, and no write is proposed any more
 
 	flags      connFlags // owned by the reader
 	linearized bool      // a barrier was asked for after the input buffer was filled last; owned by the reader

@@ -55,11 +55,12 @@
 //     while their Present is held.
 //   - Lock order (docs/lock-order.md): the Present (the machine's lock), then a connection's output lock, which is
 //     never held when a Present is taken or a View opened. A pending session's lock comes between the machine's and all
-//     others. The local sessions' lock comes before the tracker's. The sessions' lock, the flusher's lock and the
-//     availability's lock are leaves.
+//     others. A connection's turn is held while a write is proposed. The local sessions' lock comes before the
+//     tracker's. The sessions' lock, the flusher's lock and the availability's lock are leaves.
 //   - A connection belongs to one epoch of the serving state. When the next one begins it is closed, even if its
 //     ConnectRequest is just being answered: enter looks at the epoch again after it has told it.
-//   - A session is bound to one connection of the ensemble: a reattach that is applied closes the one that was.
+//   - A session is bound to one connection of the ensemble: a reattach that is applied closes the one that was. On its
+//     own server that is closed before, and proposes nothing behind the reattach (supersede).
 //   - A connection that ends while its session is being made or upgraded takes nothing with it: the pending session
 //     finds nobody.
 //   - The apply goroutine never waits for a client: what a client does not read is bounded, and beyond that the client

@@ -233,6 +233,7 @@ func (c *conn) connectGlobal(req *jute.ConnectRequest, timeout time.Duration) (e
 			c.refuse(req.HasReadOnly)
 			return errClose
 		}
+		s.supersede(req.SessionID, txn.Passwd)
 	}
 	c.session, c.established = p.Session, s.millis()
 	p.Time, p.Flags, p.Body = c.established, s.opts.Flags, txn.Append(nil)

@@ -10,6 +10,7 @@ import (
 	"zkd/server/audit"
 	"zkd/server/watch"
 	"zkd/storage/apply"
+	"zkd/storage/entry"
 )
 
 // sessions maps the sessions that have a connection here to it.
@@ -40,6 +41,34 @@ func (s *Server) bind(c *conn, tracker *liveness.Tracker) {
 		before.Out.Close()
 	}
 	c.live.Store(tracker.Bind(c.session, time.Duration(c.timeout.Load())))
+}
+
+// supersede ends the connections that a session has here, as its client is coming back, with this password: what they
+// have sent, and is not proposed yet, never is. Behind the reattach it would be taken for the session's, which may have
+// gone on elsewhere meanwhile, while this server did not run. ZooKeeper closes them before it looks at the password
+// (org.apache.zookeeper.server.ZooKeeperServer.processConnectRequest).
+func (s *Server) supersede(id jute.SessionID, passwd entry.Passwd) {
+	s.sessions.mu.Lock()
+	before := s.sessions.bound[id]
+	if before == nil {
+		before = s.sessions.ended[id]
+	}
+	s.sessions.mu.Unlock()
+	if before == nil {
+		return
+	}
+	present := s.opts.Machine.Present()
+	info, ok := present.Session(id)
+	present.Close()
+	if !ok || !info.Passwd.Equal(passwd) {
+		return
+	}
+	for c := before; c != nil; c = c.former.Load() {
+		c.Out.Close()
+		c.turn.Lock()
+		c.superseded = true
+		c.turn.Unlock()
+	}
 }
 
 // awaitFormer waits for the writes of its session's connections before it: what the client sent there comes before what

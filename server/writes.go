@@ -155,7 +155,8 @@ func (c *writes) fail(r *request, code jute.Code) error {
 	return c.begun(w, c.server.opts.node.Propose(&c.proposal, w))
 }
 
-// begin counts r in as a write under way, and makes the proposal for it.
+// begin counts r in as a write under way, and makes the proposal for it. It takes the connection's turn, which begun
+// ends; not with an error.
 func (c *writes) begin(r *request, code jute.Code) (batcher.Waiter, error) {
 	s := c.server
 	write := socket.Write{Came: c.now, Bytes: len(r.body) + c.identification.bytes(c.login.ids.Proven())}
@@ -171,14 +172,20 @@ func (c *writes) begin(r *request, code jute.Code) (batcher.Waiter, error) {
 		Server: s.opts.ServerID, Body: r.body,
 	}
 	w := c.waiter()
-	if err := c.identify(&c.proposal); err != nil {
+	c.turn.Lock()
+	err := error(errGone)
+	if !c.superseded {
+		err = c.identify(&c.proposal)
+	}
+	if err != nil {
 		return nil, c.begun(w, err)
 	}
 	return w, nil
 }
 
-// begun ends a write that the node has not taken.
+// begun ends the turn, and a write that the node has not taken.
 func (c *writes) begun(w batcher.Waiter, err error) error {
+	c.turn.Unlock()
 	if err != nil {
 		w.Dropped(err)
 	}

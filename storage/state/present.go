@@ -100,6 +100,14 @@ func (p Present) LoadedZxid() jute.Zxid { return p.m.mu.Loaded }
 // SessionCount returns the number of sessions.
 func (p Present) SessionCount() int { return len(p.m.mu.Sessions) }
 
+// Session returns a session, and whether there is one.
+func (p Present) Session(id jute.SessionID) (info schema.SessionInfo, ok bool) {
+	if s := p.m.mu.Sessions[id]; s != nil {
+		return *s, true
+	}
+	return info, false
+}
+
 // Sessions calls f with every session, in no order. Apply waits for all of it.
 func (p Present) Sessions(f func(schema.SessionInfo)) {
 	for _, info := range p.m.mu.Sessions { // any order: the caller is told so
