@@ -121,6 +121,21 @@ func (a *admission) quorumCounts() bool {
 	return n >= a.member.Quorum()
 }
 
+// nearTicks is for how long a voter whose connection is broken still counts as near, from when it was last heard: one
+// that lives is connected again at once. ZooKeeper's leader looks once a tickTime whether it has a quorum.
+const nearTicks = 2
+
+// quorumNear tells whether the voters that are connected, or were a moment ago, may be enough to commit something.
+func (a *admission) quorumNear() bool {
+	n := 0
+	for _, id := range a.member.Voters() {
+		if id == a.id || a.here[id] || a.now < a.heardAt(id)+nearTicks {
+			n++
+		}
+	}
+	return n >= a.member.Quorum()
+}
+
 // returnChange returns the change that adds a member again, or a founder that was not there at the bootstrap.
 func (a *admission) returnChange() *raftpb.ConfChangeV2 {
 	for _, id := range slices.Sorted(maps.Keys(a.member.Returning)) {

@@ -17,7 +17,7 @@ func (l *loop) connectMembers() {
 	l.admission = admission{
 		facts: f, transport: t, members: &l.members, election: &l.election, checkpoints: &l.checkpoints,
 		clocks: &l.clocks, transfer: &l.transfer, store: l.store, sendRaft: l.sender.send, propose: l.proposeOwnChange,
-		changed: l.status.publish,
+		changed: l.status.publish, heardAt: l.reconfig.heardAt,
 	}
 	l.reconfig = reconfiguring{
 		facts: f, transport: t, inbox: l.inbox, transfer: &l.transfer, leaving: &l.leaving,
@@ -25,7 +25,7 @@ func (l *loop) connectMembers() {
 		changePending: l.members.changePending, changing: l.members.changing, propose: l.proposeOwnChange,
 		withAdmissions: l.admission.withAdmissions,
 	}
-	l.leaving = leaving{facts: f, heard: func(id uint64) uint64 { return l.reconfig.heard[id] }}
+	l.leaving = leaving{facts: f, heard: l.reconfig.heardAt}
 	l.inForce = inForce{facts: f, leaving: &l.leaving}
 	l.checkpoints = checkpoints{
 		facts: f, toCheckpointer: l.toCheckpointer, report: l.raw.ReportSnapshot, memberAt: l.members.at,
@@ -39,6 +39,7 @@ func (l *loop) connectLeader() {
 	f, t := &l.facts, l.transport
 	l.election = election{
 		facts: f, begin: l.raw.Campaign, step: l.stepRaft, may: l.mayCampaign, seen: &l.progress.electionSeen,
+		quorumNear: l.admission.quorumNear,
 	}
 	l.transfer = transfer{
 		facts: f, transferLeader: l.raw.TransferLeader, answers: l.health.takesOver, hasSpace: l.space.hasSpace,

@@ -22,6 +22,8 @@ type election struct {
 	may   func() bool             // this member may ask for votes, and could store what comes of it
 	seen  *electionSeen
 
+	quorumNear func() bool // enough voters are connected, or were a moment ago, to commit something
+
 	urgent  bool
 	ticks   int             // since it became urgent
 	gone    uint64          // the leader that was lost, which has no turn; 0 if there was none
@@ -72,6 +74,15 @@ func (e *election) campaignSoon(gone uint64) {
 	e.campaignInTurn()
 }
 
+// back is told of a new connection while nobody leads. If it is to who led last, the turns begin anew, with that one:
+// both count them from now on, and do not campaign at once.
+func (e *election) back(peer uint64) {
+	if peer == e.gone {
+		e.urgent = false
+	}
+	e.campaignSoon(0)
+}
+
 // campaignInTurn campaigns if it is this member's turn.
 func (e *election) campaignInTurn() {
 	if e.member.SoleVoter(e.id) || !e.member.Votes(e.id) || e.soft.RaftState == raft.StateCandidate {
@@ -81,6 +92,19 @@ func (e *election) campaignInTurn() {
 	rank := slices.Index(voters, e.id)
 	if rank >= 0 && e.ticks%(2*len(voters)) == 2*rank {
 		e.campaign()
+	}
+}
+
+// stepDownAlone ends the leadership of a member that has lost the connections to a majority: it could commit nothing.
+// That is raft's own check of the quorum, made now. The first forgets whom raft has heard since its last one, and the
+// second finds nobody.
+func (e *election) stepDownAlone() {
+	if !e.leads() || e.quorumNear() {
+		return
+	}
+	e.logger.Info("leader without a quorum: stepping down", slog.Uint64("term", e.term))
+	for range 2 {
+		e.step(&raftpb.Message{Type: raftpb.MsgCheckQuorum.Enum(), From: new(raft.LocalAppendThread)})
 	}
 }
 

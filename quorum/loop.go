@@ -148,6 +148,7 @@ func (l *loop) tick() {
 	if l.transport == nil {
 		return
 	}
+	l.election.stepDownAlone()
 	l.handOut()
 	l.forwarding.tick()
 	l.election.tick()

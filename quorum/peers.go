@@ -194,7 +194,7 @@ func (l *loop) peerConnected(peer uint64) {
 	l.checkpoints.retrySoon(peer, false)
 	switch l.soft.Lead {
 	case raft.None:
-		l.election.campaignSoon(0)
+		l.election.back(peer)
 	case peer:
 		l.forwarding.resendAfter(0)
 		l.reads.again()

@@ -184,6 +184,9 @@ func (r *reconfiguring) noteHeard(from uint64) {
 	r.heard[from] = r.now
 }
 
+// heardAt returns the tick at which raft last had a message of a member; 0: never.
+func (r *reconfiguring) heardAt(id uint64) uint64 { return r.heard[id] }
+
 // reaches tells whether this leader has heard of a member within an election timeout. raft's own mark is taken back
 // once in that time.
 func (r *reconfiguring) reaches(id uint64) bool {

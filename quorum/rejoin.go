@@ -59,6 +59,7 @@ type admission struct {
 	store       func(key string, blob []byte, then func()) // makes a blob of the log durable
 	sendRaft    func(messages ...*raftpb.Message)
 	propose     func(cc *raftpb.ConfChangeV2) // a change that comes with no proposal
+	heardAt     func(id uint64) (tick uint64) // when raft last had a message of a member; 0: never
 	changed     func()                        // publishes how this member stands in its group
 	warn        *warning.Limiter              // of what each frame of another member may bring
 
