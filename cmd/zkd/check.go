@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,10 +30,9 @@ const (
 	levelOK      = "ok"
 )
 
-// What a disk and a certificate should have left; guesses.
+// What a disk and a certificate should have left, and how long may be waited for an answer; guesses but for the first.
 const (
 	diskBytesMin       = 64 << 10 // with less not even empty stores are made; tried
-	diskBytesLow       = 1 << 30
 	certificateSoon    = 30 * 24 * time.Hour
 	resolveTimeout     = 2 * time.Second
 	listenCheckTimeout = 5 * time.Second
@@ -221,6 +221,7 @@ func (r *checkReport) disks(c *conf.Config) {
 	if c.Storage.DataLogDir != c.Storage.DataDir {
 		dirs = append(dirs, c.Storage.DataLogDir)
 	}
+	var onKeys, on []string // that can be there
 	for n, dir := range dirs {
 		at := existing(dir)
 		if info, err := os.Stat(at); err == nil && !info.IsDir() {
@@ -231,34 +232,49 @@ func (r *checkReport) disks(c *conf.Config) {
 		if err := unix.Access(at, unix.W_OK|unix.X_OK); err != nil {
 			r.add(levelError, keys[n], "user %d may not write in %s: %v", os.Geteuid(), at, err)
 		}
-		r.room(keys[n], dir, at)
+		onKeys, on = append(onKeys, keys[n]), append(on, dir)
+	}
+	r.rooms(c, onKeys, on)
+}
+
+// rooms looks at the room on the disks of directories, of which the last one has the raft log, as a server does that
+// starts. Each disk is told of once.
+func (r *checkReport) rooms(c *conf.Config, keys, dirs []string) {
+	there := make([]string, len(dirs))
+	for n, dir := range dirs {
+		there[n] = existing(dir)
+	}
+	volumes := space.New(space.Options{FS: vfs.Default, Dirs: there, ReserveBytes: c.Storage.DiskReserveBytes}).Assess()
+	for n := range volumes {
+		needed := dirs[0]
+		if n == len(volumes)-1 {
+			needed = dirs[len(dirs)-1]
+		}
+		least := space.LeastToOpen(vfs.Default, filepath.Join(needed, datadir.RaftLogName))
+		r.room(keys[slices.Index(there, volumes[n].Dir)], &volumes[n], least)
 	}
 }
 
-// room looks at the room on the disk of a directory, whose nearest one that is there is at. Of what is free a server
-// that starts has its reserve, too.
-func (r *checkReport) room(key, dir, at string) {
-	free, total, err := diskRoom(at)
-	if err != nil {
-		r.add(levelWarning, key, "cannot tell the room on the disk of %s: %v", at, err)
-		return
-	}
-	reserve := uint64(0)
-	if info, err := os.Stat(filepath.Join(dir, space.ReserveName)); err == nil {
-		reserve = uint64(info.Size())
-	}
-	percent := free * 100 / max(total, 1)
-	least := uint64(space.LeastToOpen(vfs.Default, filepath.Join(dir, datadir.RaftLogName)))
+// room looks at the room of a disk, of which a start may need some. Of what is free a server that starts has its
+// reserve, too.
+func (r *checkReport) room(key string, v *space.Volume, leastBytes int64) {
+	free, room := fmt.Sprintf("%d MiB (%d %%)", v.FreeBytes>>20, v.Percent()), v.FreeBytes+v.ReserveBytes
 	switch {
-	case free+reserve < diskBytesMin && !r.Running:
-		r.add(levelError, key, "nothing is free on the disk of %s: make room there", at)
-	case free+reserve < least && !r.Running:
-		r.add(levelWarning, key, "%d MiB (%d %%) are free on the disk of %s, and a start may need %d MiB: make room "+
-			"there", free>>20, percent, at, least>>20)
-	case free < diskBytesLow:
-		r.add(levelWarning, key, "%d MiB (%d %%) are free on the disk of %s: make room there", free>>20, percent, at)
+	case v.TotalBytes == 0:
+		r.add(levelWarning, key, "cannot tell the room on the disk of %s: look whether it is enough", v.Dir)
+	case room < diskBytesMin && !r.Running:
+		r.add(levelError, key, "nothing is free on the disk of %s: make room there", v.Dir)
+	case room < leastBytes && !r.Running:
+		r.add(levelWarning, key, "%s are free on the disk of %s, and a start may need %d MiB: make room there", free,
+			v.Dir, leastBytes>>20)
+	case v.Level >= space.Low:
+		r.add(levelWarning, key, "%s are free on the disk of %s, which is low: where most servers have no more, writes "+
+			"that grow are refused: make room there", free, v.Dir)
+	case v.Percent() < space.WarnPercent:
+		r.add(levelWarning, key, "%s are free on the disk of %s, less than %d %%: make room there", free, v.Dir,
+			space.WarnPercent)
 	default:
-		r.add(levelOK, key, "%d GiB (%d %%) are free on the disk of %s", free>>30, percent, at)
+		r.add(levelOK, key, "%s are free on the disk of %s", free, v.Dir)
 	}
 }
 

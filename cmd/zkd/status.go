@@ -20,6 +20,7 @@ import (
 
 	"zkd/conf"
 	"zkd/quorum/clock"
+	"zkd/storage/space"
 )
 
 // statusIntervalMin is the least time between two tables of --watch.
@@ -410,15 +411,12 @@ func (s *serverStatus) compareID(id *int64) int {
 	return 0
 }
 
-// lowDiskPercent is the free part of a disk below which an operator is to make room (docs/operations.md).
-const lowDiskPercent = 15
-
 // noteRoom says whose disks are nearly full, and whether writes are refused for that.
 func (s *ensembleStatus) noteRoom() {
 	refused := false
 	for i := range s.Servers {
 		one := &s.Servers[i]
-		if one.DiskFree != nil && *one.DiskFree < lowDiskPercent {
+		if one.DiskFree != nil && *one.DiskFree < space.WarnPercent {
 			s.Notes = append(s.Notes, fmt.Sprintf("%d %% of the disk of %s are free: remove znodes, or make room there",
 				*one.DiskFree, one.Address))
 		}

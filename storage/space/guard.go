@@ -55,9 +55,9 @@ func Unit(totalBytes int64) int64 {
 	return min(max(totalBytes/unitShare, unitBytesMin), unitBytesMax, totalBytes/unitShareSmall)
 }
 
-// warnPercent is the free part of a file system below which a warning is logged, as docs/operations.md says; it is
+// WarnPercent is the free part of a file system below which a warning is logged, as docs/operations.md says; it is
 // taken back two percent above it.
-const warnPercent = 15
+const WarnPercent = 15
 
 // Automatic is Options.ReserveBytes for the default of each file system.
 const Automatic = -1
@@ -83,6 +83,14 @@ type Volume struct {
 
 // room is what there would be without the reserve.
 func (v *Volume) room() int64 { return v.FreeBytes + v.ReserveBytes }
+
+// Percent is the part of the file system that is free; 100 if that is not known.
+func (v *Volume) Percent() int64 {
+	if v.TotalBytes <= 0 {
+		return 100
+	}
+	return v.FreeBytes * 100 / v.TotalBytes
+}
 
 // lowBytes is the room below which the file system is low.
 func (v *Volume) lowBytes() int64 { return v.WantedBytes + Unit(v.TotalBytes) }
@@ -138,6 +146,11 @@ func (g *Guard) Level() Level { return Level(g.level.Load()) }
 func (g *Guard) Volumes() []Volume {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	return g.volumesLocked()
+}
+
+// volumesLocked returns what was measured.
+func (g *Guard) volumesLocked() []Volume {
 	all := make([]Volume, 0, len(g.volumes))
 	for _, v := range g.volumes {
 		if v.known {
@@ -162,13 +175,36 @@ func (g *Guard) Look() Level {
 		switch {
 		case v.ReserveBytes > 0 && v.spent():
 			g.giveBack(v)
-		case v.Level < Low && v.ReserveBytes != v.WantedBytes && v.room() >= v.lowBytes()+v.lowBytes()/4:
+		case v.lacksReserve():
 			g.make(v)
 		}
 		worst = max(worst, v.Level)
 	}
 	g.level.Store(uint32(worst))
 	return worst
+}
+
+// Assess measures the file systems as Look does, and changes nothing: what it returns has the reserves that Look would
+// make. It is for a Guard that never looks.
+func (g *Guard) Assess() []Volume {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, v := range slices.Clone(g.volumes) {
+		if !v.known && !g.meet(v) {
+			continue
+		}
+		g.measure(v)
+		g.judge(v)
+		if v.lacksReserve() {
+			v.FreeBytes, v.ReserveBytes = v.room()-v.WantedBytes, v.WantedBytes
+		}
+	}
+	return g.volumesLocked()
+}
+
+// lacksReserve tells whether there is ample room for a reserve of the size that is wanted, and it has another.
+func (v *Volume) lacksReserve() bool {
+	return v.Level < Low && v.ReserveBytes != v.WantedBytes && v.room() >= v.lowBytes()+v.lowBytes()/4
 }
 
 // meet looks at a directory for the first time: whether it exists, and is on another file system than those before it.
@@ -237,11 +273,8 @@ func (g *Guard) judge(v *volume) {
 	if v.Level != before {
 		g.tell(v, before)
 	}
-	percent := int64(100)
-	if v.TotalBytes > 0 {
-		percent = v.FreeBytes * 100 / v.TotalBytes
-	}
-	if low := percent < warnPercent; low != v.warned && (low || percent >= warnPercent+2) {
+	percent := v.Percent()
+	if low := percent < WarnPercent; low != v.warned && (low || percent >= WarnPercent+2) {
 		v.warned = low
 		if low && v.Level < Low { // else it has been told
 			g.o.Logger.Warn("disk space warning", g.attrs(v)...)

@@ -181,3 +181,23 @@ func TestLeastToOpen(t *testing.T) {
 		t.Errorf("got %d", got)
 	}
 }
+
+// TestAssessFindsWhatALookWould: a check tells beforehand what the server says, and changes nothing.
+func TestAssessFindsWhatALookWould(t *testing.T) {
+	const total = 64 << 20
+	for used := int64(0); used <= total; used += 512 << 10 {
+		assessed, looked := newDisk(t, total), newDisk(t, total)
+		assessed.other.Store(used)
+		looked.other.Store(used)
+		got := New(Options{FS: assessed, Dirs: []string{"/data", "/none"}, ReserveBytes: Automatic}).Assess()
+		guard := New(Options{FS: looked, Dirs: []string{"/data", "/none"}, ReserveBytes: Automatic})
+		guard.Look()
+		want := guard.Volumes()
+		if len(got) != 1 || len(want) != 1 || got[0] != want[0] {
+			t.Fatalf("with %d KiB used: assessed %+v, looked %+v", used>>10, got, want)
+		}
+		if assessed.reserve() != 0 {
+			t.Fatalf("with %d KiB used: a reserve was made", used>>10)
+		}
+	}
+}
