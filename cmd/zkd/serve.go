@@ -99,8 +99,8 @@ func toldError(err error) error {
 // instanceOptions is what the command line tells a server.
 func instanceOptions(logger *slog.Logger, manager *notifier) instance.Options {
 	revision, built := buildInfo()
-	return instance.Options{Logger: logger, Revision: revision, Built: built, Notify: manager.notify,
-		Beat: manager.beat}
+	return instance.Options{Logger: logger, Release: releaseName, Revision: revision, Built: built,
+		Notify: manager.notify, Beat: manager.beat}
 }
 
 // configSources says where the configuration of a command is read from: flags have values of keys, args a zoo.cfg or

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -511,8 +512,18 @@ func (s *serverStatus) version() string {
 	if s.Build == "" {
 		return dash(s.Version)
 	}
-	return fmt.Sprintf("%s, zkd %.12s", dash(s.Version), s.Build)
+	build := s.Build
+	if commitName.MatchString(build) {
+		build = build[:shortCommit]
+	}
+	return dash(s.Version) + ", zkd " + build
 }
+
+// shortCommit is how much of a commit is shown of a build that is no release.
+const shortCommit = 12
+
+// commitName matches the name of a commit, and behind it that files were changed.
+var commitName = regexp.MustCompile(`^[0-9a-f]{16,}(-dirty)?$`)
 
 // dash is s, or a dash for nothing.
 func dash(s string) string { return cmp.Or(s, "-") }

@@ -325,3 +325,20 @@ func TestStatusOfPorts(t *testing.T) {
 }
 
 // TestStatusShowsDisksThatHang asks a leader whose disk hangs, and a follower that the leader knows to acknowledge
+
+// TestStatusNamesTheRelease: a server says its release, or the commit of a build that is none, which is cut short.
+func TestStatusNamesTheRelease(t *testing.T) {
+	for _, c := range []struct{ build, want string }{
+		{"1.2.3", "3.9.5, zkd 1.2.3"}, {"1.2.3-rc.1.of-a-branch", "3.9.5, zkd 1.2.3-rc.1.of-a-branch"},
+		{"0123456789abcdef0123456789abcdef01234567", "3.9.5, zkd 0123456789ab"},
+		{"0123456789abcdef0123456789abcdef01234567-dirty", "3.9.5, zkd 0123456789ab"}, {"", "3.9.5"},
+	} {
+		s := serverStatus{Version: "3.9.5"}
+		if c.build != "" {
+			s.readMntr("zk_zkd_term\t3\nzk_" + c.build + "_zkd_build_info\t1\n")
+		}
+		if got := s.version(); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+}

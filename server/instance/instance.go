@@ -77,6 +77,7 @@ type Instance struct {
 // Options is what a server is told that is not of its configuration. Logger is needed.
 type Options struct {
 	Logger   *slog.Logger
+	Release  string    // the name of the release that the program is, as 1.2.3; "" if it is none
 	Revision string    // the commit that the program was built from
 	Built    time.Time // when that was made
 	// Notify is told how far the server is, on the goroutines of Open and Run. nil: nobody is told.

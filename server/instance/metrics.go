@@ -51,7 +51,7 @@ func (i *Instance) openMetrics(ctx context.Context, page http.Handler) error {
 
 // setMetrics sets what the server itself does not know: the stores, the streams to other members, the admin server.
 func (i *Instance) setMetrics(v *catalog.Values) {
-	v.SetKeyed("zkd_build_info", i.options.Revision, 1)
+	v.SetKeyed("zkd_build_info", i.build(), 1)
 	v.SetHistogram("dbinittime", &i.figures.opening)
 	v.Set("zkd_slow_fsyncs_total", i.figures.slowFsyncs.Load())
 	v.Set("zkd_agreed_index", int64(i.machine.AgreedIndex()))

@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"cmp"
 	"log/slog"
 	"runtime"
 
@@ -62,7 +63,10 @@ func (i *Instance) dirSizes() fourletter.DirSizes {
 }
 
 // program is what this server calls itself to others.
-func (i *Instance) program() string { return "zkd " + i.options.Revision }
+func (i *Instance) program() string { return "zkd " + i.build() }
+
+// build names the release that the program is, or else its commit.
+func (i *Instance) build() string { return cmp.Or(i.options.Release, i.options.Revision) }
 
 // clientMemoryPart is the part of the memory of the process that clients may hold: a guess, as stores and caches take
 // less than 100 MiB, and the collector a third of what lives.
