@@ -268,8 +268,8 @@ func (r *checkReport) room(key string, v *space.Volume, leastBytes int64) {
 		r.add(levelWarning, key, "%s are free on the disk of %s, and a start may need %d MiB: make room there", free,
 			v.Dir, leastBytes>>20)
 	case v.Level >= space.Low:
-		r.add(levelWarning, key, "%s are free on the disk of %s, which is low: where most servers have no more, writes "+
-			"that grow are refused: make room there", free, v.Dir)
+		r.add(levelWarning, key, "%s are free on the disk of %s, which is low: where most servers have no more, "+
+			"writes that grow are refused: make room there", free, v.Dir)
 	case v.Percent() < space.WarnPercent:
 		r.add(levelWarning, key, "%s are free on the disk of %s, less than %d %%: make room there", free, v.Dir,
 			space.WarnPercent)

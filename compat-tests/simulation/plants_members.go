@@ -97,7 +97,7 @@ func plantsOfReconfigs() []Plant {
 		},
 		{
 			Name: "client-port-stays", Bug: "a server serves clients where it was, and not where a reconfig has it",
-			Within: 24,
+			Within: 112,
 			Patches: []Patch{returns("client-port-stays", "server/instance/peers/follow.go",
 				"	if addr == \"\" || addr == p.client || !p.config.Tree.Reconfig {", "")},
 		},

@@ -3,7 +3,8 @@ package catalog
 // ownGauges are what only zkd has of values that go up and down. They begin with zkd_ and carry base units. The label
 // peer is a member's id, store is raftlog or state.
 var ownGauges = []Row{
-	{Name: "zkd_build_info", Help: "1; the label is the release, or the commit of a build that is none.", Label: "version"},
+	{Name: "zkd_build_info", Help: "1; the label is the release, or the commit of a build that is none.",
+		Label: "version"},
 	{Name: "zkd_role",
 		Help: "1 for the part that this server plays: standalone, leader, follower, observer, candidate, " +
 			"read-only, leaving (out of the configuration, and serving on for a while) or removed.", Label: "role"},
