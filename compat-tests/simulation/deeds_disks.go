@@ -198,7 +198,7 @@ func (g *play) reopen(d *Deed, i int) {
 	if !s.HasCome() {
 		g.leftOut(d, "there was no such write")
 		s.MendDisk()
-		g.rotten, g.harmed[i] = false, time.Now()
+		g.rotten, g.harmed[i] = false, time.Now().Add(stopsWithin) // it may have failed meanwhile: another deed
 		return
 	}
 	before := s.Logged(dataLost)
