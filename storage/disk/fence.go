@@ -23,7 +23,9 @@ import (
 //     panic under a lock (rotateWAL, atomicfs.Marker.Move), or a Fatalf after which it does not expect to go on. So
 //     what concerns MANIFESTs, markers and directories is swallowed: after a failed write of those Pebble undoes a
 //     compaction whose preparations it cannot undo, and panics at times (l0Sublevels.InitCompactingFileInfo), while it
-//     copes with the failed write of a table. Whoever is told that something is durable looks at the fault first;
+//     copes with the failed write of a table. What concerns blob files is swallowed, too: the end of one that fails
+//     is a panic (blob.FileWriter.Close aborts what it has finished). The table that refers to it is finished after
+//     it, and refused. Whoever is told that something is durable looks at the fault first;
 //   - who asks for a new table again and again after that waits until the store is closed: Pebble begins a flush that
 //     has failed again at once, for ever;
 //   - the same is so once the fault is retired, without anybody being told: what the store has under way ends soon;
@@ -70,9 +72,12 @@ func IsManifest(name string) bool { return strings.HasPrefix(filepath.Base(name)
 // isMarker tells whether name is a marker, which names the MANIFEST or the format in use.
 func isMarker(name string) bool { return strings.HasPrefix(filepath.Base(name), "marker.") }
 
+// isBlobs tells whether name is a file with values that tables refer to.
+func isBlobs(name string) bool { return filepath.Ext(name) == ".blob" }
+
 // swallows tells whether changes of a file are swallowed.
 func (f *FenceFS) swallows(name string) bool {
-	return f.SwallowsAll || IsManifest(name) || isMarker(name)
+	return f.SwallowsAll || IsManifest(name) || isMarker(name) || isBlobs(name)
 }
 
 // Release says that the store's content was found whole: deletions put off are done now, later ones at once.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -117,6 +119,60 @@ func outlive(ctx context.Context, t *testing.T, at int64) bool {
 		t.Error(err)
 	}
 	return n.Load() >= at
+}
+
+// TestBlobFileThatCannotBeFinished lets each kind of write of a file with values fail, as a disk that is full: it is
+// told, and the next start finds what was, and all that comes again.
+func TestBlobFileThatCannotBeFinished(t *testing.T) {
+	for name, kinds := range map[string][]errorfs.OpKind{ // order: each for itself
+		"create": {errorfs.OpCreate}, "write": {errorfs.OpFileWrite},
+		"sync": {errorfs.OpFileSync, errorfs.OpFileSyncData},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var failing atomic.Bool
+			told := make(chan error, 1) // OnFatal is called once
+			h := &harness{t: t, fs: vfs.NewMem()}
+			m, err := OpenMachine(MachineOptions{
+				Dir: "state", OnFatal: func(err error) { told <- err },
+				FS: errorfs.Wrap(h.fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+					if slices.Contains(kinds, op.Kind) && strings.HasSuffix(op.Path, ".blob") && failing.Load() {
+						return syscall.ENOSPC
+					}
+					return nil
+				})),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.m = m
+			h.apply(entrytest.Session(1), entrytest.Create("/before", make([]byte, 2000), 0))
+			if err := m.Flush(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			durable := m.AppliedIndex()
+			h.apply(entrytest.Create("/after", make([]byte, 2000), 0))
+			failing.Store(true)
+			if err := m.Flush(context.Background()); !errors.Is(err, disk.ErrDiskFailed) {
+				t.Errorf("the flush: %v", err)
+			}
+			if err := <-told; !errors.Is(err, disk.ErrDiskFailed) {
+				t.Errorf("told %v", err)
+			}
+			_ = m.Close() // fails as the disk does
+			again, err := OpenMachine(MachineOptions{Dir: "state", FS: h.fs})
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := again.View()
+			if _, ok := v.Get("/before"); !ok || v.Err() != nil || again.AppliedIndex() != durable {
+				t.Errorf("applied %d, %d was durable; found %v, %v", again.AppliedIndex(), durable, ok, v.Err())
+			}
+			v.Close()
+			if err := again.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 // TestCompactionThatCannotBeNoted lets the MANIFEST fail when a compaction has ended during which another table was
