@@ -122,7 +122,8 @@ func (a *admission) quorumCounts() bool {
 }
 
 // nearTicks is for how long a voter whose connection is broken still counts as near, from when it was last heard: one
-// that lives is connected again at once. ZooKeeper's leader looks once a tickTime whether it has a quorum.
+// that lives is connected again at once. It does not if it has said that it stops. ZooKeeper's leader looks once a
+// tickTime whether it has a quorum.
 const nearTicks = 2
 
 // quorumNear tells whether the voters that are connected, or were a moment ago, may be enough to commit something.

@@ -107,7 +107,7 @@ func TestNoChangeIsProposedThatCannotBeCommitted(t *testing.T) {
 	l.members.set(member.Membership{Index: 4, Conf: confOf(1, 3), Admissions: member.Admissions{
 		Recorded: true, Incarnations: map[uint64]uint64{1: own, 3: 13},
 		Returning: map[uint64]member.Returning{2: {Incarnation: 22}}}})
-	l.peerLost(3)
+	l.peerLost(3, false)
 	check("the other of two is away", nil)
 	l.admission.greeted(3, member.Hello{Incarnation: 23})
 	check("the other of two comes before who is added", &raftpb.ConfChangeV2{

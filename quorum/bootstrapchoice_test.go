@@ -182,8 +182,8 @@ func TestLateFoundersAreWaitedFor(t *testing.T) {
 	if l.admission.quarantined() {
 		t.Error("all are there, and it waits")
 	}
-	l.peerLost(1)
-	l.peerLost(2)
+	l.peerLost(1, false)
+	l.peerLost(2, false)
 	l.admission.greeted(2, member.Hello{Incarnation: 12})
 	for n := 0; l.admission.quarantined(); n++ {
 		if n > l.options.ElectionTicks/2 {

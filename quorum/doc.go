@@ -24,8 +24,8 @@
 //
 // raft's pre-vote and check-quorum are on. When the connection to the leader breaks, the voters campaign at once, in
 // the order of their ids, and do not wait for raft's timeout: two round trips and two fsyncs later there is a leader
-// (election.go). A leader whose connections to a majority stay broken for some ticks steps down. One that stops
-// transfers the leadership before (transfer.go).
+// (election.go). A leader whose connections to a majority stay broken for some ticks, or break because the others
+// stop, steps down. One that stops transfers the leadership before (transfer.go).
 //
 // # Disks that hang
 //

@@ -15,7 +15,7 @@ import (
 // connected and lost are news of the streams to and from a member.
 type (
 	connected struct{}
-	lost      struct{}
+	lost      struct{ left bool } // left: it has said that it stops
 )
 
 // stopping says that the node takes nothing more.
@@ -92,6 +92,9 @@ func (n *Node) Connected(peer uint64) { n.inbox.put(arrival{from: peer, what: co
 // choose another one at once.
 func (n *Node) Lost(peer uint64) { n.inbox.put(arrival{from: peer, what: lost{}}) }
 
+// Left is Lost of a member that has said that it stops.
+func (n *Node) Left(peer uint64) { n.inbox.put(arrival{from: peer, what: lost{left: true}}) }
+
 // Report sends the leader a frame for its OnReport; on the leader that is called at once. encode appends the body to a
 // buffer and returns it. False: there is no leader, or the frame was dropped. True promises no arrival.
 func (n *Node) Report(encode func(b []byte) []byte) bool {
@@ -133,7 +136,7 @@ func (l *loop) arrive(a *arrival) {
 	case connected:
 		l.peerConnected(a.from)
 	case lost:
-		l.peerLost(a.from)
+		l.peerLost(a.from, what.left)
 	case spaceFrame:
 		l.space.hear(a.from, what)
 	case spaceChanged:
@@ -202,12 +205,17 @@ func (l *loop) peerConnected(peer uint64) {
 }
 
 // peerLost has raft send a follower again what is not acknowledged, or has the voters choose another leader.
-func (l *loop) peerLost(peer uint64) {
+func (l *loop) peerLost(peer uint64, left bool) {
 	l.admission.lost(peer)
+	if left {
+		l.reconfig.noteLeft(peer)
+	}
 	l.sender.forget(peer)
 	switch {
 	case l.soft.RaftState == raft.StateLeader:
 		l.raw.ReportUnreachable(peer)
+		l.election.stepDownAlone()
+		l.handOut()
 	case l.soft.Lead == peer:
 		l.logger.Debug("connection to leader lost", slog.Int64("leader", serverid.Number(peer)),
 			slog.Uint64("term", l.term))

@@ -184,6 +184,13 @@ func (r *reconfiguring) noteHeard(from uint64) {
 	r.heard[from] = r.now
 }
 
+// noteLeft notes that a member that is not connected any more has said that it stops: it is no longer near.
+func (r *reconfiguring) noteLeft(id uint64) {
+	if at, ok := r.heard[id]; ok {
+		r.heard[id] = min(at, r.now-min(r.now, nearTicks))
+	}
+}
+
 // heardAt returns the tick at which raft last had a message of a member; 0: never.
 func (r *reconfiguring) heardAt(id uint64) uint64 { return r.heard[id] }
 

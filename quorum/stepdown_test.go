@@ -14,11 +14,14 @@ import (
 func TestALeaderWithoutAQuorumStepsDown(t *testing.T) {
 	for name, tc := range map[string]struct { // order: each case has a group of its own
 		lost  int  // to how many of two the connection breaks
+		left  bool // of those, and they had said so
 		hears bool // of those, at once again
 		leads bool
 	}{
 		"all gone":             {lost: 2},
+		"all stopped":          {lost: 2, left: true},
 		"one gone":             {lost: 1, leads: true},
+		"one stopped":          {lost: 1, left: true, leads: true},
 		"dialed again at once": {lost: 2, hears: true, leads: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -28,11 +31,20 @@ func TestALeaderWithoutAQuorumStepsDown(t *testing.T) {
 			leader, others := g.leadAndOthers()
 			before := leader.stepper.Node().Status()
 			for _, m := range others[:tc.lost] {
-				leader.stepper.Node().Lost(m.id)
+				if tc.left {
+					leader.stepper.Node().Left(m.id)
+				} else {
+					leader.stepper.Node().Lost(m.id)
+				}
 			}
-			if tc.hears {
+			switch {
+			case tc.hears:
 				g.settle(2 * defaultElectionTicks)
-			} else {
+			case tc.left:
+				if _, err := leader.stepper.Turn(); err != nil { // at once
+					t.Fatal(err)
+				}
+			default:
 				for range nearTicks { // the first ends with the loss
 					if err := leader.stepper.Tick(); err != nil {
 						t.Fatal(err)

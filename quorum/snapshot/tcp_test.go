@@ -23,6 +23,7 @@ type deaf struct {
 func (deaf) Receive(uint64, uint8, []byte) {}
 func (d deaf) Connected(uint64)            { d.once.Do(func() { close(d.up) }) }
 func (deaf) Lost(uint64)                   {}
+func (deaf) Left(uint64)                   {}
 
 // overTransport joins the sender and the receiver of a rig by real connections. Who takes a snapshot wants it from the
 // process that sends it messages, so their stream is there first.

@@ -25,8 +25,8 @@
 // # Invariants
 //
 //   - Frames to a peer arrive in the order of their Send, or not at all, and likewise those of SendInOrder; the former
-//     may pass the latter. After a loss Handler.Lost is called on both sides, unless one side ended or removed the
-//     other. Frames are never sent twice.
+//     may pass the latter. After a loss Handler.Lost is called on both sides, or Left, unless one side ended or removed
+//     the other. Frames are never sent twice.
 //   - A large frame holds up no frame of Send but by a few pieces, however slow the connection is and whatever its
 //     receiver does with it, if both sides speak version 2.
 //   - Frames of a stream are handed on only when the reader of the stream that it replaces has ended, and after that

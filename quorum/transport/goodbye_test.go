@@ -21,6 +21,9 @@ func TestPeerThatStopsSaysSo(t *testing.T) {
 	b.Stop(t.Context())
 	a.logs("level=INFO", `msg="peer left"`, "peer=2")
 	eventually(t, "both streams have ended", func() bool { return a.heard.losses(2) == 2 })
+	if n := a.heard.leaves(2); n != 1 {
+		t.Errorf("its leaving was heard %d times", n)
+	}
 	eventually(t, "it is dialed again", func() bool { err := a.of(2).LastError; return err != nil && err != errLeft })
 	if n := a.says("peer left"); n != 1 || a.says("peer disconnected") != 0 {
 		t.Errorf("%d lines say that it left; the log:\n%s", n, a.log)
@@ -63,6 +66,9 @@ func TestPeerThatDiesIsOneLine(t *testing.T) {
 		eventually(t, "both are logged", func() bool { return a.says("peer connected") == 2*round })
 		b.Close()
 		eventually(t, "both breaks are noticed", func() bool { return a.heard.losses(2) == 2*round })
+		if a.heard.leaves(2) != 0 {
+			t.Error("it was taken for one that has said so")
+		}
 		if n := a.says("peer disconnected"); n != round {
 			t.Errorf("%d lines after %d breaks:\n%s", n, round, a.log)
 		}

@@ -36,6 +36,7 @@ type recorder struct {
 	frames    []frame
 	connected map[uint64]int
 	lost      map[uint64]int
+	left      map[uint64]int // of those in lost
 }
 
 func (r *recorder) Receive(from uint64, kind uint8, body []byte) {
@@ -60,6 +61,13 @@ func (r *recorder) Lost(peer uint64) {
 	r.lost[peer]++
 }
 
+func (r *recorder) Left(peer uint64) {
+	r.Lost(peer)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.left[peer]++
+}
+
 func (r *recorder) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,6 +78,12 @@ func (r *recorder) ups(peer uint64) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.connected[peer]
+}
+
+func (r *recorder) leaves(peer uint64) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.left[peer]
 }
 
 func (r *recorder) losses(peer uint64) int {
@@ -143,7 +157,7 @@ func newMemberAt(t testing.TB, id uint64, l net.Listener, set func(*Options)) *m
 	}
 	m := &member{
 		Transport: tr, t: t, id: id, address: l.Addr().String(), log: book,
-		heard: &recorder{connected: map[uint64]int{}, lost: map[uint64]int{}},
+		heard: &recorder{connected: map[uint64]int{}, lost: map[uint64]int{}, left: map[uint64]int{}},
 	}
 	t.Cleanup(func() {
 		tr.Close()

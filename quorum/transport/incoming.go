@@ -126,7 +126,11 @@ func (p *peer) read(s *stream) {
 	}
 	p.note(s.err)
 	p.presence.ended(s, directionIn)
-	p.transport.handler.Lost(p.id)
+	if errors.Is(err, errLeft) {
+		p.transport.handler.Left(p.id)
+	} else {
+		p.transport.handler.Lost(p.id)
+	}
 }
 
 // left ends the outgoing stream to a process that has said that it stops.

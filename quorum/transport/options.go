@@ -25,6 +25,8 @@ type Handler interface {
 	// called when the peer is removed nor at Close. For an incoming stream it comes after the last frame of it and
 	// before the first frame of its successor. It must not block.
 	Lost(peer uint64)
+	// Left is Lost for the incoming stream of a peer that has said that it stops: it is not there again at once.
+	Left(peer uint64)
 }
 
 // Peer says where another server is.
