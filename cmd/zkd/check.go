@@ -244,7 +244,8 @@ func (r *checkReport) rooms(c *conf.Config, keys, dirs []string) {
 	for n, dir := range dirs {
 		there[n] = existing(dir)
 	}
-	volumes := space.New(space.Options{FS: vfs.Default, Dirs: there, ReserveBytes: c.Storage.DiskReserveBytes}).Assess()
+	guard := space.New(space.Options{FS: vfs.Default, Dirs: there, ReserveBytes: c.Storage.DiskReserveBytes})
+	volumes := guard.Assess()
 	for n := range volumes {
 		needed := dirs[0]
 		if n == len(volumes)-1 {
