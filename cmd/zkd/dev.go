@@ -236,7 +236,7 @@ func runDev(ctx context.Context, configs []*conf.Config, logger *slog.Logger,
 func runOne(ctx context.Context, config *conf.Config, logger *slog.Logger) error {
 	revision, built := buildInfo()
 	i, err := instance.Open(ctx, config, realWorld(logger),
-		instance.Options{Logger: logger, Release: releaseName, Revision: revision, Built: built})
+		instance.Options{Logger: logger, Release: release(), Revision: revision, Built: built})
 	if err != nil {
 		return err
 	}

@@ -99,7 +99,7 @@ func toldError(err error) error {
 // instanceOptions is what the command line tells a server.
 func instanceOptions(logger *slog.Logger, manager *notifier) instance.Options {
 	revision, built := buildInfo()
-	return instance.Options{Logger: logger, Release: releaseName, Revision: revision, Built: built,
+	return instance.Options{Logger: logger, Release: release(), Revision: revision, Built: built,
 		Notify: manager.notify, Beat: manager.beat}
 }
 

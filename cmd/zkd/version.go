@@ -19,6 +19,17 @@ var (
 	releaseTime   string // when the commit was made, in seconds since 1970
 )
 
+// unnamed is what conf/package calls a build that was given no name.
+const unnamed = "0.0.0-dev"
+
+// release is the name of the release that this build is, "" if it is none: then its commit says more.
+func release() string {
+	if releaseName == unnamed {
+		return ""
+	}
+	return releaseName
+}
+
 // newVersionCommand returns the command that prints what build this is.
 func newVersionCommand() *cobra.Command {
 	return &cobra.Command{

@@ -219,6 +219,9 @@ func TestBuildDependsOnNothingAround(t *testing.T) {
 			t.Errorf("cmd/zkd/version.go has no variable %s: the linker would stamp nothing", name)
 		}
 	}
+	if !strings.Contains(version, "\nconst unnamed = \""+devVersion+"\"\n") {
+		t.Errorf("cmd/zkd/version.go takes %s for a release", devVersion)
+	}
 }
 
 func TestTargets(t *testing.T) {
