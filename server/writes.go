@@ -173,7 +173,7 @@ func (c *writes) begin(r *request, code jute.Code) (batcher.Waiter, error) {
 	}
 	w := c.waiter()
 	c.turn.Lock()
-	err := error(errGone)
+	err := errGone
 	if !c.superseded {
 		err = c.identify(&c.proposal)
 	}
