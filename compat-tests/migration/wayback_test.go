@@ -66,14 +66,15 @@ func allSaid(t *testing.T, args ...string) (string, error) {
 	return string(out), err
 }
 
-// proposeAlone stops all servers but the leader, and has that one write something to its log which nobody else gets.
+// proposeAlone has the leader write something to its log which nobody else gets, and ends all others: they do not run
+// meanwhile, and it leads until it sees that they are gone.
 func proposeAlone(t *testing.T, e *ensemble.Ensemble, leader *ensemble.Server) {
 	t.Helper()
 	conn := connect(t, 40*time.Second, leader.Addr)
 	t.Cleanup(conn.Close)
 	for _, s := range e.Servers {
 		if s != leader {
-			s.Stop()
+			s.Pause()
 		}
 	}
 	answered := make(chan error, 1)
@@ -96,6 +97,11 @@ func proposeAlone(t *testing.T, e *ensemble.Ensemble, leader *ensemble.Server) {
 	case err := <-answered:
 		t.Fatalf("the write is answered: %v", err)
 	default:
+	}
+	for _, s := range e.Servers {
+		if s != leader {
+			s.Kill9() // with what has come to its sockets
+		}
 	}
 }
 
