@@ -3,6 +3,7 @@ package migration_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -75,6 +76,7 @@ func proposeAlone(t *testing.T, e *ensemble.Ensemble, leader *ensemble.Server) {
 	for _, s := range e.Servers {
 		if s != leader {
 			s.Pause()
+			awaitPaused(t, s.PID())
 		}
 	}
 	answered := make(chan error, 1)
@@ -102,6 +104,26 @@ func proposeAlone(t *testing.T, e *ensemble.Ensemble, leader *ensemble.Server) {
 		if s != leader {
 			s.Kill9() // with what has come to its sockets
 		}
+	}
+}
+
+// awaitPaused waits until all threads of a process stand still: a signal is on its way for a moment.
+func awaitPaused(t *testing.T, pid int) {
+	t.Helper()
+	if why := ensemble.Await(waitWithin, func() (bool, string) {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		if err != nil || len(threads) == 0 {
+			return false, fmt.Sprintf("no threads: %v", err)
+		}
+		for _, thread := range threads {
+			stat, err := os.ReadFile(thread) //nolint:gosec // of a process that the test has started
+			if _, state, _ := strings.Cut(string(stat), ") "); err != nil || !strings.HasPrefix(state, "T") {
+				return false, thread + ": " + string(stat)
+			}
+		}
+		return true, ""
+	}); why != "" {
+		t.Fatal(why)
 	}
 }
 
