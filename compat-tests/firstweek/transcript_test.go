@@ -59,8 +59,8 @@ var masks = []struct {
 	with string
 }{
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z`), "TIME"},
-	{regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+(\.\d+)?(s|ms|µs) `), "TIME "},
-	{regexp.MustCompile(`\b\d+(\.\d+)? s\b`), "TIME"},
+	{regexp.MustCompile(`-?\b(\d+h)?(\d+m)?\d+(\.\d+)?(s|ms|µs) `), "TIME "},
+	{regexp.MustCompile(`-?\b\d+(\.\d+)? s\b`), "TIME"},
 	{regexp.MustCompile(`\b\d+(\.\d+)? (B|KiB|MiB|GiB|TiB)\b`), "SIZE"},
 	{regexp.MustCompile(`\b\d+ bytes\b( of paths)?`), "SIZE$1"},
 	{regexp.MustCompile(`\bzxid 0x[0-9a-f]+`), "zxid ZXID"},
