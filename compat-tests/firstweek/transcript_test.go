@@ -72,6 +72,7 @@ var masks = []struct {
 		"$1  MEMBER  TERM  ZXID  LAG  CLIENTS"},
 	{regexp.MustCompile(`(CLIENT\d?)  (observer|standalone)  \d+  ZXID  \d+  \d+`),
 		"$1  $2  TERM  ZXID  LAG  CLIENTS"},
+	{regexp.MustCompile(`(MEMBER .* LATENCY)  -  `), "$1  TIME  "}, // the leader does not know its clock yet
 	{regexp.MustCompile(`TIME  \d+%`), "TIME  FREE"},
 	{regexp.MustCompile(`\b\d+ % of`), "N % of"},
 	{regexp.MustCompile(`SIZE \(\d+ %\)`), "SIZE (N %)"},
