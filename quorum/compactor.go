@@ -10,6 +10,7 @@ import (
 
 	"zkd/quorum/clock"
 	"zkd/storage/raftlog"
+	"zkd/storage/space"
 )
 
 // logCompactor keeps the log short, off the path of the writes: it has the machine flush what is applied and old, and
@@ -23,8 +24,8 @@ type logCompactor struct {
 	signal        chan struct{} // of size 1; set when a step of the log has been appended
 	tailEntries   uint64
 	tailBytes     uint64
-	retainBytes   uint64      // 0: a share of the space
-	lowSpace      func() bool // there is little space on the disks; nil: never
+	retainBytes   uint64             // 0: a share of the space
+	space         func() space.Level // of the disks; nil: ample
 	retain        *retained
 	installs      func() uint64 // appender.installs
 	flushInterval time.Duration
@@ -121,8 +122,11 @@ func (c *logCompactor) compact() error {
 	limit := c.bound(bytes - begin)
 	c.retain.kept.Store(bytes - begin)
 	c.retain.limit.Store(limit)
-	tailBytes := min(c.tailBytes, limit)
-	if c.lowSpace != nil && c.lowSpace() {
+	tailBytes, most, level := min(c.tailBytes, limit), limit, space.Ample
+	if c.space != nil {
+		level = c.space()
+	}
+	if level != space.Ample {
 		tailBytes, limit = tailBytes/compactorSteps, min(limit, lowSpaceTails*c.tailBytes)
 	}
 	c.noteSize(first, last, bytes, max(tailBytes/compactorSteps, 1))
@@ -132,6 +136,9 @@ func (c *logCompactor) compact() error {
 	}
 	if floor := c.retain.floor.Load(); floor < upTo {
 		upTo = max(floor, c.tailBegin(last, bytes, limit))
+	}
+	if awaited := c.retain.awaited.Load(); level < space.Critical && awaited < upTo {
+		upTo = max(awaited, c.tailBegin(last, bytes, most))
 	}
 	upTo = min(upTo, c.machine.DurableIndex(), c.retain.applied.Load())
 	after := c.bytesUpTo(upTo)

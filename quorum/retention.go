@@ -17,6 +17,9 @@ import (
 // retained is what the loop tells the compactor about the log, and the compactor the loop.
 type retained struct {
 	floor atomic.Uint64 // entries behind it are kept, within the bound
+	// awaited is the floor of the members that answer the leader. They are on their way to it, and those behind it may
+	// have as little space as there is here, which a snapshot needs: it holds while space is low, too.
+	awaited atomic.Uint64
 	// applied is the last entry that raft knows to be applied: it reads those behind it, when it campaigns.
 	applied atomic.Uint64
 
@@ -37,6 +40,7 @@ const (
 // newRetained keeps the tail only, or, in a group whose needs are not known yet, all.
 func newRetained(alone bool) *retained {
 	r := &retained{}
+	r.awaited.Store(math.MaxUint64)
 	if alone {
 		r.floor.Store(math.MaxUint64)
 	}
@@ -64,9 +68,10 @@ func (r *retention) publish() {
 	if !r.leads() {
 		r.holder = 0
 		r.shared.floor.Store(r.told)
+		r.shared.awaited.Store(math.MaxUint64)
 		return
 	}
-	floor, holder := uint64(math.MaxUint64), uint64(0)
+	floor, holder, awaited := uint64(math.MaxUint64), uint64(0), uint64(math.MaxUint64)
 	keep := func(id, has uint64) {
 		if has < floor {
 			floor, holder = has, id
@@ -81,6 +86,9 @@ func (r *retention) publish() {
 		}
 		if id != r.id && has+1 >= first {
 			keep(id, has)
+			if pr.RecentActive {
+				awaited = min(awaited, has)
+			}
 		}
 	})
 	if r.holder = holder; floor >= r.lastIndex() {
@@ -88,6 +96,7 @@ func (r *retention) publish() {
 	}
 	r.told = min(floor, r.lastIndex())
 	r.shared.floor.Store(floor)
+	r.shared.awaited.Store(awaited)
 }
 
 // tell adds to a heartbeat what the log keeps: raft has no use for the hint of a heartbeat, and members that

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"zkd/quorum/clock"
 	"zkd/storage/raftlog"
+	"zkd/storage/space"
 )
 
 // TestTheCompactorBoundsWhatIsKept appends for a member that never answers, with restarts in between: what was there at
@@ -57,6 +59,53 @@ func TestTheCompactorBoundsWhatIsKept(t *testing.T) {
 	}
 	if most < bound/2 {
 		t.Errorf("the log had %d bytes at most, its bound is %d", most, bound)
+	}
+}
+
+// TestWhoCatchesUpIsNotLeftBehindForSpace: a snapshot would need as much again as there is, on a disk that is
+// perhaps as full. What a member lacks that does not answer is forgotten, and all at the very end.
+func TestWhoCatchesUpIsNotLeftBehindForSpace(t *testing.T) {
+	const entries, entryBytes = 100, 500
+	for _, c := range []struct {
+		level         space.Level
+		away, answers uint64 // what they have
+		want          uint64 // the first entry that is kept, more or less a step
+	}{
+		{space.Ample, 5, 20, 6},
+		{space.Tight, 5, 20, 21},
+		{space.Tight, 5, math.MaxUint64, 93}, // four tails of two entries
+		{space.Low, 5, 20, 21},
+		{space.Critical, 5, 20, 93},
+	} {
+		log := openLog(t, vfs.NewMem(), "log")
+		m, appended := &fakeMachine{}, uint64(0)
+		compactor := &logCompactor{
+			log: log, machine: m, clock: clock.NewManual(time.Unix(1, 0)), appended: func() uint64 { return appended },
+			tailEntries: 10, tailBytes: 2 * entryBytes, retainBytes: entries * entryBytes, flushInterval: time.Hour,
+			sizes: []raftlog.LogSize{{}}, retain: newRetained(false), installs: func() uint64 { return 0 },
+			space: func() space.Level { return c.level },
+		}
+		compactor.retain.applied.Store(1 << 62)
+		compactor.retain.floor.Store(min(c.away, c.answers))
+		compactor.retain.awaited.Store(c.answers)
+		for index := range uint64(entries) {
+			entry := raftlog.LogEntry{Index: index + 1, Term: 1, Data: make([]byte, entryBytes)}
+			if err := log.Append([]raftlog.LogEntry{entry}, nil, false); err != nil {
+				t.Fatal(err)
+			}
+			appended += entryBytes
+			m.flushed.index = index + 1
+			if err := compactor.work(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if first := log.FirstIndex(); first > c.want || first+2 < c.want {
+			t.Errorf("space is %v, one member has %d and is away, one has %d and answers: the log begins with %d, want %d",
+				c.level, c.away, c.answers, first, c.want)
+		}
+		if err := log.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

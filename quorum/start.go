@@ -19,7 +19,6 @@ import (
 	"zkd/storage/entry"
 	"zkd/storage/raftlog"
 	"zkd/storage/serverid"
-	"zkd/storage/space"
 )
 
 // Start makes the member part of its group. A member that is the only voter elects itself at once, without waiting for
@@ -162,7 +161,7 @@ func (n *Node) buildStorage() {
 	n.spaceMonitor = newSpaceMonitor(o, func() { n.inbox.put(arrival{what: spaceChanged{}}) })
 	n.appender.spaceMonitor, l.space.monitor = n.spaceMonitor.signal, n.spaceMonitor
 	if o.DiskSpace != nil {
-		n.compactor.lowSpace = func() bool { return o.DiskSpace.Level() != space.Ample }
+		n.compactor.space = o.DiskSpace.Level
 	}
 	n.appender.compactor, n.appender.step = n.compactor.signal, max(n.compactor.tailBytes/compactorSteps, 1)
 	n.checkpointer = &checkpointer{
