@@ -97,6 +97,19 @@ func TestEventsThatNobodyReadsAreBounded(t *testing.T) {
 	}
 }
 
+// TestAnEventAloneHasSomebodyLookWhoHoldsMost: no request comes after it that would.
+func TestAnEventAloneHasSomebodyLookWhoHoldsMost(t *testing.T) {
+	r, _ := smallMemory(t)
+	deaf := r.connect(t)
+	shrink(t, deaf)
+	for _, c := range r.server.connections.all() {
+		for range 10 { // the kernel holds some
+			c.WatchFired(nil, make([]byte, 1<<20))
+		}
+	}
+	eventually(t, "who holds it is cut off", func() bool { return r.server.memory.Closed() == 1 })
+}
+
 // TestUnfinishedRequestsAreBounded has clients send most of a large request, and nothing more: some are cut off, and
 // who sends all of one is answered.
 func TestUnfinishedRequestsAreBounded(t *testing.T) {

@@ -2,6 +2,8 @@ package limits
 
 import (
 	"net/netip"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 )
@@ -40,6 +42,41 @@ func TestAnAddressWithNobodyBesideItHasAll(t *testing.T) {
 	}
 	if p.exceeds(1) {
 		t.Error("it has more than its part of everything")
+	}
+}
+
+// TestAShareThatIsTakenAgainIsNotForgotten, neither when it is while its last owner leaves, nor when another one has its
+// place by then.
+func TestAShareThatIsTakenAgainIsNotForgotten(t *testing.T) {
+	var s Shares
+	s.Init(0)
+	a, b := s.Enter(addressA), s.Enter(addressB)
+	for p, taken := range map[*Share]*atomic.Int64{a: &a.connections, b: &b.writes} { // order: each for itself
+		left := make(chan struct{})
+		s.mu.Lock()
+		go func() {
+			p.Leave()
+			close(left)
+		}()
+		for range 1000 {
+			runtime.Gosched() // it has left, and is about to be forgotten
+		}
+		for p.connections.Load() > 0 {
+			runtime.Gosched()
+		}
+		taken.Add(1)
+		s.mu.Unlock()
+		<-left
+		if s.of[p.addr] != p {
+			t.Errorf("the share of %v is forgotten", p.addr)
+		}
+	}
+	first := s.Enter(addressC)
+	first.Leave()
+	second := s.Enter(addressC)
+	first.forget() // of its last write, which comes to nothing as well
+	if s.of[addressC] != second || s.addresses.Load() != 3 {
+		t.Errorf("the one in its place is forgotten, of %d", s.addresses.Load())
 	}
 }
 
