@@ -100,7 +100,7 @@ func TestWhoCatchesUpIsNotLeftBehindForSpace(t *testing.T) {
 			}
 		}
 		if first := log.FirstIndex(); first > c.want || first+2 < c.want {
-			t.Errorf("space is %v, one member has %d and is away, one has %d and answers: the log begins with %d, want %d",
+			t.Errorf("space is %v, one has %d and is away, one has %d and answers: the log begins with %d, want %d",
 				c.level, c.away, c.answers, first, c.want)
 		}
 		if err := log.Close(); err != nil {

@@ -13,6 +13,6 @@
 // sees ports, files and processes, as compat-tests/target starts them.
 //
 // Its invariants: every loop is bounded, by a number or by the time of the attack; everything stays on the loopback
-// address; the healthy client counts from when it has sent to when the kernel has the answer, so that the attackers'
-// use of the processors counts as little as can be.
+// address; the healthy client is a process of its own, and counts from when it has sent to when the kernel has the
+// answer, so that the attackers' use of the processors counts as little as can be.
 package attack

@@ -120,15 +120,15 @@ func size(dir string) (sum int64) {
 }
 
 // latencies sums up the samples from one moment to another.
-func latencies(samples []sample, from, to time.Time) Latencies {
+func latencies(samples []Sample, from, to time.Time) Latencies {
 	var took []time.Duration
 	var l Latencies
 	for _, s := range samples {
-		if s.at.Before(from) || !s.at.Before(to) {
+		if s.At.Before(from) || !s.At.Before(to) {
 			continue
 		}
-		took = append(took, s.took)
-		if s.lost {
+		took = append(took, s.Took)
+		if s.Lost {
 			l.Lost++
 		}
 	}

@@ -10,9 +10,9 @@ import (
 
 func TestLatencies(t *testing.T) {
 	begin := time.Unix(1000, 0)
-	var samples []sample
+	var samples []Sample
 	for i := range 100 {
-		samples = append(samples, sample{begin.Add(time.Duration(i) * time.Second), time.Duration(100-i) * time.Second,
+		samples = append(samples, Sample{begin.Add(time.Duration(i) * time.Second), time.Duration(100-i) * time.Second,
 			i == 0})
 	}
 	got := latencies(samples, begin, begin.Add(100*time.Second))

@@ -1,9 +1,15 @@
 package attack
 
 import (
+	"bytes"
 	"context"
+	"encoding/gob"
+	"errors"
 	"fmt"
+	"io"
 	"net"
+	"os"
+	"os/exec"
 	"strconv"
 	"sync"
 	"time"
@@ -29,32 +35,49 @@ const healthyAddress = "127.0.0.2"
 // healthyPath is its znode.
 const healthyPath = "/healthy"
 
-// sample is one request: when it was sent, and how long its client waited.
-type sample struct {
-	at   time.Time
-	took time.Duration
-	lost bool // it was not answered: took is until the client was served again
-}
-
-// healthy is a client that writes and reads every ten milliseconds, whatever becomes of the answers before.
+// healthy is a client that writes and reads every ten milliseconds, whatever becomes of the answers before. It is a process
+// of its own (beHealthy): among a thousand attackers it would wait for them, and not for the server.
 type healthy struct {
-	field *Field
-	stop  chan struct{}
+	addr  string
+	ctx   context.Context
+	stop  chan struct{} // closed when it is to end
+	ended chan struct{} // closed when the servers have ended
 	lanes sync.WaitGroup
 
-	mu      sync.Mutex
-	samples []sample
-	written int64 // the highest number that was acknowledged
-	err     error
+	mu     sync.Mutex
+	report Report
 }
 
-// startHealthy makes the znode and begins.
-func startHealthy(f *Field) (*healthy, error) {
-	h := &healthy{field: f, stop: make(chan struct{})}
-	err := f.Session(func(c *client.Conn) error { return create(c, healthyPath, []byte("0")) })
-	if err != nil {
-		return nil, fmt.Errorf("make the znode of the healthy client: %w", err)
-	}
+// Report is what came of it, as its process tells it.
+type Report struct {
+	Samples []Sample
+	Written int64 // the highest number that was acknowledged
+	Err     string
+}
+
+// Sample is one request: when it was sent, and how long its client waited.
+type Sample struct {
+	At   time.Time
+	Took time.Duration
+	Lost bool // it was not answered: Took is until the client was served again
+}
+
+// healthyEnv has a process of the tests be the healthy client of the server at that address.
+const healthyEnv = "ZKD_ATTACK_HEALTHY"
+
+// beHealthy is such a process. It writes and reads until its input ends, and then tells out what came of it. Anything
+// that it is told says that the servers have ended.
+func beHealthy(addr string, in io.Reader, out io.Writer) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	h := &healthy{addr: addr, ctx: ctx, stop: make(chan struct{}), ended: make(chan struct{})}
+	go func() {
+		defer close(h.stop)
+		if n, _ := in.Read(make([]byte, 1)); n > 0 {
+			close(h.ended)
+			_, _ = io.Copy(io.Discard, in) // until its end, or its loss, which is one as well
+		}
+	}()
 	h.lanes.Go(func() {
 		h.lane(func(b []byte, n int64, xid jute.Xid) []byte {
 			r := jute.SetDataRequest{Path: healthyPath, Data: strconv.AppendInt(nil, n, 10), Version: -1}
@@ -66,21 +89,81 @@ func startHealthy(f *Field) (*healthy, error) {
 			return client.Request(b, xid, jute.OpGetData, (&jute.PathWatchRequest{Path: healthyPath}).Append)
 		}, nil)
 	})
+	h.lanes.Wait()
+	return gob.NewEncoder(out).Encode(&h.report)
+}
+
+// healthyClient is the process of the healthy client, as who measures has it.
+type healthyClient struct {
+	cmd   *exec.Cmd
+	input io.WriteCloser
+	told  bytes.Buffer
+	over  chan struct{} // closed when nobody needs to know of servers that end
+}
+
+// startHealthy makes the znode and begins.
+func startHealthy(f *Field) (*healthyClient, error) {
+	err := f.Session(func(c *client.Conn) error { return create(c, healthyPath, []byte("0")) })
+	if err != nil {
+		return nil, fmt.Errorf("make the znode of the healthy client: %w", err)
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	h := &healthyClient{over: make(chan struct{})}
+	h.cmd = exec.CommandContext(f.ctx, program)
+	h.cmd.Env = append(os.Environ(), healthyEnv+"="+f.Addr)
+	h.cmd.Stdout, h.cmd.Stderr = &h.told, os.Stderr
+	if h.input, err = h.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if err := h.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go h.watch(f)
 	return h, nil
+}
+
+// watch tells the client when the servers have ended: it would try to connect for minutes.
+func (h *healthyClient) watch(f *Field) {
+	poll := time.NewTicker(againEvery)
+	defer poll.Stop()
+	for {
+		select {
+		case <-poll.C:
+		case <-h.over:
+			return
+		}
+		if f.alive() != nil {
+			_, _ = h.input.Write([]byte{0}) // it may be at its end
+			return
+		}
+	}
+}
+
+// end stops the client when all of its requests are answered, and returns what came of it, which may be an error and
+// something beside it.
+func (h *healthyClient) end() (r Report, err error) {
+	close(h.over)
+	err = errors.Join(h.input.Close(), h.cmd.Wait())
+	if err == nil {
+		err = gob.NewDecoder(&h.told).Decode(&r)
+	}
+	if err == nil && r.Err != "" {
+		err = errors.New(r.Err)
+	}
+	if err != nil {
+		err = fmt.Errorf("the healthy client: %w", err)
+	}
+	return r, err
 }
 
 // acknowledged takes note of a number that the server has.
 func (h *healthy) acknowledged(n int64) {
 	h.mu.Lock()
-	h.written = max(h.written, n)
+	h.report.Written = max(h.report.Written, n)
 	h.mu.Unlock()
-}
-
-// end stops the client when all of its requests are answered, and returns them.
-func (h *healthy) end() ([]sample, error) {
-	close(h.stop)
-	h.lanes.Wait()
-	return h.samples, h.err
 }
 
 // stopped reports whether the client is to end.
@@ -88,7 +171,7 @@ func (h *healthy) stopped() bool {
 	select {
 	case <-h.stop:
 		return true
-	case <-h.field.ctx.Done():
+	case <-h.ended:
 		return true
 	default:
 		return false
@@ -110,7 +193,7 @@ func (h *healthy) lane(encode func(b []byte, n int64, xid jute.Xid) []byte, ackn
 		c, err := h.connect()
 		if err != nil {
 			h.mu.Lock()
-			h.err = err
+			h.report.Err = err.Error()
 			h.mu.Unlock()
 			return
 		}
@@ -126,23 +209,22 @@ func (h *healthy) lane(encode func(b []byte, n int64, xid jute.Xid) []byte, ackn
 
 // connect opens a session, and tries until it can.
 func (h *healthy) connect() (c *client.Conn, err error) {
-	ctx, cancel := context.WithTimeout(h.field.ctx, lastAnswerWithin)
+	ctx, cancel := context.WithTimeout(h.ctx, lastAnswerWithin)
 	defer cancel()
 	poll := time.NewTicker(againEvery)
 	defer poll.Stop()
 	for {
 		attempt, done := context.WithTimeout(ctx, callWithin)
-		c, err = client.Dial(attempt, client.Options{Addr: h.field.Addr, Timeout: 40 * time.Second, Now: time.Now,
+		c, err = client.Dial(attempt, client.Options{Addr: h.addr, Timeout: 40 * time.Second, Now: time.Now,
 			Dial: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(healthyAddress)}}).DialContext})
 		done()
 		if err == nil {
 			return c, nil
 		}
-		if ended := h.field.alive(); ended != nil {
-			return nil, ended
-		}
 		select {
 		case <-poll.C:
+		case <-h.ended:
+			return nil, errServerEnded
 		case <-ctx.Done():
 			return nil, fmt.Errorf("the healthy client is not served: %w", err)
 		}
@@ -219,9 +301,9 @@ func (l *life) receive(s sent) error {
 	l.h.mu.Lock()
 	defer l.h.mu.Unlock()
 	for _, before := range l.lost { // served again
-		l.h.samples = append(l.h.samples, sample{before.at, came.Sub(before.at), true})
+		l.h.report.Samples = append(l.h.report.Samples, Sample{before.at, came.Sub(before.at), true})
 	}
 	l.lost = nil
-	l.h.samples = append(l.h.samples, sample{s.at, came.Sub(s.at), false})
+	l.h.report.Samples = append(l.h.report.Samples, Sample{s.at, came.Sub(s.at), false})
 	return nil
 }

@@ -51,7 +51,7 @@ func TestAShareThatIsTakenAgainIsNotForgotten(t *testing.T) {
 	var s Shares
 	s.Init(0)
 	a, b := s.Enter(addressA), s.Enter(addressB)
-	for p, taken := range map[*Share]*atomic.Int64{a: &a.connections, b: &b.writes} { // order: each for itself
+	for p, taken := range map[*Share]*atomic.Int64{a: &a.connections, b: &b.writes} { // order: each alone
 		left := make(chan struct{})
 		s.mu.Lock()
 		go func() {
