@@ -35,8 +35,8 @@ const healthyAddress = "127.0.0.2"
 // healthyPath is its znode.
 const healthyPath = "/healthy"
 
-// healthy is a client that writes and reads every ten milliseconds, whatever becomes of the answers before. It is a process
-// of its own (beHealthy): among a thousand attackers it would wait for them, and not for the server.
+// healthy is a client that writes and reads every ten milliseconds, whatever becomes of the answers before. It is a
+// process of its own (beHealthy): among a thousand attackers it would wait for them, and not for the server.
 type healthy struct {
 	addr  string
 	ctx   context.Context

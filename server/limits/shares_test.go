@@ -45,8 +45,8 @@ func TestAnAddressWithNobodyBesideItHasAll(t *testing.T) {
 	}
 }
 
-// TestAShareThatIsTakenAgainIsNotForgotten, neither when it is while its last owner leaves, nor when another one has its
-// place by then.
+// TestAShareThatIsTakenAgainIsNotForgotten, neither when it is while its last owner leaves, nor when another one has
+// its place by then.
 func TestAShareThatIsTakenAgainIsNotForgotten(t *testing.T) {
 	var s Shares
 	s.Init(0)
