@@ -330,6 +330,35 @@ func BenchmarkMultiOfTen(b *testing.B) {
 	benchEntries(b, m, entrytest.Entries(64, proposals), 64)
 }
 
+// BenchmarkMultiOfMany makes 14,000 znodes in one multi and removes them in the next one: what fits into
+// jute.maxbuffer. An op is one multi; nobody else's write is applied meanwhile.
+func BenchmarkMultiOfMany(b *testing.B) {
+	const znodes = 14_000
+	m := benchMachine(b, MachineOptions{})
+	fill(b, m, 1000, 100)
+	multi := func(op jute.Op, record func(b []byte, path string) []byte) *entry.Proposal {
+		p := &entry.Proposal{Op: jute.OpMulti, Session: 1, Identities: entrytest.Identities}
+		for i := range znodes {
+			p.Body = (&jute.MultiHeader{Type: op, Err: -1}).Append(p.Body)
+			p.Body = record(p.Body, fmt.Sprintf("/m%05d", i))
+		}
+		p.Body = jute.AppendMultiEnd(p.Body)
+		return p
+	}
+	proposals := []*entry.Proposal{
+		multi(jute.OpCreate, func(b []byte, path string) []byte {
+			r := jute.CreateRequest{Path: path, ACL: []jute.ACL{{Perms: jute.PermAll,
+				ID: jute.ID{Scheme: "world", ID: "anyone"}}}}
+			return r.Append(b)
+		}),
+		multi(jute.OpDelete, func(b []byte, path string) []byte {
+			r := jute.PathVersionRequest{Path: path, Version: -1}
+			return r.Append(b)
+		}),
+	}
+	benchEntries(b, m, entrytest.Entries(1, proposals), 1)
+}
+
 // BenchmarkApplySingle sets 1 KiB, one request an entry: what an entry itself costs.
 func BenchmarkApplySingle(b *testing.B) {
 	m := benchMachine(b, MachineOptions{})

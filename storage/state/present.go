@@ -47,9 +47,8 @@ func (m *Machine) LookAll(paths []string, dst []Node) (Present, []Node) {
 			if path == "" {
 				path = schema.RootPath
 			}
-			n := m.cache.get(path)
-			if n == nil && path[0] == '/' {
-				known := false
+			n, known := m.cache.look(path)
+			if !known && path[0] == '/' {
 				if n, known = m.settleLocked(c, path, false); !known {
 					cold = append(cold, i)
 					continue
@@ -122,7 +121,7 @@ func (m *Machine) look(path string, data bool) *schema.Znode {
 		path = schema.RootPath
 	}
 	m.mu.RLock()
-	if n := m.cache.get(path); n != nil && (n.DataLoaded || !data) {
+	if n, known := m.cache.look(path); known && (n == nil || n.DataLoaded || !data) {
 		return n
 	}
 	if path[0] != '/' {
@@ -188,12 +187,10 @@ func (m *Machine) settleLocked(c *uncachedRead, path string, data bool) (n *sche
 		}
 		return c.n, true
 	}
-	n = m.cache.get(path)
+	n, known = m.cache.look(path)
 	switch {
-	case n == nil:
-		return nil, false
-	case n.DataLoaded || !data:
-		return n, true
+	case n == nil || n.DataLoaded || !data:
+		return n, known
 	case c.err != nil || c.n == nil || !sameData(c.n, n):
 		return nil, false
 	}

@@ -24,7 +24,7 @@ var _ apply.Store = (*shown)(nil)
 // Znode implements Store. Most znodes that are asked for and not cached may not exist: unlike a point read it asks the
 // filters of the lowest level, too.
 func (s *shown) Znode(path string) (*schema.Znode, error) {
-	if n := s.m.cache.get(path); n != nil {
+	if n, known := s.m.cache.look(path); known {
 		return n, nil
 	}
 	n, err := s.stored(path)
