@@ -14,12 +14,13 @@ var quorumKeys = []key{
 			"nothing listens on it. One line with standaloneEnabled=true is a standalone server.",
 		set: func(*Config, value) {}},
 	{name: "group.N", kind: kindText, mark: should, effect: works,
-		doc: "Ids of the members of group N with colons between them. One group with all participants is taken, as " +
-			"it means a majority; hierarchical quorums of several are refused.",
+		doc: "Ids of the members of group N with colons between them. Groups and weights that mean nothing else than " +
+			"a majority of those who have a vote are taken: one group, or one for each participant. Others are " +
+			"refused.",
 		set: func(*Config, value) {}},
 	{name: "weight.N", kind: kindNumber, min: 0, max: maxInt, mark: should, effect: works,
-		doc: "Weight of the vote of member N. The same weight for all participants, and 0 for observers, is taken; " +
-			"any other is refused.",
+		doc: "Weight of the vote of member N. Weights by which all majorities, and nothing else, are quorums are " +
+			"taken, as when all are equal; others are refused. A participant whose weight is 0 is an observer.",
 		set: func(*Config, value) {}},
 	{name: "initLimit", kind: kindNumber, min: 0, max: maxInt, mark: must, effect: works,
 		doc: "Ticks of tickTime after which a member that takes over the state of another gives up on a stream " +

@@ -43,6 +43,7 @@ func (l *loader) loadMembers() {
 		}
 	}
 	slices.SortFunc(e.Members, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
+	l.takeVotes()
 	l.loadMyID()
 }
 

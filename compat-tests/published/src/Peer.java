@@ -121,6 +121,8 @@ final class Peer {
       if (line.startsWith("server.")) {
         lines.add(line);
         clients |= line.startsWith("server." + peer.getMyId() + "=") && line.contains(";");
+      } else if (line.startsWith("group.") || line.startsWith("weight.")) {
+        lines.add(line);
       }
     }
     if (!clients && peer.getClientAddress() != null) {
