@@ -77,13 +77,14 @@ type (
 // pkcs12File is what a file holds: keys, and certificates, of which some are trusted.
 type pkcs12File struct {
 	password string
+	left     *leftOut
 	keys     []crypto.Signer
 	certs    []*x509.Certificate
 	trusted  []*x509.Certificate
 }
 
 // readPKCS12 reads a file and checks it with its password, if it has a MAC. One without is read, as Java does.
-func readPKCS12(file []byte, password string) (*pkcs12File, error) {
+func readPKCS12(file []byte, password string, left *leftOut) (*pkcs12File, error) {
 	var p pfx
 	if err := unmarshal(file, &p); err != nil {
 		return nil, err
@@ -102,7 +103,7 @@ func readPKCS12(file []byte, password string) (*pkcs12File, error) {
 	if err := unmarshal(content, &safes); err != nil {
 		return nil, err
 	}
-	f := &pkcs12File{password: password}
+	f := &pkcs12File{password: password, left: left}
 	for _, safe := range safes {
 		if err := f.safe(safe); err != nil {
 			return nil, err
@@ -216,8 +217,11 @@ func (f *pkcs12File) bags(content []byte, depth int) error {
 // addKey adds a key of PKCS8.
 func (f *pkcs12File) addKey(der []byte) error {
 	key, err := parseKey(der)
+	if err != nil {
+		return f.left.add(err)
+	}
 	f.keys = append(f.keys, key)
-	return err
+	return nil
 }
 
 // addCertificate adds a certificate.
@@ -229,9 +233,9 @@ func (f *pkcs12File) addCertificate(bag *safeBag) error {
 	if c.ID.String() != oidX509 {
 		return nil // SDSI, which nobody writes
 	}
-	cert, err := x509.ParseCertificate(c.Data)
+	cert, err := parseCertificate(c.Data)
 	if err != nil {
-		return fmt.Errorf("a certificate in it cannot be read; issue it anew: %w", err)
+		return f.left.add(err)
 	}
 	f.certs = append(f.certs, cert)
 	for _, a := range bag.Attributes {
@@ -245,8 +249,8 @@ func (f *pkcs12File) addCertificate(bag *safeBag) error {
 
 // pkcs12Keys returns the keys of a PKCS12 file, such as one of RSA and one of EC. Each is given all certificates: which
 // are its own is seen by the key.
-func pkcs12Keys(file []byte, password string) ([]keyPair, error) {
-	f, err := readPKCS12(file, password)
+func pkcs12Keys(file []byte, password string, left *leftOut) ([]keyPair, error) {
+	f, err := readPKCS12(file, password, left)
 	if err != nil {
 		return nil, err
 	}
@@ -259,13 +263,16 @@ func pkcs12Keys(file []byte, password string) ([]keyPair, error) {
 
 // pkcs12Trusted returns the certificates that Java has marked as trusted in a PKCS12 file. Those of keys are not
 // trusted by themselves.
-func pkcs12Trusted(file []byte, password string) ([]*x509.Certificate, error) {
-	f, err := readPKCS12(file, password)
+func pkcs12Trusted(file []byte, password string, left *leftOut) ([]*x509.Certificate, error) {
+	f, err := readPKCS12(file, password, left)
 	if err != nil {
 		return nil, err
 	}
 	return f.trusted, nil
 }
+
+// isEncryptedKey tells whether der is what decryptKey reads: unlike a key it begins with an algorithm.
+func isEncryptedKey(der []byte) bool { return unmarshal(der, new(encryptedKey)) == nil }
 
 // decryptKey decrypts a key of PKCS8 (RFC 5958).
 func decryptKey(der []byte, password string) ([]byte, error) {

@@ -50,6 +50,7 @@ type loaded struct {
 	key, trust   contents
 	certificates []tls.Certificate // at least one
 	roots        *x509.CertPool
+	warnings     []string // what of the files is left out
 }
 
 // Open reads the stores. Its error names each key that is wrong, the file, and what to do.
@@ -70,8 +71,9 @@ func Open(o Options) (*Set, error) {
 	return s, nil
 }
 
-// Warnings says what of the configuration has no effect, one line for the log each.
-func (s *Set) Warnings() []string { return s.warnings }
+// Warnings says what of the configuration, and of the stores that were read last, has no effect, one line for the log
+// each.
+func (s *Set) Warnings() []string { return slices.Concat(s.warnings, s.loaded.Load().warnings) }
 
 // Reload reads the files again; changed tells whether one of them was another. Connections that are made afterwards use
 // what was read, those that are there go on. With an error everything stays as it was.
@@ -231,10 +233,11 @@ func (s *Set) loadKeys(found *loaded) (err error) {
 	if found.key, err = from.read(); err != nil {
 		return err
 	}
-	pairs, err := from.keys(found.key)
+	pairs, warnings, err := from.keys(found.key)
 	if err != nil {
 		return err
 	}
+	found.warnings = append(found.warnings, warnings...)
 	for _, p := range pairs {
 		leaf := p.chain[0]
 		if now := s.options.Now(); now.Before(leaf.NotBefore) || now.After(leaf.NotAfter) {
@@ -263,10 +266,11 @@ func (s *Set) loadRoots(found *loaded) (err error) {
 	if found.trust, err = from.read(); err != nil {
 		return err
 	}
-	certs, err := from.trusted(found.trust)
+	certs, warnings, err := from.trusted(found.trust)
 	if err != nil {
 		return err
 	}
+	found.warnings = append(found.warnings, warnings...)
 	found.roots = x509.NewCertPool()
 	for _, c := range certs {
 		found.roots.AddCert(c)

@@ -498,11 +498,11 @@ func FuzzStores(f *testing.F) {
 			return
 		}
 		s := &store{Store: conf.Store{Location: "x." + strings.ToLower(format), Type: format}, prefix: "p."}
-		pairs, err := s.keys(contents{file: content, password: password})
+		pairs, _, err := s.keys(contents{file: content, password: password})
 		if err == nil && (len(pairs) == 0 || len(pairs[0].chain) == 0) {
 			t.Fatalf("no keys and no error: %v", pairs)
 		}
-		certs, err := s.trusted(contents{file: content, password: password})
+		certs, _, err := s.trusted(contents{file: content, password: password})
 		if err == nil && len(certs) == 0 {
 			t.Fatal("no certificates and no error")
 		}

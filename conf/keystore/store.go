@@ -124,6 +124,10 @@ func (s *store) explain(err error) error {
 		return s.problem("the password is wrong, or the file is damaged", "correct "+from)
 	case errors.Is(err, errKeyPassword):
 		return s.problem("its key has another password than the file", "give both the same one with keytool -keypasswd")
+	case errors.Is(err, errNoKey):
+		return s.problem(err.Error(), "name the file with the key and certificate of this server")
+	case errors.Is(err, errNoTrust):
+		return s.problem(err.Error(), "import the certificate of the authority with keytool -importcert")
 	}
 	return fmt.Errorf("%slocation=%s: %w", s.prefix, s.Location, err)
 }
@@ -132,49 +136,70 @@ func (s *store) explain(err error) error {
 var (
 	errPassword    = errors.New("wrong password")
 	errKeyPassword = errors.New("wrong password of a key")
+	errNoKey       = errors.New("there is no private key in it")
+	errNoTrust     = errors.New("there is no trusted certificate in it")
 )
 
-// keys returns the keys in the file, with their certificates.
-func (s *store) keys(c contents) ([]keyPair, error) {
+// keys returns the keys in the file, with their certificates, and what of the file is left out, as warnings.
+func (s *store) keys(c contents) (pairs []keyPair, warnings []string, err error) {
 	format, err := s.sniff(c.file)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	read := map[string]func([]byte, string) ([]keyPair, error){"JKS": jksKeys, "PKCS12": pkcs12Keys, "PEM": pemKeys}
-	pairs, err := read[format](c.file, c.password)
-	if err != nil {
-		return nil, s.explain(err)
+	read := map[string]func([]byte, string, *leftOut) ([]keyPair, error){
+		"JKS": jksKeys, "PKCS12": pkcs12Keys, "PEM": pemKeys,
 	}
-	if len(pairs) == 0 {
-		return nil, s.problem("there is no private key in it",
-			"name the file with the key and certificate of this server")
+	var left leftOut
+	pairs, err = read[format](c.file, c.password, &left)
+	switch {
+	case err != nil:
+	case len(pairs) == 0 && len(left) > 0:
+		err = left[0]
+	case len(pairs) == 0:
+		err = errNoKey
 	}
-	for i := range pairs {
+	for i := 0; i < len(pairs) && err == nil; i++ {
 		if pairs[i].chain, err = orderChain(pairs[i].key, pairs[i].chain); err != nil {
-			return nil, s.explain(err)
+			err = left.why(err)
 		}
 	}
-	return pairs, nil
+	if err != nil {
+		return nil, nil, s.explain(err)
+	}
+	return pairs, s.warnings(left), nil
 }
 
-// trusted returns the certificates in the file.
-func (s *store) trusted(c contents) ([]*x509.Certificate, error) {
+// warnings says what of the file is left out, for the log.
+func (s *store) warnings(left leftOut) []string {
+	var found []string
+	for _, err := range left {
+		found = append(found, fmt.Sprintf("%slocation=%s: left out: %v", s.prefix, s.Location, err))
+	}
+	return found
+}
+
+// trusted returns the certificates in the file, and what of it is left out, as warnings.
+func (s *store) trusted(c contents) (found []*x509.Certificate, warnings []string, err error) {
 	format, err := s.sniff(c.file)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	read := map[string]func([]byte, string) ([]*x509.Certificate, error){
+	read := map[string]func([]byte, string, *leftOut) ([]*x509.Certificate, error){
 		"JKS": jksTrusted, "PKCS12": pkcs12Trusted, "PEM": pemTrusted,
 	}
-	found, err := read[format](c.file, c.password)
+	var left leftOut
+	found, err = read[format](c.file, c.password, &left)
+	switch {
+	case err != nil:
+	case len(found) == 0 && len(left) > 0:
+		err = left[0]
+	case len(found) == 0:
+		err = errNoTrust
+	}
 	if err != nil {
-		return nil, s.explain(err)
+		return nil, nil, s.explain(err)
 	}
-	if len(found) == 0 {
-		return nil, s.problem("there is no trusted certificate in it", "import the certificate of the authority with "+
-			"keytool -importcert")
-	}
-	return found, nil
+	return found, s.warnings(left), nil
 }
 
 // orderChain returns certs with the one for key first, and behind it the one that signed it, and so on; what has no
@@ -182,7 +207,7 @@ func (s *store) trusted(c contents) ([]*x509.Certificate, error) {
 func orderChain(key crypto.Signer, certs []*x509.Certificate) ([]*x509.Certificate, error) {
 	public, ok := key.Public().(interface{ Equal(crypto.PublicKey) bool })
 	if !ok {
-		return nil, fmt.Errorf("a key of the kind %T cannot be used with TLS; make one with RSA or EC", key)
+		return nil, unusableKey(fmt.Sprintf("%T", key))
 	}
 	var chain []*x509.Certificate
 	for _, c := range certs {

@@ -123,6 +123,37 @@ func TestKeytoolManyKeys(t *testing.T) {
 	}
 }
 
+// TestKeytoolKeysWithoutUse: a key that Go's TLS has no use for is left out of a store that has another, and is refused
+// with its kind if it is the only one.
+func TestKeytoolKeysWithoutUse(t *testing.T) {
+	dir := t.TempDir()
+	const rest = " -dname CN=s -ext san=ip:127.0.0.1 -storepass secret1 -keypass secret1 -storetype "
+	tool(t, "keytool", dir, `
+-genkeypair -alias dsa -keyalg DSA -keystore one.p12`+rest+`PKCS12
+-genkeypair -alias pss -keyalg RSASSA-PSS -keystore one.jks`+rest+`JKS
+-genkeypair -alias dsa -keyalg DSA -keystore two.p12`+rest+`PKCS12
+-genkeypair -alias ec -keyalg EC -keystore two.p12`+rest+`PKCS12
+-genkeypair -alias ec -keyalg EC -keystore two.jks`+rest+`JKS
+-genkeypair -alias pss -keyalg RSASSA-PSS -keystore two.jks`+rest+`JKS
+`)
+	o := Options{Prefix: "ssl.", Clients: true, ReadFile: os.ReadFile, Now: time.Now}
+	for name, kind := range map[string]string{"p12": "DSA", "jks": "RSASSA-PSS"} { // any order
+		what := "a key of the kind " + kind + " cannot be used with TLS here; make one with RSA"
+		o.End = conf.TLSEnd{ClientAuth: "none",
+			KeyStore: conf.Store{Location: filepath.Join(dir, "one."+name), Password: "secret1"}}
+		_, err := Open(o)
+		expect(t, name, err, "one."+name+": "+what)
+		o.End.KeyStore.Location = filepath.Join(dir, "two."+name)
+		set := open(t, o)
+		if n := len(set.loaded.Load().certificates); n != 1 {
+			t.Errorf("%s: %d keys, want 1", name, n)
+		}
+		if w := set.Warnings(); len(w) != 1 || !strings.Contains(w[0], "two."+name+": left out: "+what) {
+			t.Errorf("%s: warnings %q", name, w)
+		}
+	}
+}
+
 // TestOpenSSL reads what openssl makes: keys of each kind, encrypted and not, in PEM and in PKCS12.
 func TestOpenSSL(t *testing.T) {
 	dir := t.TempDir()
@@ -153,14 +184,16 @@ pkcs12 -export -inkey rsa.key -in rsa.crt -out rsa.p12 -passout pass:secret1
 pkcs12 -export -inkey ed.key -in ed.crt -out ed.p12 -passout pass:secret1
 pkcs12 -export -inkey rsa.key -in rsa.crt -out old.p12 -passout pass:secret1 -legacy
 pkcs12 -export -inkey rsa.key -in rsa.crt -out nomac.p12 -passout pass:secret1 -nomac
+pkcs12 -export -inkey rsa.key -in rsa.crt -out short.p12 -passout pass:secret1 -macalg sha512-256
 pkcs12 -export -inkey rsa.key -in rsa.crt -out plain.p12 -passout pass:secret1 -keypbe NONE -certpbe NONE
 req -x509 -newkey rsa:2048 -nodes -keyout pss.key -out pss.crt -sigopt rsa_padding_mode:pss`+subject+`pss
 `)
 	o := Options{Prefix: "ssl.quorum.", ReadFile: os.ReadFile, Now: time.Now}
-	certs := map[string]string{"old.p12": "rsa.crt", "nomac.p12": "rsa.crt", "plain.p12": "rsa.crt"}
+	certs := map[string]string{"old.p12": "rsa.crt", "nomac.p12": "rsa.crt", "plain.p12": "rsa.crt",
+		"short.p12": "rsa.crt"}
 	for _, name := range strings.Fields(`rsa.key ec.key ed.key rsa.enc ec.enc rsa.old ec.old rsa.p12 ed.p12 rsa.oldenc
 rsa.olddes rsa.v1 ec.2des ec.md5 ec.des ec.rc2 ec.rc40 ec.rc4 ec.md5rc2 ec.3des ec.sha512 ec.scrypt old.p12 nomac.p12
-plain.p12 pss.key`) {
+plain.p12 short.p12 pss.key`) {
 		cert := certs[name]
 		if cert == "" {
 			cert = strings.TrimSuffix(name, filepath.Ext(name)) + ".crt"

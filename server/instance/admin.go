@@ -20,6 +20,7 @@ import (
 	"zkd/server/auth"
 	"zkd/server/backup"
 	"zkd/server/instance/snapshots"
+	"zkd/server/instance/tlsstores"
 	statebackup "zkd/storage/backup"
 	"zkd/storage/schema"
 )
@@ -137,9 +138,7 @@ func (i *Instance) operatorTLS(end *conf.TLSEnd, prefix string) (*tls.Config, er
 	if err != nil {
 		return nil, fmt.Errorf("TLS with operators: %w", err)
 	}
-	for _, w := range set.Warnings() {
-		i.logger.Warn("TLS configuration partly ignored", slog.String("with", "operators"), slog.String("warning", w))
-	}
+	tlsstores.Warn(set.Warnings(), "operators", i.logger)
 	i.reload(set, "operators")
 	return set.Server(), nil
 }

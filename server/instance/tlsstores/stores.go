@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"zkd/conf"
@@ -52,10 +53,15 @@ func (s Source) OpenFor(end conf.TLSEnd, prefix, with string, clients bool, logg
 	if err != nil {
 		return nil, fmt.Errorf("TLS with the %s: %w", with, err)
 	}
-	for _, w := range set.Warnings() {
+	Warn(set.Warnings(), with, logger)
+	return set, nil
+}
+
+// Warn logs what of the configuration and of the stores of one kind of TLS connections has no effect.
+func Warn(warnings []string, with string, logger *slog.Logger) {
+	for _, w := range warnings {
 		logger.Warn("TLS configuration partly ignored", slog.String("with", with), slog.String("warning", w))
 	}
-	return set, nil
 }
 
 // lookupAddr finds the names of an address in bounded time.
@@ -85,6 +91,7 @@ func NewReloader(set *keystore.Set, with string, c clock.Clock, logger *slog.Log
 
 // Look reads the stores again if they have changed.
 func (r *Reloader) Look() {
+	before := r.set.Warnings()
 	changed, err := r.set.Reload()
 	switch {
 	case err != nil:
@@ -97,6 +104,8 @@ func (r *Reloader) Look() {
 	case changed:
 		r.logger.Info("reloaded key and trust stores", slog.String("with", r.with),
 			slog.Time("until", r.set.NotAfter()))
+		known := func(w string) bool { return slices.Contains(before, w) }
+		Warn(slices.DeleteFunc(r.set.Warnings(), known), r.with, r.logger)
 	}
 	r.failed = ""
 }
