@@ -55,7 +55,7 @@ func (l *loader) addMember(s setting, id int64) {
 		return
 	}
 	if id == NoID || id < leastID {
-		l.report(s.problem(fmt.Sprintf("%d is the number of no server", id)))
+		l.report(s.problem(fmt.Sprintf("%d is the number of no server; take another, from 0 or 1 on", id)))
 		return
 	}
 	same := func(other Member) bool { return other.ID == id }

@@ -59,7 +59,9 @@ func parsePeerAddress(text string) (address PeerAddress, role string, err error)
 	if len(fields) < 3 || len(fields) > 4 {
 		return PeerAddress{}, "", errMemberForm
 	}
-	address.Host = orLocalhost(fields[0])
+	if address.Host, err = parseHost(fields[0]); err != nil {
+		return PeerAddress{}, "", err
+	}
 	if address.PeerPort, err = parsePort("peer port", fields[1]); err != nil {
 		return PeerAddress{}, "", err
 	}
@@ -89,13 +91,25 @@ func parseClientPart(text string) (string, error) {
 	}
 	host := "0.0.0.0"
 	if len(fields) == 2 {
-		host = orLocalhost(fields[0])
+		if host, err = parseHost(fields[0]); err != nil {
+			return "", err
+		}
 	}
 	number, err := parsePort("client port", fields[len(fields)-1])
 	if err != nil {
 		return "", err
 	}
 	return net.JoinHostPort(host, strconv.Itoa(int(number))), nil
+}
+
+// parseHost reads a host. What no host has would be the end of the line, or another line, where the members are kept
+// (storage/ensemble).
+func parseHost(text string) (string, error) {
+	odd := func(r rune) bool { return r <= ' ' || r == 0x7f || r == '[' || r == '\\' }
+	if strings.ContainsFunc(text, odd) {
+		return "", fmt.Errorf("a host must not have a blank, a control character, a bracket or a backslash: %q", text)
+	}
+	return orLocalhost(text), nil
 }
 
 // splitAddress splits at colons, but for a first field in brackets, which lose them (ConfigUtils.getHostAndPort).
