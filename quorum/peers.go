@@ -241,7 +241,9 @@ func (l *loop) toldMembers(m *member.Membership) {
 	if l.removed {
 		return
 	}
-	l.logger.Warn("removed from the ensemble", slog.Uint64("index", m.Index))
+	if !l.leaving.leaves(l.id) { // the server tells of the end of what it knows
+		l.logger.Warn("removed from the ensemble", slog.Uint64("index", m.Index))
+	}
 	l.members.belongs(false)
 	l.inForce.tell() // before the connections of who waits are closed
 	if err := l.raw.ForgetLeader(); err != nil {

@@ -23,8 +23,10 @@ func (a *roleController) leaves(before quorum.State) {
 	s := a.server
 	switch {
 	case leaves && !left:
-		s.opts.Logger.Warn("removed from the ensemble: serving clients for a while",
-			slog.Int64("server", serverid.Number(s.opts.ServerID)), slog.Duration("grace", s.opts.RemovedGrace))
+		if s.opts.RemovedGrace > 0 {
+			s.opts.Logger.Warn("removed from the ensemble: serving clients for a while",
+				slog.Int64("server", serverid.Number(s.opts.ServerID)), slog.Duration("grace", s.opts.RemovedGrace))
+		}
 		a.leave.Reset(s.opts.RemovedGrace)
 	case left && !leaves:
 		a.leave.Stop()

@@ -84,8 +84,9 @@ func TestARemovedServerServesOn(t *testing.T) {
 	})
 }
 
-// TestARemovedServerTurnsClientsAwayInTheEnd: when the grace is over, or at once if there is none. It may come back
-// with its data, also if it was stopped before anybody could tell it that it is out.
+// TestARemovedServerTurnsClientsAwayInTheEnd: when the grace is over, or at once if there is none. One line tells of
+// the beginning of the grace, and one of its end. The server may come back with its data, also if it was stopped before
+// anybody could tell it that it is out.
 func TestARemovedServerTurnsClientsAwayInTheEnd(t *testing.T) {
 	for _, grace := range []string{"0", "3000", "600000"} {
 		t.Run(grace, func(t *testing.T) {
@@ -107,6 +108,14 @@ func TestARemovedServerTurnsClientsAwayInTheEnd(t *testing.T) {
 				n := figure(t, e.AwaitLeader(), "zk_zkd_learners")
 				return n == 0, "there are members without a vote: " + strconv.FormatInt(n, 10)
 			})
+			if grace == "3000" { // without a grace the others may be heard first
+				await(t, func() (bool, string) {
+					return strings.Contains(gone.Log(), "knows no server"), "nobody has told it that it is out"
+				})
+				if n := strings.Count(gone.Log(), `msg="removed from the ensemble`); n != 2 {
+					t.Errorf("%d lines say that it was removed, want 2:\n%s", n, gone.Log())
+				}
+			}
 			if gone.Running() {
 				gone.Stop()
 			}
