@@ -215,7 +215,7 @@ func TestNamesAreLookedUpAnew(t *testing.T) {
 		return m
 	}
 	a := start(1)
-	a.logs("peer unreachable", "no such host")
+	a.logs("peer not reached", "no such host")
 	move(a)
 	b := start(2)
 	move(b)

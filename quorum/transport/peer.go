@@ -51,6 +51,7 @@ type peer struct {
 
 	redialed int64 // Transport.now when it was last tried to move the outgoing stream; owned by the supervisor
 
+	since    time.Time     // when this server began with it; never changes
 	logged   string        // kind of failure that was logged last, "" after a success; owned by run
 	loggedAt time.Time     // owned by run
 	again    time.Duration // from loggedAt to when it is logged again, if it goes on; owned by run
@@ -76,6 +77,7 @@ func newPeer(t *Transport, id uint64, where Peer, turn chan struct{}) *peer {
 		held:      map[net.Conn]struct{}{},
 		snapshots: map[net.Conn]struct{}{},
 		presence:  presence{peer: id, logger: t.opts.Logger},
+		since:     t.opts.Clock.Now(),
 	}
 }
 
@@ -191,8 +193,12 @@ func (p *peer) note(err error) {
 	p.lastErr, p.lastErrAt = err, p.transport.opts.Clock.Now()
 }
 
+// startsWithin is how long after this server began with a peer nothing is told of its not answering: servers are started
+// one after the other. A guess: before "no leader" is told, which names who is away.
+const startsWithin = 5 * time.Second
+
 // tell logs that the peer cannot be reached: when that begins, when the reason is another, and again at growing
-// intervals. That there is no address passes by itself when this server reads in the log that the peer was removed, or
+// intervals. Who does not answer yet, right at the start, is told of if that lasts. That there is no address passes by itself when this server reads in the log that the peer was removed, or
 // where it is: only if it does not it is told. That this server is no member every peer says, and one line does.
 func (p *peer) tell(err error) {
 	if p.stops() {
@@ -204,16 +210,24 @@ func (p *peer) tell(err error) {
 		return
 	}
 	begins := kind != p.logged
+	if begins && kind == kindUnreachable && clock.Since(p.since) < startsWithin {
+		p.debug(err)
+		return
+	}
 	if begins {
 		p.again = 0
 	}
 	p.logged, p.loggedAt, p.again = kind, clock.Now(), warning.NextAgain(p.again)
-	peer, why := slog.Int64("peer", serverid.Number(p.id)), slog.Any("err", err)
 	if begins && kind == kindNoAddress || kind == kindNotMember && !p.transport.outsider.next() {
-		p.transport.opts.Logger.Debug("peer not reached", peer, why)
+		p.debug(err)
 		return
 	}
-	p.transport.opts.Logger.Warn("peer unreachable", peer, why)
+	p.transport.opts.Logger.Warn("peer unreachable", slog.Int64("peer", serverid.Number(p.id)), slog.Any("err", err))
+}
+
+// debug logs a failure that is no news.
+func (p *peer) debug(err error) {
+	p.transport.opts.Logger.Debug("peer not reached", slog.Int64("peer", serverid.Number(p.id)), slog.Any("err", err))
 }
 
 // Kinds of failure: nobody's refusal, nowhere to go, and the refusal of who does not know this server.

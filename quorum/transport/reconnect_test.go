@@ -294,6 +294,7 @@ func TestBackOffGrowsWithJitter(t *testing.T) {
 		}
 	})
 	a.SetPeers(map[uint64]Peer{2: {Addresses: []string{"nowhere:1"}}})
+	h.Advance(startsWithin)
 	a.Start(a.heard)
 	want, odd := backoffLeast, false
 	for range 12 {

@@ -45,6 +45,7 @@ func TestAPeerThatStaysAwayIsToldOfRarely(t *testing.T) {
 	manual := clock.NewManual(time.Unix(1e6, 0))
 	a := newMember(t, 1, func(o *Options) { o.Clock = manual })
 	p := newPeer(a.Transport, 2, Peer{Addresses: []string{"nowhere:1"}}, nil)
+	manual.Advance(startsWithin)
 	told := 0
 	for minute := range 9 {
 		for range 60 {
@@ -60,6 +61,26 @@ func TestAPeerThatStaysAwayIsToldOfRarely(t *testing.T) {
 	}
 	if p.tell(&RefusalError{Code: NotMember}); a.says("peer unreachable") != told+1 {
 		t.Error("another reason waits")
+	}
+}
+
+// TestServersThatStartTogetherDoNotWarnOfEachOther: who does not answer yet is told of when it has not for a while. Who
+// refuses is told of at once, and so is who does not answer where the others have been for long.
+func TestServersThatStartTogetherDoNotWarnOfEachOther(t *testing.T) {
+	manual := clock.NewManual(time.Unix(1e6, 0))
+	a := newMember(t, 1, func(o *Options) { o.Clock = manual })
+	p := newPeer(a.Transport, 2, Peer{Addresses: []string{"nowhere:1"}}, nil)
+	for began := manual.Now(); manual.Since(began) < startsWithin; manual.Advance(time.Second) {
+		if p.tell(errTimeout); a.says("level=WARN") != 0 {
+			t.Fatalf("told after %v", manual.Since(began))
+		}
+	}
+	if p.tell(errTimeout); a.says("peer unreachable") != 1 {
+		t.Error("it lasts, and is not told")
+	}
+	p = newPeer(a.Transport, 3, Peer{Addresses: []string{"nowhere:1"}}, nil)
+	if p.tell(&RefusalError{Code: OtherCluster}); a.says("peer unreachable") != 2 {
+		t.Error("a refusal waits")
 	}
 }
 
@@ -88,7 +109,7 @@ func TestThatThisServerIsNoMemberIsToldOnce(t *testing.T) {
 		}
 	}
 	if peers[1].tell(errTimeout); a.says("peer unreachable") != told+1 {
-		t.Error("another reason waits")
+		t.Error("another reason waits, though it is no server that starts beside this one")
 	}
 	a.outsider.reset()
 	for _, p := range peers {
