@@ -225,6 +225,9 @@ func (l *loop) peerLost(peer uint64, left bool) {
 		l.handOut()
 		l.election.campaignSoon(peer)
 	}
+	if left {
+		l.transfer.left(peer)
+	}
 	l.dropBarriers()
 }
 

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"errors"
 	"testing"
 	"testing/cryptotest"
 
@@ -59,6 +60,43 @@ func TestALeaderWithoutAQuorumStepsDown(t *testing.T) {
 				t.Errorf("the term was %d and is %d", before.Term, after.Term)
 			}
 		})
+	}
+}
+
+// TestATransferDoesNotWaitForWhoStops: another member is asked, and if there is none who waits is told at once.
+func TestATransferDoesNotWaitForWhoStops(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		g := newStepGroup(t, 1)
+		g.settle(100)
+		leader, others := g.leadAndOthers()
+		turn := func() {
+			if _, err := leader.stepper.Turn(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		told := leader.stepper.Transfer()
+		turn()
+		asked := leader.stepper.node.loop.transfer.to
+		g.away, g.frames = asked, g.frames[:0]
+		leader.stepper.Node().Left(asked)
+		turn()
+		if all {
+			for _, m := range others {
+				leader.stepper.Node().Left(m.id)
+			}
+			turn()
+		} else {
+			g.settle(defaultElectionTicks / 2)
+		}
+		select {
+		case err := <-told:
+			if all != errors.Is(err, ErrTransferFailed) {
+				t.Errorf("all have stopped: %v, and it ends with %v", all, err)
+			}
+		default:
+			t.Errorf("all have stopped: %v, and it goes on", all)
+		}
+		g.close()
 	}
 }
 

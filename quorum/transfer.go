@@ -47,6 +47,11 @@ func (t *transfer) begin(told chan error) {
 		t.end(ErrTransferFailed)
 		return
 	}
+	t.ask(to)
+}
+
+// ask has raft hand the leadership to a member.
+func (t *transfer) ask(to uint64) {
 	t.logger.Info("transferring leadership", slog.Int64("peer", serverid.Number(to)))
 	t.to, t.ticks = to, 0
 	t.transferLeader(to)
@@ -90,6 +95,19 @@ func (t *transfer) successor() uint64 {
 		}
 	})
 	return best
+}
+
+// left is told that a member stops, which is not asked for anything any more: who waits for it to take over waits for
+// another one, if there is one, and else no longer. So servers that all stop at once do not wait for each other.
+func (t *transfer) left(id uint64) {
+	if t.to != id {
+		return
+	}
+	if to := t.successor(); t.leads() && to != 0 {
+		t.ask(to)
+		return
+	}
+	t.end(ErrTransferFailed)
 }
 
 // end tells who waits how it went.
