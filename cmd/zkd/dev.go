@@ -104,7 +104,7 @@ func (f *devFlags) run(cmd *cobra.Command) (err error) {
 	raiseThreads()
 	limitMemory()
 	go tuneCollector(ctx, clock.Real())
-	return runDev(ctx, configs, logger, func(addrs []string) error {
+	return runDev(ctx, configs, realWorld(logger), logger, func(addrs []string) error {
 		what := "is thrown away when they stop"
 		if kept {
 			what = "is kept in " + dir
@@ -200,8 +200,8 @@ func devConfigs(files []string, flags map[string]string) ([]*conf.Config, error)
 }
 
 // runDev runs servers until ctx ends or one of them fails, which ends the others. serving is called once all serve,
-// with where their clients are.
-func runDev(ctx context.Context, configs []*conf.Config, logger *slog.Logger,
+// with where their clients are. All have one disk, of which the first tells.
+func runDev(ctx context.Context, configs []*conf.Config, world instance.World, logger *slog.Logger,
 	serving func(addrs []string) error) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -211,8 +211,14 @@ func runDev(ctx context.Context, configs []*conf.Config, logger *slog.Logger,
 	var errs []error
 	for n, config := range configs {
 		addrs[n] = config.Client.Addr
+		revision, built := buildInfo()
+		options := instance.Options{Logger: logger.With(slog.Int("server", n+1)), Release: release(), Revision: revision,
+			Built: built}
+		if n > 0 {
+			options.DiskLogger = slog.New(slog.DiscardHandler)
+		}
 		all.Go(func() {
-			if err := runOne(ctx, config, logger.With(slog.Int("server", n+1))); err != nil {
+			if err := runOne(ctx, config, world, options); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				errs = append(errs, fmt.Errorf("server %d: %w", n+1, err))
@@ -233,10 +239,8 @@ func runDev(ctx context.Context, configs []*conf.Config, logger *slog.Logger,
 }
 
 // runOne runs one server.
-func runOne(ctx context.Context, config *conf.Config, logger *slog.Logger) error {
-	revision, built := buildInfo()
-	i, err := instance.Open(ctx, config, realWorld(logger),
-		instance.Options{Logger: logger, Release: release(), Revision: revision, Built: built})
+func runOne(ctx context.Context, config *conf.Config, world instance.World, o instance.Options) error {
+	i, err := instance.Open(ctx, config, world, o)
 	if err != nil {
 		return err
 	}

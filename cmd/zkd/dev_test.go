@@ -2,8 +2,10 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -12,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"zkd/bench/process"
 	"zkd/jute"
@@ -80,6 +84,43 @@ func TestDevServes(t *testing.T) {
 	end()
 	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// littleRoom is a disk of which a tenth is free.
+type littleRoom struct{ vfs.FS }
+
+// GetDiskUsage implements vfs.FS.
+func (littleRoom) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	const total = 100 << 30
+	return vfs.DiskUsage{TotalBytes: total, AvailBytes: total / 10, UsedBytes: total - total/10}, nil
+}
+
+// TestDevWarnsOfWhatIsWrongOnce: its servers, which start and stop together, do not warn of each other, and the disk that
+// they share is told of once.
+func TestDevWarnsOfWhatIsWrongOnce(t *testing.T) {
+	f := devFlags{servers: 3}
+	files, release, err := f.files(t.TempDir(), false, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	configs, err := devConfigs(files, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	world := realWorld(logger)
+	world.FS = littleRoom{vfs.Default}
+	ctx, end := context.WithTimeout(t.Context(), scriptDeadline)
+	defer end()
+	if err := runDev(ctx, configs, world, logger, func([]string) error { end(); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Split(strings.TrimSpace(log.String()), "\n"); len(lines) != 1 ||
+		!strings.Contains(lines[0], "disk space warning") {
+		t.Errorf("the log:\n%s", strings.Join(lines, "\n"))
 	}
 }
 

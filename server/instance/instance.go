@@ -76,7 +76,11 @@ type Instance struct {
 
 // Options is what a server is told that is not of its configuration. Logger is needed.
 type Options struct {
-	Logger   *slog.Logger
+	Logger *slog.Logger
+	// DiskLogger is told of the room on the disks in place of Logger, unless it is nil: servers of one process that share
+	// a disk need not all tell of it.
+	DiskLogger *slog.Logger
+
 	Release  string    // the name of the release that the program is, as 1.2.3; "" if it is none
 	Revision string    // the commit that the program was built from
 	Built    time.Time // when that was made
@@ -97,6 +101,9 @@ const (
 
 // newInstance returns a server of which nothing is open yet.
 func newInstance(config *conf.Config, world World, o Options) *Instance {
+	if o.DiskLogger == nil {
+		o.DiskLogger = o.Logger
+	}
 	return &Instance{config: config, options: o, logger: o.Logger, world: world, fatal: make(chan error, 1),
 		clientAddresses: make(chan string, 1), done: make(chan struct{})}
 }

@@ -169,8 +169,8 @@ func (i *Instance) openStores(ctx context.Context) (err error) {
 	}
 	begun := i.world.Clock.Now()
 	defer func() { i.figures.opening.Add(i.world.Clock.Since(begun).Milliseconds()) }()
-	i.guard = space.New(space.Options{FS: i.world.FS, Dirs: []string{s.DataDir, s.DataLogDir}, Logger: i.logger,
-		ReserveBytes: s.DiskReserveBytes})
+	i.guard = space.New(space.Options{FS: i.world.FS, Dirs: []string{s.DataDir, s.DataLogDir},
+		Logger: i.options.DiskLogger, ReserveBytes: s.DiskReserveBytes})
 	fs := i.guard.FS()
 	i.dir, err = datadir.Open(datadir.Options{Dir: s.DataDir, LogDir: s.DataLogDir, FS: fs,
 		Logger: i.logger, MustExist: !s.AutocreateDataDir})
