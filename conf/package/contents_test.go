@@ -3,6 +3,9 @@ package main
 import (
 	"bytes"
 	"os"
+	"path"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -12,8 +15,7 @@ import (
 
 // made are the files of a stage that are not copied.
 var made = []string{
-	"doc/docs", "doc/grafana", "doc/prometheus",
-	"completion-bash", "completion-zsh", "completion-fish", "doc/copyright", "doc/changelog.gz", "man",
+	"doc", "completion-bash", "completion-zsh", "completion-fish", "changelog.gz", "man",
 }
 
 // packageConfig is what is looked at of nfpm.yaml.
@@ -41,7 +43,7 @@ func TestPackageHasWhatIsStaged(t *testing.T) {
 	staged := (&release{options: options{root: testRoot}}).staged("")
 	var used []string
 	for _, content := range c.Contents {
-		if content.Src == "" {
+		if content.Src == "" || content.Type == "symlink" {
 			continue
 		}
 		used = append(used, content.Src)
@@ -67,6 +69,59 @@ func TestPackageHasWhatIsStaged(t *testing.T) {
 		if !slices.Contains(used, name) {
 			t.Errorf("%s is staged, and in no package", name)
 		}
+	}
+}
+
+// link is a link of a document.
+var link = regexp.MustCompile(`\]\(([^)\s#]+)(?:#[^)\s]*)?\)`)
+
+// TestLinksOfDocumentsLeadSomewhere: whoever reads a document where it was installed finds what it leads to.
+func TestLinksOfDocumentsLeadSomewhere(t *testing.T) {
+	files, err := (&release{options: options{root: testRoot}}).documents()
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := map[string]bool{}
+	for name := range files { // any order: each by itself
+		for ; name != "."; name = path.Dir(name) {
+			there[name] = true
+		}
+	}
+	links := 0
+	for name, text := range files { // any order: each by itself
+		if path.Ext(name) != ".md" {
+			continue
+		}
+		for _, found := range link.FindAllStringSubmatch(string(text), -1) {
+			if to := found[1]; !strings.Contains(to, "://") {
+				links++
+				if !there[path.Join(path.Dir(name), to)] {
+					t.Errorf("%s leads to %s, which archives and packages do not have", name, to)
+				}
+			}
+		}
+	}
+	if links == 0 {
+		t.Error("no document has a link")
+	}
+}
+
+// TestPackageHasTheDocuments: whole, below one folder, and with the licence that the README leads to.
+func TestPackageHasTheDocuments(t *testing.T) {
+	const folder = "/usr/share/doc/zkd"
+	found := map[string]string{}
+	for _, content := range readPackageConfig(t).Contents {
+		found[content.Dst] = content.Type + " " + content.Src
+	}
+	if found[folder] != "tree doc" || found[folder+"/"+licenceFile] != "symlink copyright" {
+		t.Errorf("documents %q, licence %q", found[folder], found[folder+"/"+licenceFile])
+	}
+	unit := string(read(t, "conf/systemd/zkd.service"))
+	_, line, _ := strings.Cut(unit, "Documentation=file://"+folder+"/")
+	line, _, _ = strings.Cut(line, "\n")
+	if _, err := os.Stat(filepath.Join(testRoot, filepath.FromSlash(line))); err != nil || !slices.Contains(carried,
+		path.Dir(line)) {
+		t.Errorf("the unit leads to %q: %v", line, err)
 	}
 }
 

@@ -147,21 +147,34 @@ func (r *release) write(name string, content []byte) error {
 	return os.WriteFile(filepath.Join(r.out, name), content, 0o644)
 }
 
-// carried is what an archive has of the repository, files and folders: what the README and the documents lead to, but
-// for sources.
+// licenceFile is the file of the licence.
+const licenceFile = "LICENSE"
+
+// carried is what archives and packages have of the repository, files and folders: what the README and the documents
+// lead to, but for sources.
 var carried = []string{
-	"LICENSE", "README.md", "CHANGELOG.md", "docs", "conf/zoo_sample.cfg", "conf/zoo_ensemble.cfg", "conf/systemd",
+	licenceFile, "README.md", "CHANGELOG.md", "docs", "conf/zoo_sample.cfg", "conf/zoo_ensemble.cfg", "conf/systemd",
 	"conf/grafana", "conf/prometheus", "conf/kubernetes", "conf/compose",
 }
 
-// archive packs a folder for those who install by hand. help holds the man pages and the completions.
-func (r *release) archive(folder string, binary []byte, help string) ([]byte, error) {
-	files := map[string][]byte{"zkd": binary, "THIRD_PARTY.txt": []byte(r.thirdParty)}
+// documents returns the files of carried, by name.
+func (r *release) documents() (map[string][]byte, error) {
+	files := map[string][]byte{}
 	for _, name := range carried {
 		if err := addTree(files, name, filepath.Join(r.root, filepath.FromSlash(name))); err != nil {
 			return nil, err
 		}
 	}
+	return files, nil
+}
+
+// archive packs a folder for those who install by hand. help holds the man pages and the completions.
+func (r *release) archive(folder string, binary []byte, help string) ([]byte, error) {
+	files, err := r.documents()
+	if err != nil {
+		return nil, err
+	}
+	files["zkd"], files["THIRD_PARTY.txt"] = binary, []byte(r.thirdParty)
 	for name, from := range map[string]string{ // any order: each by itself
 		"man": "man", "completion/zkd.bash": "completion-bash", "completion/_zkd": "completion-zsh",
 		"completion/zkd.fish": "completion-fish",
@@ -245,12 +258,14 @@ func (r *release) makePackages(ctx context.Context, t target, dir, binary string
 	if err != nil {
 		return err
 	}
-	files := map[string][]byte{"doc/copyright": []byte(copyright), "doc/changelog.gz": changelog}
-	for to, from := range map[string]string{ // any order: each folder by itself
-		"doc/docs": "docs", "doc/grafana": "conf/grafana", "doc/prometheus": "conf/prometheus",
-	} {
-		if err := addTree(files, to, filepath.Join(r.root, filepath.FromSlash(from))); err != nil {
-			return err
+	files := map[string][]byte{"doc/copyright": []byte(copyright), "changelog.gz": changelog}
+	documents, err := r.documents()
+	if err != nil {
+		return err
+	}
+	for name, content := range documents { // any order: each file by itself
+		if name != licenceFile { // it is in copyright, and a link
+			files["doc/"+name] = content
 		}
 	}
 	for name, content := range files { // any order: each file by itself
@@ -271,10 +286,6 @@ func (r *release) staged(binary string) map[string]string {
 	return map[string]string{
 		"usr/bin/zkd":           binary,
 		"etc/zkd/zoo.cfg":       from("conf/zoo_sample.cfg"),
-		"doc/zoo_ensemble.cfg":  from("conf/zoo_ensemble.cfg"),
-		"doc/CHANGELOG.md":      from("CHANGELOG.md"),
-		"doc/operations.md":     from("docs/operations.md"),
-		"doc/configuration.md":  from("docs/configuration.md"),
 		"systemd/zkd.service":   from("conf/systemd/zkd.service"),
 		"systemd/zkd.default":   from("conf/systemd/zkd.default"),
 		"systemd/sysusers.conf": from("conf/systemd/sysusers.conf"),
@@ -288,7 +299,7 @@ func (r *release) staged(binary string) map[string]string {
 
 // copyright is the file that says under which licences a package is.
 func (r *release) copyright() (string, error) {
-	own, err := os.ReadFile(filepath.Join(r.root, "LICENSE"))
+	own, err := os.ReadFile(filepath.Join(r.root, licenceFile))
 	const head = "Copyright: the authors of zkd\nLicense: Apache-2.0, on Debian also in " +
 		"/usr/share/common-licenses/Apache-2.0\n\n"
 	return head + string(own) + "\n" + r.thirdParty, err
