@@ -28,7 +28,7 @@ func (r *run) beside() ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer closeAll(writers)
+	defer r.closeAll(writers)
 	readers, err := r.dialTo(slices.Delete(slices.Clone(addrs), leader, leader+1), r.o.Clients)
 	if err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func (r *run) beside() ([]Result, error) {
 func (r *run) readBeside(readers, writers []*client.Conn) (Result, map[string]int64, error) {
 	p, err := r.newPacer(writers, r.writes)
 	if err != nil {
-		closeAll(readers)
+		r.closeAll(readers)
 		return Result{}, nil, err
 	}
 	p.rec.counting.Store(true) // for its errors alone

@@ -132,7 +132,7 @@ func (r *run) loop(name string, generatorOf func(int) generator) (Result, error)
 
 // loopOn runs a closed load on conns, which it closes.
 func (r *run) loopOn(conns []*client.Conn, name string, generatorOf func(int) generator) (Result, error) {
-	defer closeAll(conns)
+	defer r.closeAll(conns)
 	rec := newRecorder()
 	done := make(chan error, 1) // the one error of parallel
 	bound := r.o.Warmup + r.o.Duration + grace

@@ -46,7 +46,7 @@ func (r *run) failover() ([]Result, error) {
 		writers[i] = &failoverWriter{run: r, conn: conns[i], addrs: r.target.addrs(), node: r.nodes[i]}
 	}
 	defer func() {
-		closeAll([]*client.Conn{writers[0].conn, writers[1].conn})
+		r.closeAll([]*client.Conn{writers[0].conn, writers[1].conn})
 	}()
 	var gaps [2][2][]float64 // milliseconds: killed or stopped; of the follower's client or the leader's
 	for n := range 2 * r.o.Count {

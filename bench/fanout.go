@@ -22,7 +22,7 @@ func (r *run) fanout() ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer closeAll(conns)
+	defer r.closeAll(conns)
 	add := jute.AddWatchRequest{Path: r.nodes[0], Mode: jute.WatchPersistent}
 	for _, conn := range conns {
 		header, _, err := conn.Do(jute.OpAddWatch, add.Append)

@@ -31,7 +31,7 @@ func (r *run) listing() ([]Result, error) {
 	if err != nil {
 		return results, err
 	}
-	defer closeAll(listers)
+	defer r.closeAll(listers)
 	rec := newRecorder()
 	done := make(chan error, 1) // the one result of parallel
 	go func() {

@@ -57,7 +57,7 @@ func (r *run) fillTree() (Result, error) {
 	if err != nil {
 		return result, err
 	}
-	defer closeAll(conns)
+	defer r.closeAll(conns)
 	parent := func(i int) string { return r.base + "/d" + strconv.Itoa(i) }
 	if err := r.createMany(r.admin, parents, parent, nil); err != nil {
 		return result, err

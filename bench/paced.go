@@ -31,7 +31,7 @@ func (r *run) pace(name string) (Result, error) {
 	if err != nil {
 		return Result{Name: name}, err
 	}
-	defer closeAll(conns)
+	defer r.closeAll(conns)
 	p, err := r.newPacer(conns, r.mixed)
 	if err != nil {
 		return Result{Name: name}, err

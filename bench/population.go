@@ -11,7 +11,8 @@ import (
 )
 
 // errUsageUnknown means that a memory load was run on a server whose process is not known.
-var errUsageUnknown = errors.New("memory is what this load measures: name the server's process")
+var errUsageUnknown = errors.New("memory is what this load measures: name the server's process with --pid, or have one " +
+	"started with --start")
 
 // warmUnits is the share of the units, one in so many, that is made before the first reading of the server's memory,
 // so that what it allocates once does not count for each.
@@ -23,7 +24,7 @@ func (r *run) idle() ([]Result, error) {
 		return nil, errUsageUnknown
 	}
 	crowd := &crowd{run: r, pinged: nanos()}
-	defer func() { closeAll(crowd.conns) }()
+	defer func() { r.closeAll(crowd.conns) }()
 	if err := crowd.grow(max(r.o.Count/warmUnits, 1)); err != nil {
 		return nil, err
 	}
@@ -117,7 +118,7 @@ func (r *run) watches() ([]Result, error) {
 		return nil, err
 	}
 	crowd := &crowd{run: r, pinged: nanos()}
-	defer func() { closeAll(crowd.conns) }()
+	defer func() { r.closeAll(crowd.conns) }()
 	if err := crowd.grow(r.o.Clients); err != nil {
 		return nil, err
 	}

@@ -51,6 +51,12 @@ const sessionTimeout = 40 * time.Second
 // grace is what the last replies of a load may take after its end.
 const grace = 30 * time.Second
 
+// closeWithin bounds the closing of sessions whose connections were cut.
+const closeWithin = 2 * time.Second
+
+// closeAgain is the wait before it is tried again.
+const closeAgain = 10 * time.Millisecond
+
 // prepareWindow is the number of requests outstanding during preparation.
 const prepareWindow = 100
 
@@ -164,19 +170,32 @@ func (r *run) dialTo(addrs []string, n int) ([]*client.Conn, error) {
 		return err
 	})
 	if err != nil {
-		closeAll(conns)
+		r.closeAll(conns)
 	}
 	return conns, err
 }
 
-// closeAll closes the sessions of conns.
-func closeAll(conns []*client.Conn) {
-	_ = parallel(len(conns), dialers, func(i int) error { // close has no error
-		if conns[i] != nil {
-			conns[i].Close()
+// closeAll closes the sessions of conns. On a server that goes on it does so for those, too, whose connection was cut.
+func (r *run) closeAll(conns []*client.Conn) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), closeWithin)
+	defer cancel()
+	_ = parallel(len(conns), dialers, func(i int) error {
+		if conns[i] != nil && !conns[i].Close() && !r.target.Disposable {
+			closeSession(ctx, conns[i])
 		}
 		return nil
 	})
+}
+
+// closeSession closes the session of a connection that was cut, until ctx ends: it expires by itself if this fails. A
+// server that has not noticed yet that the connections are gone may let nobody in.
+func closeSession(ctx context.Context, cut *client.Conn) {
+	for {
+		err := client.CloseSession(ctx, cut)
+		if err == nil || errors.Is(err, client.ErrExpired) || pause(ctx, closeAgain) != nil {
+			return
+		}
+	}
 }
 
 func cutAll(conns []*client.Conn) {

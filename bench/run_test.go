@@ -99,6 +99,9 @@ func tryLoad(t *testing.T, name string, kinds []jute.Op, longer time.Duration) e
 	if n := server.Nodes(); n != 1 {
 		t.Errorf("%d znodes are left, want the root alone", n)
 	}
+	if n := server.Sessions(); n != 0 && name != "failover" { // a server that ends may answer no handshake
+		t.Errorf("%d sessions are left", n)
+	}
 	for _, r := range results {
 		if r.ErrorCount() != 0 {
 			t.Errorf("result %+v", r)
@@ -339,6 +342,9 @@ func TestEndsWithContext(t *testing.T) {
 	}
 	if n := server.Nodes(); n != 1 {
 		t.Errorf("%d znodes are left after the cancel", n)
+	}
+	if n := server.Sessions(); n != 0 {
+		t.Errorf("%d sessions are left after the cancel", n)
 	}
 }
 

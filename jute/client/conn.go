@@ -366,15 +366,26 @@ func (c *Conn) Pipeline(ctx context.Context, n, window int,
 	return c.nc.SetDeadline(time.Time{})
 }
 
-// Close closes the session, so that the server need not wait for its expiry, and the connection.
-func (c *Conn) Close() {
+// Close closes the session, so that the server need not wait for its expiry, and the connection. It reports whether the
+// server was asked to: not on a connection that is broken, or was cut.
+func (c *Conn) Close() (asked bool) {
 	if err := c.SetDeadline(time.Second); err == nil {
 		c.out = Request(c.out[:0], c.NextXid(), jute.OpCloseSession, nil)
-		if c.Write(c.out) == nil {
+		if asked = c.Write(c.out) == nil; asked {
 			_, _, _ = c.Await(c.xid) // the session expires by itself if this fails
 		}
 	}
 	_ = c.nc.Close() // nothing is lost with it
+	return asked
+}
+
+// CloseSession closes the session of a connection that was cut, through another one to the same server.
+func CloseSession(ctx context.Context, old *Conn) error {
+	c, err := Reattach(ctx, old.options.Addr, old)
+	if err == nil {
+		c.Close()
+	}
+	return err
 }
 
 // Cut closes the connection and leaves the session to its expiry.

@@ -41,7 +41,8 @@ type Server struct {
 		watchers map[string][]*conn
 		conns    map[net.Conn]struct{}
 		ops      map[jute.Op]int
-		sessions int64
+		last     jute.SessionID
+		sessions map[jute.SessionID]struct{}
 		down     bool
 	}
 }
@@ -64,6 +65,7 @@ func Start(tb testing.TB, faults Faults) *Server {
 	s.mu.watchers = map[string][]*conn{}
 	s.mu.conns = map[net.Conn]struct{}{}
 	s.mu.ops = map[jute.Op]int{}
+	s.mu.sessions = map[jute.SessionID]struct{}{}
 	s.wg.Go(s.accept)
 	tb.Cleanup(func() {
 		_ = l.Close() // ends accept
@@ -113,23 +115,45 @@ func (s *Server) accept() {
 			_ = nc.Close()
 		}
 		s.mu.conns[nc] = struct{}{}
-		s.mu.sessions++
-		session := s.mu.sessions
 		s.mu.Unlock()
 		s.wg.Go(func() {
-			s.serve(nc, session)
+			s.serve(nc)
 			_ = nc.Close()
 		})
 	}
 }
 
-func (s *Server) serve(nc net.Conn, session int64) {
+// Sessions returns how many sessions were not closed.
+func (s *Server) Sessions() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.mu.sessions)
+}
+
+// session is the one that a handshake asks for: a new one, or one that is there.
+func (s *Server) session(asked jute.SessionID) jute.SessionID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if asked == 0 {
+		s.mu.last++
+		asked = s.mu.last
+		s.mu.sessions[asked] = struct{}{}
+	}
+	return asked
+}
+
+func (s *Server) serve(nc net.Conn) {
 	r, c := bufio.NewReader(nc), &conn{w: nc}
-	if _, err := readFrame(r); err != nil || s.faults.Refuse {
+	payload, err := readFrame(r)
+	if err != nil || s.faults.Refuse {
 		return
 	}
+	d := jute.NewDecoder(payload)
+	var request jute.ConnectRequest
+	request.Decode(&d)
+	session := s.session(request.SessionID)
 	response := jute.ConnectResponse{
-		TimeoutMillis: 40_000, SessionID: jute.SessionID(session), Passwd: make([]byte, 16), HasReadOnly: true,
+		TimeoutMillis: 40_000, SessionID: session, Passwd: make([]byte, 16), HasReadOnly: true,
 	}
 	c.send(response.Append)
 	for n := 1; ; n++ {
@@ -143,6 +167,11 @@ func (s *Server) serve(nc net.Conn, session int64) {
 		d := jute.NewDecoder(payload)
 		var header jute.RequestHeader
 		header.Decode(&d)
+		if header.Op == jute.OpCloseSession {
+			s.mu.Lock()
+			delete(s.mu.sessions, session)
+			s.mu.Unlock()
+		}
 		if d.Err() != nil || !s.answer(c, header, &d) {
 			return
 		}
