@@ -90,8 +90,12 @@ func newRootCommand() *cobra.Command {
 	for _, cmd := range root.Commands() {
 		if cmd.Name() == "completion" {
 			group(cmd)
+			for _, shell := range cmd.Commands() {
+				shell.Args = required()
+			}
 		}
 	}
 	group(root)
+	root.SetHelpCommand(newHelpCommand())
 	return root
 }
