@@ -1,6 +1,9 @@
 package quorum
 
 import (
+	"bytes"
+	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -209,5 +212,34 @@ func TestTheEntryOfTheMembershipIsCommitted(t *testing.T) {
 	hard, err := loadHardState(log, 0, &m)
 	if err != nil || hard.GetCommit() != 2 {
 		t.Errorf("committed up to %d, %v; want 2", hard.GetCommit(), err)
+	}
+}
+
+// TestWhyThereIsNoLeaderIsToldWhenItHasSettled: servers that are started one after the other are not a line each.
+func TestWhyThereIsNoLeaderIsToldWhenItHasSettled(t *testing.T) {
+	l := newSoleVoter(raft.None)
+	var log bytes.Buffer
+	l.logger = slog.New(slog.NewTextHandler(&log, nil))
+	l.member.Conf.Voters = []uint64{1, 2, 3, 4, 5}
+	l.admission.here = map[uint64]bool{}
+	ticks := func(n int) {
+		for range n {
+			l.now++
+			l.voterWatch.tick()
+		}
+	}
+	const patience = 2 * 10 // of newSoleVoter
+	for _, step := range []struct {
+		comes uint64
+		ticks int
+		lines int
+	}{{0, patience - 1, 0}, {0, 1, 1}, {2, patience - 1, 1}, {0, 1, 2}, {3, patience - 1, 2}} {
+		l.admission.here[step.comes] = true
+		if ticks(step.ticks); strings.Count(log.String(), "no leader") != step.lines {
+			t.Fatalf("%+v: the log is\n%s", step, log.String())
+		}
+	}
+	if !strings.HasSuffix(log.String(), " away=\"[3 4 5]\" emptied=[] quorum=3 why=\"\"\n") {
+		t.Errorf("the log is\n%s", log.String())
 	}
 }

@@ -65,7 +65,7 @@ type voterWatch struct {
 }
 
 // tick finds out why there is no leader for long, publishes it, and logs it when that begins, when the reason is
-// another, and again at growing intervals.
+// another and stays so for a moment, and again at growing intervals.
 func (w *voterWatch) tick() {
 	if w.soft.Lead != raft.None || w.removed {
 		w.ticks, w.told, w.toldTick, w.again = 0, "", 0, 0
@@ -78,7 +78,11 @@ func (w *voterWatch) tick() {
 	a := w.find()
 	w.published.Store(a)
 	text := a.Text()
-	if text == w.told && time.Duration(w.now-w.toldTick)*w.options.TickInterval < w.again {
+	since := w.now - w.toldTick
+	if text == w.told && time.Duration(since)*w.options.TickInterval < w.again {
+		return
+	}
+	if w.told != "" && since < 2*uint64(w.options.ElectionTicks) { // servers come, or go, one after the other
 		return
 	}
 	if text != w.told {
