@@ -250,6 +250,6 @@ func dial(t *testing.T, addr string) *client.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.Close)
+	t.Cleanup(func() { c.Close() })
 	return c
 }
