@@ -35,7 +35,7 @@ type Attack struct {
 // attacks are the rows of the table.
 var attacks = []Attack{
 	events(setsFull), events(setsMore), identities(1), identities(writersMany), emptied, setWatches, lists, containers,
-	quotas, unread, longWatches, unfinished, strangers, flood, halfOpen, drips, oversized, digestLogins,
+	quotas, unread, longWatches, unfinished, unfinishedTLS, strangers, flood, halfOpen, drips, oversized, digestLogins,
 	kerberosLogins, ephemerals, multis, sequences, adminCommands,
 }
 

@@ -1,8 +1,10 @@
 package attack
 
 import (
+	"crypto/tls"
 	"encoding/binary"
 	"fmt"
+	"net"
 	"strings"
 
 	"zkd/jute"
@@ -11,16 +13,18 @@ import (
 
 // Sizes of the attacks on memory.
 const (
-	unreadersFull   = 50
-	largeBytes      = 1_000_000 // below jute.maxbuffer
-	largeReads      = 15        // of one multiRead: what its answer may be
-	multiReads      = 4         // of one connection
-	longName        = 250_000   // of a znode whose watchers are told
-	longNotices     = 60
-	watchesFull     = 1500
-	watchingFull    = 15
-	unfinishedFull  = 1000
-	unfinishedBytes = 900_000
+	unreadersFull  = 50
+	largeBytes     = 1_000_000 // below jute.maxbuffer
+	largeReads     = 15        // of one multiRead: what its answer may be
+	multiReads     = 4         // of one connection
+	longName       = 250_000   // of a znode whose watchers are told
+	longNotices    = 60
+	watchesFull    = 1500
+	watchingFull   = 15
+	unfinishedFull = 1000
+	// unfinishedTLSFull is fewer: their encryption takes the processors of who encrypts as well.
+	unfinishedTLSFull = 500
+	unfinishedBytes   = 900_000
 )
 
 // unread asks for large answers, and has large events come, and reads nothing of it.
@@ -113,22 +117,45 @@ var longWatches = Attack{
 var unfinished = Attack{
 	Name: "large requests that are not finished",
 	Run: func(f *Field) error {
-		request := binary.BigEndian.AppendUint32(nil, largeBytes)
-		request = append(request, make([]byte, unfinishedBytes)...)
-		err := f.Each(f.N(unfinishedFull, 20), func(int) error {
-			nc, err := f.Connect(f.Addr)
-			if err != nil {
-				return err
-			}
-			if _, err := nc.Write(hello()); err != nil {
-				return err
-			}
-			_, err = nc.Write(request)
-			return err
-		})
-		f.Await(1)
-		return err
+		return f.leaveUnfinished(unfinishedFull, func() (net.Conn, error) { return f.Connect(f.Addr) })
 	},
+}
+
+// unfinishedTLS is unfinished over TLS: the server has to decrypt it all.
+var unfinishedTLS = Attack{
+	Name:   "large requests over TLS that are not finished",
+	Config: securePort,
+	Run: func(f *Field) error {
+		addr := net.JoinHostPort("127.0.0.1", f.Config["secureClientPort"])
+		config := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // an attacker does not mind
+		return f.leaveUnfinished(unfinishedTLSFull, func() (net.Conn, error) {
+			nc, err := f.Connect(addr)
+			if err != nil {
+				return nil, err
+			}
+			secure := tls.Client(nc, config)
+			return secure, secure.HandshakeContext(f.ctx)
+		})
+	},
+}
+
+// leaveUnfinished sends it on connections of one kind.
+func (f *Field) leaveUnfinished(full int, connect func() (net.Conn, error)) error {
+	request := binary.BigEndian.AppendUint32(nil, largeBytes)
+	request = append(request, make([]byte, unfinishedBytes)...)
+	err := f.Each(f.N(full, 20), func(int) error {
+		nc, err := connect()
+		if err != nil {
+			return err
+		}
+		if _, err := nc.Write(hello()); err != nil {
+			return err
+		}
+		_, err = nc.Write(request)
+		return err
+	})
+	f.Await(1)
+	return err
 }
 
 // hello is a ConnectRequest of a new session, framed.

@@ -53,15 +53,8 @@ var flood = Attack{
 
 // halfOpen begins TLS handshakes and does not go on.
 var halfOpen = Attack{
-	Name: "TLS handshakes that are not finished",
-	Config: func(tb testing.TB) (map[string]string, []string) {
-		keyStore, trustStore := target.SelfSigned(tb, "localhost")
-		return map[string]string{
-			"secureClientPort": strconv.Itoa(target.FreePort(tb)), "secureClientPortAddress": "127.0.0.1",
-			"ssl.keyStore.location": keyStore, "ssl.trustStore.location": trustStore, "ssl.clientAuth": "none",
-			"serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
-		}, nil
-	},
+	Name:   "TLS handshakes that are not finished",
+	Config: securePort,
 	Run: func(f *Field) error {
 		addr := net.JoinHostPort("127.0.0.1", f.Config["secureClientPort"])
 		begun := f.clientHello()
@@ -82,6 +75,16 @@ var halfOpen = Attack{
 			return nil
 		})
 	},
+}
+
+// securePort gives a server a port for TLS, which asks for no certificate.
+func securePort(tb testing.TB) (zooCfg map[string]string, jvmFlags []string) {
+	keyStore, trustStore := target.SelfSigned(tb, "localhost")
+	return map[string]string{
+		"secureClientPort": strconv.Itoa(target.FreePort(tb)), "secureClientPortAddress": "127.0.0.1",
+		"ssl.keyStore.location": keyStore, "ssl.trustStore.location": trustStore, "ssl.clientAuth": "none",
+		"serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+	}, nil
 }
 
 // clientHello is what a client of TLS begins with.
