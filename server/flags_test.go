@@ -331,7 +331,8 @@ func TestLocalSessionsBecomeGlobalForEphemerals(t *testing.T) {
 	}
 }
 
-// TestAnUpgradeWithoutALeaderEndsWithItsConnection: the session that is made later is nobody's.
+// TestAnUpgradeWithoutALeaderEndsWithItsConnection: the session that is made later is nobody's, until its client comes
+// back to it. It is no session of the server alone any more, so that it lives as long as its client is heard.
 func TestAnUpgradeWithoutALeaderEndsWithItsConnection(t *testing.T) {
 	g := startLocal(t, true)
 	g.change(2, func(m *member) { m.paused = true })
@@ -347,8 +348,12 @@ func TestAnUpgradeWithoutALeaderEndsWithItsConnection(t *testing.T) {
 	g.at(2).count(0)
 	g.change(2, func(m *member) { m.paused = false })
 	g.caughtUp(2)
-	if again := g.at(2).reattach(t, c); again.welcome.SessionID != c.welcome.SessionID {
+	again := g.at(2).reattach(t, c)
+	if again.welcome.SessionID != c.welcome.SessionID {
 		t.Error("the session is gone")
+	}
+	if n := g.at(2).server.locals.count(); n != 0 {
+		t.Error("the session of the group is one of the server alone, too")
 	}
 	if g.at(2).exists("/e") {
 		t.Error("the create went on without its connection")

@@ -77,14 +77,19 @@ func (l *locals) open(id jute.SessionID, passwd entry.Passwd, create, readOnly b
 	return s != nil && s.passwd.Equal(passwd)
 }
 
-// passwd returns the password of a session; false if it is gone.
-func (l *locals) passwd(id jute.SessionID) (entry.Passwd, bool) {
+// take forgets a session that is to be one of the group, and returns its password; false if it is gone. It is none of
+// these any more, whatever becomes of that (UpgradeableSessionTracker.upgradeSession): a client that came back to it
+// here would not be heard for the session that the group may know by then.
+func (l *locals) take(id jute.SessionID) (entry.Passwd, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if s := l.byID[id]; s != nil {
-		return s.passwd, true
+	s := l.byID[id]
+	if s == nil {
+		return entry.Passwd{}, false
 	}
-	return entry.Passwd{}, false
+	delete(l.byID, id)
+	l.tracker.Remove(id)
+	return s.passwd, true
 }
 
 // remove forgets a session; false if it is gone already.

@@ -50,7 +50,7 @@ func (c *writes) makesEphemeral(r *request) bool {
 // is applied here.
 func (c *writes) upgrade() error {
 	s := c.server
-	passwd, ok := s.locals.passwd(c.session)
+	passwd, ok := s.locals.take(c.session)
 	if !ok {
 		return errClose // it has just expired
 	}
@@ -83,7 +83,6 @@ func (w *upgrading) Applied(r *apply.Result) {
 		tracker := c.server.tracker.Load()
 		before := c.live.Swap(tracker.Bind(c.session, time.Duration(r.NewSession.TimeoutMillis)*time.Millisecond))
 		before.Unbind()
-		c.server.locals.remove(c.session)
 		return nil
 	})
 }
