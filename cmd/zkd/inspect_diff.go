@@ -52,7 +52,8 @@ status is 1 if they differ.`,
 			if f.most < 1 {
 				return usageError{errors.New("--most is at least 1")}
 			}
-			return f.run(cmd, args[0], args[1])
+			defer interruptible(cmd)()
+			return interrupted(cmd.Context(), f.run(cmd, args[0], args[1]), "not all was compared")
 		},
 	}
 	f.addTo(cmd)
@@ -64,13 +65,12 @@ status is 1 if they differ.`,
 
 // run compares and shows.
 func (f *diffFlags) run(cmd *cobra.Command, first, second string) error {
-	defer interruptible(cmd)()
 	shown, more := []differenceJSON{}, false
 	var infos [2]schema.Summary
 	err := f.with(cmd, first, func(a inspect.Comparable, aInfo schema.Summary) error {
 		return f.with(cmd, second, func(b inspect.Comparable, bInfo schema.Summary) error {
 			infos = [2]schema.Summary{aInfo, bInfo}
-			return inspect.Differences(a, b, func(d inspect.Difference) bool {
+			return inspect.Differences(cmd.Context(), a, b, func(d inspect.Difference) bool {
 				if more = len(shown) == f.most; !more {
 					shown = append(shown, f.show(&d, first, second))
 				}

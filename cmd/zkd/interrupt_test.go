@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -152,5 +153,34 @@ func interruptRestore(t *testing.T, dir string) {
 	}
 	if status, said := exitStatus(t, dir, "restore", "file", "--data-dir", "new"); status != 0 {
 		t.Errorf("zkd restore then ends with %d:\n%s", status, said)
+	}
+}
+
+// TestInterruptedDiff interrupts a comparison that waits for a server.
+func TestInterruptedDiff(t *testing.T) {
+	server, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	cmd := exec.CommandContext(t.Context(), "zkd", "inspect", "diff", "http://"+server.Addr().String(), "other")
+	cmd.Env = append(os.Environ(), "ZKD_SUPER_CREDENTIALS=super:secret")
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	give := time.AfterFunc(scriptDeadline, func() { _ = server.Close() })
+	defer give.Stop()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	asked, err := server.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer asked.Close()
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil || said.String() != "zkd: interrupted: not all was compared\n" {
+		t.Errorf("zkd inspect diff ends with %v, and says %q", err, said.String())
 	}
 }

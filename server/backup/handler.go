@@ -2,6 +2,7 @@ package backup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -142,6 +143,9 @@ func (h *Handler) send(w http.ResponseWriter, r *http.Request) {
 		h.opts.Logger.Info("backup sent", slog.String("remote", r.RemoteAddr),
 			slog.String("zxid", fmt.Sprintf("%#x", int64(info.Zxid))), slog.Int64("znodes", info.Znodes),
 			slog.Int64("bytes", out.bytes), slog.Duration("took", took))
+	case r.Context().Err() != nil || out.err != nil: // that is all that is known of who has asked
+		h.opts.Logger.Info("backup given up: client is gone, or takes nothing", slog.String("remote", r.RemoteAddr),
+			slog.Int64("bytes", out.bytes), slog.Duration("took", took), slog.Any("err", err))
 	case !out.begun:
 		h.opts.Logger.Error("backup failed", slog.String("remote", r.RemoteAddr), slog.Any("err", err))
 		http.Error(w, "the server cannot make a backup: its log says why", http.StatusInternalServerError)
@@ -159,6 +163,7 @@ type body struct {
 	clock      clock.Clock
 	begun      bool
 	bytes      int64
+	err        error // of the client's connection
 }
 
 // Write implements io.Writer.
@@ -167,5 +172,6 @@ func (b *body) Write(p []byte) (int, error) {
 	_ = b.controller.SetWriteDeadline(b.clock.Now().Add(writeTimeout))
 	n, err := b.w.Write(p)
 	b.bytes += int64(n)
+	b.err = errors.Join(b.err, err)
 	return n, err
 }

@@ -1,8 +1,10 @@
 package backup
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -25,6 +27,15 @@ const superDigest = "super:lK75jTNcA+U9vtVEw5vB51mj/w4="
 // newTestServer serves backups of source, and returns the file system with the scratch directory.
 func newTestServer(t *testing.T, source Source) (*httptest.Server, vfs.FS) {
 	t.Helper()
+	h, fs := newTestHandler(t, slog.New(slog.DiscardHandler), source)
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s, fs
+}
+
+// newTestHandler is what newTestServer serves by.
+func newTestHandler(t *testing.T, logger *slog.Logger, source Source) (*Handler, vfs.FS) {
+	t.Helper()
 	registry, err := auth.New(auth.Options{SuperDigest: superDigest})
 	if err != nil {
 		t.Fatal(err)
@@ -34,16 +45,14 @@ func newTestServer(t *testing.T, source Source) (*httptest.Server, vfs.FS) {
 		t.Fatal(err)
 	}
 	h, err := New(Options{Source: source, Registry: registry, ScratchDir: "scratch", FS: fs, Clock: clock.Real(),
-		Logger: slog.New(slog.DiscardHandler), Writer: "test"})
+		Logger: logger, Writer: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := fs.Stat("scratch/left-over"); err == nil {
 		t.Error("what an earlier process has left is still there")
 	}
-	s := httptest.NewServer(h)
-	t.Cleanup(s.Close)
-	return s, fs
+	return h, fs
 }
 
 // answer is what a server has answered.
@@ -159,6 +168,27 @@ func TestFailuresAreTold(t *testing.T) {
 	a = ask(t, s, http.MethodGet, "digest super:secret")
 	if a.body != "half" || a.trailer.Get(ErrorTrailer) == "" {
 		t.Errorf("%q, trailer %v", a.body, a.trailer)
+	}
+}
+
+// TestAClientThatGoesIsNoFailure: whoever is interrupted costs no error in the server's log.
+func TestAClientThatGoesIsNoFailure(t *testing.T) {
+	begun := make(chan struct{})
+	var log bytes.Buffer
+	h, _ := newTestHandler(t, slog.New(slog.NewTextHandler(&log, nil)),
+		source(func(ctx context.Context, _ backup.Options, _ io.Writer) error {
+			close(begun)
+			<-ctx.Done()
+			return fmt.Errorf("write the backup: %w", ctx.Err())
+		}))
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-begun; cancel() }()
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, Path, nil)
+	r.Header.Set("Authorization", "digest super:secret")
+	h.ServeHTTP(httptest.NewRecorder(), r)
+	if said := log.String(); !strings.Contains(said, "level=INFO msg=\"backup given up: client is gone") ||
+		strings.Contains(said, "level=ERROR") {
+		t.Errorf("the log:\n%s", said)
 	}
 }
 

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -71,8 +72,9 @@ func walk(c Comparable) iter.Seq2[compared, error] {
 }
 
 // Differences calls f with each znode, and then each session, that two states do not have alike, in the order of the
-// store: the children of one parent side by side. It ends when f returns false. Memory does not go with the number.
-func Differences(first, second Comparable, f func(Difference) bool) error {
+// store: the children of one parent side by side. It ends when f returns false, and with ctx. Memory does not go with the
+// number.
+func Differences(ctx context.Context, first, second Comparable, f func(Difference) bool) error {
 	counts, err := countsOf(first, second)
 	if err != nil {
 		return err
@@ -84,6 +86,9 @@ func Differences(first, second Comparable, f func(Difference) bool) error {
 	one, errOne, moreA := a()
 	two, errTwo, moreB := b()
 	for moreA || moreB {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if errOne != nil {
 			return fmt.Errorf("read the first state: %w", errOne)
 		}

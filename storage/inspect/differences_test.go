@@ -2,6 +2,8 @@ package inspect
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -25,7 +27,7 @@ func seen(h *statetest.Harness, dir string) *State {
 func differences(t *testing.T, a, b Comparable) string {
 	t.Helper()
 	var out strings.Builder
-	err := Differences(a, b, func(d Difference) bool {
+	err := Differences(t.Context(), a, b, func(d Difference) bool {
 		fmt.Fprintf(&out, "%s%x", d.Path, uint64(d.Session))
 		if d.OnlyIn > 0 {
 			fmt.Fprintf(&out, " only in %d", d.OnlyIn)
@@ -87,12 +89,19 @@ func TestDifferencesOfADamagedState(t *testing.T) {
 	h.Lines("createSession session=1 timeout=4000\ncreate /a data=x\ncreate /b")
 	a, none := seen(h, "copy"), seen(other, "copy")
 	told := 0
-	if err := Differences(a, none, func(Difference) bool { told++; return false }); err != nil || told != 1 {
+	err := Differences(t.Context(), a, none, func(Difference) bool { told++; return false })
+	if err != nil || told != 1 {
 		t.Errorf("%d differences are told to who wants one: %v", told, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	told = 0
+	err = Differences(ctx, a, none, func(Difference) bool { told++; cancel(); return true })
+	if !errors.Is(err, context.Canceled) || told != 1 {
+		t.Errorf("after an interrupt %d differences are told: %v", told, err)
 	}
 	b := &State{r: h.Changed("damaged", schema.AppendNodeKey(nil, schema.KindNode, "/a"), []byte("garbage"))}
 	for _, pair := range [][2]Comparable{{a, b}, {b, a}} {
-		if err := Differences(pair[0], pair[1], func(Difference) bool { return true }); err == nil {
+		if err := Differences(t.Context(), pair[0], pair[1], func(Difference) bool { return true }); err == nil {
 			t.Error("damage is no error")
 		}
 	}
