@@ -60,7 +60,7 @@ With --data-dir, it is read from the data directory of a server that does not ru
 
 A backup holds all data and the passwords of all sessions: keep it as you would keep the data directory.`,
 		Example: `  zkd backup --from 127.0.0.1:8080 --credentials-file super.txt state.zkdbackup
-  zkd backup --from https://zk1.example:8080 --ca-file ca.pem - | zstd > state.zkdbackup.zst
+  zkd backup --from https://zk1:8080 --ca-file ca.pem --credentials-file super.txt - | zstd > state.zkdbackup.zst
   zkd backup --data-dir /var/lib/zookeeper state.zkdbackup`,
 		Args: required("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
