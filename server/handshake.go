@@ -148,9 +148,9 @@ func (c *conn) connect(req *jute.ConnectRequest) error {
 		s.metrics.notServing.Add(1)
 		peer := slog.String("peer", c.remote.String())
 		if s.opts.IdleLeader && s.available.leading.Load() {
-			s.bad.Warn("rejected client: leaderServes=no", peer)
+			s.turned.Warn("rejected client: leaderServes=no", peer)
 		} else {
-			s.bad.Warn("rejected client: not synced with a leader", peer)
+			s.turned.Warn("rejected client: not synced with a leader", peer)
 		}
 		return errClose
 	}
@@ -158,7 +158,7 @@ func (c *conn) connect(req *jute.ConnectRequest) error {
 		return errClose
 	}
 	if p == stateReadOnly && !req.ReadOnly {
-		s.bad.Warn("rejected client: client not read-only capable", slog.String("peer", c.remote.String()))
+		s.turned.Warn("rejected client: client not read-only capable", slog.String("peer", c.remote.String()))
 		return errClose
 	}
 	if seen, last := req.LastZxidSeen, s.opts.Machine.LastZxid(); seen > last {

@@ -32,7 +32,8 @@ type Server struct {
 	flusher *socket.Flusher
 	metrics metrics
 	bad     *warning.Limiter
-	full    *warning.Limiter // writes that were refused for want of room
+	turned  *warning.Repeated // clients away, because this server does not serve them now
+	full    *warning.Limiter  // writes that were refused for want of room
 	// hoarders tells of connections that held too much memory: not to be lost among what else is malformed.
 	hoarders *warning.Limiter
 	slow     slowLog
@@ -79,6 +80,7 @@ func New(o Options) *Server {
 	}
 	s.ids = newIDSource(makes, s.millis())
 	s.bad = warning.NewLimiter(o.Logger, o.Clock)
+	s.turned = warning.NewRepeated(o.Logger, o.Clock)
 	s.full = warning.NewLimiter(o.Logger, o.Clock)
 	s.hoarders = warning.NewLimiter(o.Logger, o.Clock)
 	s.readTurns.Init(s.stop)
