@@ -11,8 +11,8 @@ import (
 )
 
 // errUsageUnknown means that a memory load was run on a server whose process is not known.
-var errUsageUnknown = errors.New("memory is what this load measures: name the server's process with --pid, or have one " +
-	"started with --start")
+var errUsageUnknown = errors.New("memory is what this load measures: name the server's process with --pid, " +
+	"or have one started with --start")
 
 // warmUnits is the share of the units, one in so many, that is made before the first reading of the server's memory,
 // so that what it allocates once does not count for each.

@@ -49,9 +49,9 @@ func newBenchCommand() *cobra.Command {
 		Short: "Load a server of the ZooKeeper protocol and measure it",
 		Long: "Loads a server of the ZooKeeper protocol, zkd or another, and prints throughput, latencies, " +
 			"errors, and the server's\nCPU time per request and memory as far as its process is known: it is with " +
-			"--start and --pid.\nA running server must let that many clients in (maxClientCnxns). Nothing is left on it, " +
-			"neither znodes nor\nsessions; after an interrupt that may take as long as the znodes took to be made, " +
-			"and the next one ends at once.",
+			"--start and --pid.\nA running server must let that many clients in (maxClientCnxns). " +
+			"Nothing is left on it, neither znodes nor\nsessions; after an interrupt that may take as long as " +
+			"the znodes took to be made, and the next one ends at once.",
 		Example: "  zkd bench read --server 127.0.0.1:2181 --clients 64 --outstanding 1\n" +
 			"  zkd bench mixed --start zkd --read-percent 0,50,100\n" +
 			"  zkd bench million --start 'java -cp … QuorumPeerMain {cfg}' --json\n" +

@@ -212,8 +212,8 @@ func runDev(ctx context.Context, configs []*conf.Config, world instance.World, l
 	for n, config := range configs {
 		addrs[n] = config.Client.Addr
 		revision, built := buildInfo()
-		options := instance.Options{Logger: logger.With(slog.Int("server", n+1)), Release: release(), Revision: revision,
-			Built: built}
+		options := instance.Options{Logger: logger.With(slog.Int("server", n+1)), Release: release(),
+			Revision: revision, Built: built}
 		if n > 0 {
 			options.DiskLogger = slog.New(slog.DiscardHandler)
 		}

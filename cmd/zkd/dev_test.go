@@ -96,8 +96,8 @@ func (littleRoom) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	return vfs.DiskUsage{TotalBytes: total, AvailBytes: total / 10, UsedBytes: total - total/10}, nil
 }
 
-// TestDevWarnsOfWhatIsWrongOnce: its servers, which start and stop together, do not warn of each other, and the disk that
-// they share is told of once.
+// TestDevWarnsOfWhatIsWrongOnce: its servers, which start and stop together, do not warn of each other, and the disk
+// that they share is told of once.
 func TestDevWarnsOfWhatIsWrongOnce(t *testing.T) {
 	f := devFlags{servers: 3}
 	files, release, err := f.files(t.TempDir(), false, false)

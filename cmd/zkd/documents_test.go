@@ -16,8 +16,8 @@ var documented = regexp.MustCompile(`(?m)^ +(?:[a-z][^|#\n]* \| )?(?:\./)?zkd ([
 // quoted is what the shell takes for one argument.
 var quoted = regexp.MustCompile(`'[^'\n]*'`)
 
-// TestDocumentedCommandLinesAreRight: what the README, the documents and the examples of the help show can be typed as it
-// is shown.
+// TestDocumentedCommandLinesAreRight: what the README, the documents and the examples of the help show can be typed as
+// it is shown.
 func TestDocumentedCommandLinesAreRight(t *testing.T) {
 	texts := map[string]string{}
 	files, err := filepath.Glob("../../docs/*.md")

@@ -193,13 +193,14 @@ func (p *peer) note(err error) {
 	p.lastErr, p.lastErrAt = err, p.transport.opts.Clock.Now()
 }
 
-// startsWithin is how long after this server began with a peer nothing is told of its not answering: servers are started
-// one after the other. A guess: before "no leader" is told, which names who is away.
+// startsWithin is how long after this server began with a peer nothing is told of its not answering: servers are
+// started one after the other. A guess. Whom a server without a leader misses is told sooner, in a line of its own.
 const startsWithin = 5 * time.Second
 
 // tell logs that the peer cannot be reached: when that begins, when the reason is another, and again at growing
-// intervals. Who does not answer yet, right at the start, is told of if that lasts. That there is no address passes by itself when this server reads in the log that the peer was removed, or
-// where it is: only if it does not it is told. That this server is no member every peer says, and one line does.
+// intervals. Who does not answer yet, right at the start, is told of if that lasts. That there is no address passes by
+// itself when this server reads in the log that the peer was removed, or where it is: only if it does not it is told.
+// That this server is no member every peer says, and one line does.
 func (p *peer) tell(err error) {
 	if p.stops() {
 		return

@@ -77,8 +77,8 @@ type Instance struct {
 // Options is what a server is told that is not of its configuration. Logger is needed.
 type Options struct {
 	Logger *slog.Logger
-	// DiskLogger is told of the room on the disks in place of Logger, unless it is nil: servers of one process that share
-	// a disk need not all tell of it.
+	// DiskLogger is told of the room on the disks in place of Logger, unless it is nil: servers of one process that
+	// share a disk need not all tell of it.
 	DiskLogger *slog.Logger
 
 	Release  string    // the name of the release that the program is, as 1.2.3; "" if it is none

@@ -72,8 +72,8 @@ func walk(c Comparable) iter.Seq2[compared, error] {
 }
 
 // Differences calls f with each znode, and then each session, that two states do not have alike, in the order of the
-// store: the children of one parent side by side. It ends when f returns false, and with ctx. Memory does not go with the
-// number.
+// store: the children of one parent side by side. It ends when f returns false, and with ctx. Memory does not go with
+// the number.
 func Differences(ctx context.Context, first, second Comparable, f func(Difference) bool) error {
 	counts, err := countsOf(first, second)
 	if err != nil {
