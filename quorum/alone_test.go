@@ -233,7 +233,7 @@ func TestWhyThereIsNoLeaderIsToldWhenItHasSettled(t *testing.T) {
 		comes uint64
 		ticks int
 		lines int
-	}{{0, patience - 1, 0}, {0, 1, 1}, {2, patience - 1, 1}, {0, 1, 2}, {3, patience - 1, 2}} {
+	}{{0, patience - 1, 0}, {0, 1, 1}, {0, patience, 1}, {2, patience, 1}, {0, 1, 2}, {3, patience, 2}} {
 		l.admission.here[step.comes] = true
 		if ticks(step.ticks); strings.Count(log.String(), "no leader") != step.lines {
 			t.Fatalf("%+v: the log is\n%s", step, log.String())

@@ -58,10 +58,12 @@ type voterWatch struct {
 	admission *admission
 	published *atomic.Pointer[MissingVoters]
 
-	ticks    int // without a leader
-	told     string
-	toldTick uint64
-	again    time.Duration // from toldTick to the next time
+	ticks     int    // without a leader
+	found     string // why
+	foundTick uint64 // since when that is so
+	told      string
+	toldTick  uint64
+	again     time.Duration // from toldTick to the next time
 }
 
 // tick finds out why there is no leader for long, publishes it, and logs it when that begins, when the reason is
@@ -78,12 +80,15 @@ func (w *voterWatch) tick() {
 	a := w.find()
 	w.published.Store(a)
 	text := a.Text()
+	if text != w.found {
+		w.found, w.foundTick = text, w.now
+	}
 	since := w.now - w.toldTick
 	if text == w.told && time.Duration(since)*w.options.TickInterval < w.again {
 		return
 	}
-	if w.told != "" && since < 2*uint64(w.options.ElectionTicks) { // servers come, or go, one after the other
-		return
+	if w.told != "" && text != w.told && w.now-w.foundTick < 2*uint64(w.options.ElectionTicks) {
+		return // servers come, or go, one after the other
 	}
 	if text != w.told {
 		w.again = 0
