@@ -117,7 +117,7 @@ var longWatches = Attack{
 var unfinished = Attack{
 	Name: "large requests that are not finished",
 	Run: func(f *Field) error {
-		return f.leaveUnfinished(unfinishedFull, func() (net.Conn, error) { return f.Connect(f.Addr) })
+		return leaveUnfinished(f, unfinishedFull, func() (net.Conn, error) { return f.Connect(f.Addr) })
 	},
 }
 
@@ -128,7 +128,7 @@ var unfinishedTLS = Attack{
 	Run: func(f *Field) error {
 		addr := net.JoinHostPort("127.0.0.1", f.Config["secureClientPort"])
 		config := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // an attacker does not mind
-		return f.leaveUnfinished(unfinishedTLSFull, func() (net.Conn, error) {
+		return leaveUnfinished(f, unfinishedTLSFull, func() (net.Conn, error) {
 			nc, err := f.Connect(addr)
 			if err != nil {
 				return nil, err
@@ -140,7 +140,7 @@ var unfinishedTLS = Attack{
 }
 
 // leaveUnfinished sends it on connections of one kind.
-func (f *Field) leaveUnfinished(full int, connect func() (net.Conn, error)) error {
+func leaveUnfinished(f *Field, full int, connect func() (net.Conn, error)) error {
 	request := binary.BigEndian.AppendUint32(nil, largeBytes)
 	request = append(request, make([]byte, unfinishedBytes)...)
 	err := f.Each(f.N(full, 20), func(int) error {
