@@ -85,7 +85,7 @@ func unknownAlgorithm(id asn1.ObjectIdentifier) error {
 // decrypt decrypts a record that a password protects. It fails with errPassword if what comes out is none.
 func decrypt(algorithm pkix.AlgorithmIdentifier, data []byte, password string) ([]byte, error) {
 	plain, err := decryptBytes(algorithm, data, password)
-	if err == nil && unmarshal(plain, new(asn1.RawValue)) != nil {
+	if err == nil && unmarshal(definite(plain), new(asn1.RawValue)) != nil {
 		return nil, errPassword
 	}
 	return plain, err

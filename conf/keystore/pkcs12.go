@@ -52,7 +52,7 @@ type (
 		Info    struct {
 			Type      asn1.ObjectIdentifier
 			Algorithm pkix.AlgorithmIdentifier
-			Content   []byte `asn1:"tag:0,optional"`
+			Content   asn1.RawValue `asn1:"optional"` // tag 0, a string of octets, or pieces of one
 		}
 	}
 	safeBag struct {
@@ -86,7 +86,7 @@ type pkcs12File struct {
 // readPKCS12 reads a file and checks it with its password, if it has a MAC. One without is read, as Java does.
 func readPKCS12(file []byte, password string, left *leftOut) (*pkcs12File, error) {
 	var p pfx
-	if err := unmarshal(file, &p); err != nil {
+	if err := unmarshal(definite(file), &p); err != nil {
 		return nil, err
 	}
 	if p.Version != 3 || p.AuthSafe.Type.String() != oidData {
@@ -100,7 +100,7 @@ func readPKCS12(file []byte, password string, left *leftOut) (*pkcs12File, error
 		return nil, err
 	}
 	var safes []contentInfo
-	if err := unmarshal(content, &safes); err != nil {
+	if err := unmarshal(definite(content), &safes); err != nil {
 		return nil, err
 	}
 	f := &pkcs12File{password: password, left: left}
@@ -170,8 +170,12 @@ func (f *pkcs12File) safe(c contentInfo) error {
 	case oidEncryptedData:
 		var e encryptedData
 		err := unmarshal(c.Content.Bytes, &e)
+		encrypted := e.Info.Content.Bytes
+		if err == nil && e.Info.Content.IsCompound {
+			encrypted, err = octets(encrypted)
+		}
 		if err == nil {
-			content, err = decrypt(e.Info.Algorithm, e.Info.Content, f.password)
+			content, err = decrypt(e.Info.Algorithm, encrypted, f.password)
 		}
 		if err != nil {
 			return err
@@ -185,7 +189,7 @@ func (f *pkcs12File) safe(c contentInfo) error {
 // bags reads what is in a part.
 func (f *pkcs12File) bags(content []byte, depth int) error {
 	var bags []safeBag
-	if err := unmarshal(content, &bags); err != nil {
+	if err := unmarshal(definite(content), &bags); err != nil {
 		return err
 	}
 	for i := range bags {

@@ -475,7 +475,7 @@ func FuzzPKCS12Parts(f *testing.F) {
 		f.Add(bags)
 	}
 	f.Fuzz(func(t *testing.T, content []byte) {
-		var file pkcs12File
+		file := pkcs12File{left: new(leftOut)}
 		if err := file.bags(content, 0); err == nil && slices.Contains(file.keys, nil) {
 			t.Fatal("a key that is none")
 		}
