@@ -153,6 +153,11 @@ func play(t *testing.T, a *Attack, kind target.Kind, scale float64, whole bool) 
 	r.Notes = f.said()
 	switch {
 	case kind != target.Zkd:
+		for _, server := range f.servers { // some have ended, and some do not any more when they are asked to
+			if server.Running() {
+				server.Kill9()
+			}
+		}
 	case err != nil:
 		t.Error(err)
 	default:
