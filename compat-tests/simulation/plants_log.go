@@ -66,7 +66,7 @@ func plantsOfTheLog() []Plant {
 	return []Plant{
 		{
 			Name: "old-tail-stays", Bug: "entries that another leader replaces stay on disk", Whose: "ZOOKEEPER-2845",
-			Within: 24,
+			Within: 184,
 			Patches: []Patch{{"storage/raftlog/append.go", "		op := l.writer.batch.SetDeferred(", `
 		if planted("old-tail-stays") && entry.Index <= last {
 			continue
