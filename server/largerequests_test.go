@@ -82,21 +82,10 @@ func TestLargeRequestsWaitInLineWithTheirBytes(t *testing.T) {
 }
 
 // TestLargeFramesAreTakenInTurns: who sends a large request waits for a turn and is answered; small ones go on beside
-// it, and who goes away while it waits is forgotten. The same over TLS.
+// it, and who goes away while it waits is forgotten.
 func TestLargeFramesAreTakenInTurns(t *testing.T) {
-	t.Run("plain", func(t *testing.T) {
-		r := newRig(t, nil)
-		largeFramesAreTakenInTurns(t, r, func() *client { return r.connect(t) })
-	})
-	t.Run("tls", func(t *testing.T) {
-		r := newRig(t, nil)
-		addr := r.securePort(&Port{})
-		largeFramesAreTakenInTurns(t, r, func() *client { return connectTLS(t, addr) })
-	})
-}
-
-func largeFramesAreTakenInTurns(t *testing.T, r *rig, connect func() *client) {
-	waits, leaves, other := connect(), connect(), r.connect(t)
+	r := newRig(t, nil)
+	waits, leaves, other := r.connect(t), r.connect(t), r.connect(t)
 	other.mustCreate("/n", "", jute.ModePersistent)
 	frames := &r.server.largeTurns
 	turns := takeTurns(frames)

@@ -54,29 +54,6 @@ func (t *tlsStream) await() {
 	}
 }
 
-// awaitRecord returns when a whole record is there, or what has been decrypted already: a read that does not wait finds
-// something then, unless it is a message of TLS's own.
-func (t *tlsStream) awaitRecord() error {
-	if t.full {
-		return nil
-	}
-	head, err := t.records.cipher.Peek(RecordHeaderBytes)
-	if err != nil {
-		return err
-	}
-	n := int(binary.BigEndian.Uint16(head[RecordHeaderBytes-2:]))
-	if n > recordBytesMax {
-		return errRecordTooLong
-	}
-	_, err = t.records.cipher.Peek(RecordHeaderBytes + n)
-	return err
-}
-
-// recordBytesMax is the most that a record's content may have (RFC 5246, section 6.2.3; RFC 8446 has less).
-const recordBytesMax = 1<<14 + 2048
-
-var errRecordTooLong = errors.New("a TLS record is too long")
-
 // writeFrames writes whole frames, each in records of its own, which go to the socket together.
 //
 // Two frames must not share a record, as they never do from ZooKeeper: its C client takes one frame whenever the socket
