@@ -49,14 +49,20 @@ type Options struct {
 	Now     func() time.Time // the clock, from which deadlines are counted
 	Timeout time.Duration    // of the session that is asked for; default 40 s
 	Dial    DialFunc         // as net.Dialer.DialContext and tls.Dialer.DialContext are
+	// ReadOnly takes a server that has no quorum, too.
+	ReadOnly bool
+	// MaxReplyBytes is the longest reply that is taken; default the constant of this name.
+	MaxReplyBytes int
 }
 
-// Conn is one connection with a session. It belongs to one goroutine at a time, but for Ping, which may be called
-// while another goroutine reads, as long as none writes.
+// Conn is one connection with a session. It belongs to one goroutine at a time, but for Ping, Write and WriteWithin,
+// which may be called by one goroutine while another reads with ReadReply, and Cut, which any may call.
 type Conn struct {
 	Session jute.SessionID
 	Timeout time.Duration // as the server has negotiated it
-	Within  time.Duration // bounds a request and its reply: a minute, but whoever knows better may set it
+	// ReadOnly says that the server has no quorum. It knows no sessions, and has given one that is valid there alone.
+	ReadOnly bool
+	Within   time.Duration // bounds a request and its reply: a minute, but whoever knows better may set it
 	// OnEvent is told the watch events that come before a reply that is awaited, with the zxid of the change or -1;
 	// nil: they are passed over. The event is valid until it returns.
 	OnEvent func(zxid jute.Zxid, event *jute.WatcherEvent)
@@ -113,6 +119,7 @@ func (c *Conn) handshake(deadline time.Time) error {
 		LastZxidSeen:  c.zxid,
 		TimeoutMillis: int32(min(c.Timeout.Milliseconds(), 1<<30)), //nolint:gosec // bounded
 		SessionID:     c.Session, Passwd: c.passwd, HasReadOnly: true,
+		ReadOnly: c.options.ReadOnly,
 	}
 	frame, mark := jute.BeginFrame(nil)
 	if err := c.Write(jute.EndFrame(request.Append(frame), mark)); err != nil {
@@ -134,7 +141,7 @@ func (c *Conn) handshake(deadline time.Time) error {
 	if response.TimeoutMillis <= 0 {
 		return ErrRefused
 	}
-	c.Session, c.passwd = response.SessionID, slices.Clone(response.Passwd)
+	c.Session, c.passwd, c.ReadOnly = response.SessionID, slices.Clone(response.Passwd), response.ReadOnly
 	c.Timeout = time.Duration(response.TimeoutMillis) * time.Millisecond
 	return c.nc.SetDeadline(time.Time{})
 }
@@ -147,6 +154,17 @@ func (c *Conn) Write(b []byte) error {
 	_, err := c.nc.Write(b)
 	return err
 }
+
+// WriteWithin is Write with a deadline of its own.
+func (c *Conn) WriteWithin(b []byte, d time.Duration) error {
+	if err := c.nc.SetWriteDeadline(c.options.Now().Add(d)); err != nil {
+		return err
+	}
+	return c.Write(b)
+}
+
+// LastZxid is the latest that a reply has borne.
+func (c *Conn) LastZxid() jute.Zxid { return c.zxid }
 
 // Ping sends a ping; its reply has the xid jute.XidPing and comes among the others.
 func (c *Conn) Ping() error {
@@ -169,7 +187,7 @@ func (c *Conn) ReadFrame() ([]byte, error) {
 		return nil, err
 	}
 	n := int32(binary.BigEndian.Uint32(c.in[c.r:])) //nolint:gosec // the wire's sign
-	if n < 0 || n > MaxReplyBytes {
+	if n < 0 || int(n) > cmp.Or(c.options.MaxReplyBytes, MaxReplyBytes) {
 		return nil, fmt.Errorf("frame of %d bytes: %w", n, jute.ErrLength)
 	}
 	if err := c.fill(jute.FrameHeaderBytes + int(n)); err != nil {
@@ -188,6 +206,9 @@ func (c *Conn) ReadReply() (header jute.ReplyHeader, body []byte, err error) {
 	}
 	d := jute.NewDecoder(payload)
 	header.Decode(&d)
+	if header.Xid >= 0 { // an event is told before what else has happened at its zxid
+		c.zxid = max(c.zxid, header.Zxid)
+	}
 	return header, d.Remaining(), d.Err()
 }
 
@@ -290,7 +311,6 @@ func (c *Conn) Await(xid jute.Xid) (jute.ReplyHeader, []byte, error) {
 			return header, body, err
 		}
 		if header.Xid == xid {
-			c.zxid = max(c.zxid, header.Zxid)
 			return header, body, nil
 		}
 		switch header.Xid {
