@@ -5,10 +5,8 @@ import (
 	"log/slog"
 
 	"go.etcd.io/raft/v3"
-	"go.etcd.io/raft/v3/raftpb"
 
 	"zkd/quorum/member"
-	"zkd/storage/entry"
 	"zkd/storage/serverid"
 )
 
@@ -109,80 +107,6 @@ func (n *Node) Report(encode func(b []byte) []byte) bool {
 		return true
 	default:
 		return n.options.Transport != nil && n.options.Transport.Send(s.Leader, frameReport, encode)
-	}
-}
-
-// arrive does what an arrival asks for.
-func (l *loop) arrive(a *arrival) {
-	switch what := a.what.(type) {
-	case *raftpb.Message:
-		l.receiveRaft(what)
-	case *forward:
-		l.forwarding.take(a.from, what)
-	case refusal:
-		l.forwarding.refused(a.from, what)
-	case member.Hello:
-		l.admission.greeted(a.from, what)
-	case *member.Membership:
-		l.toldMembers(what)
-	case *entry.CompareTxn:
-		l.compare.takeSums(a.from, what)
-	case *addressQuestion:
-		l.reconfig.prepareFor(a.from, what)
-	case *addressAnswer:
-		l.reconfig.answered(a.from, what)
-	case permissionFound:
-		l.reconfig.notePermission(what)
-	case connected:
-		l.peerConnected(a.from)
-	case lost:
-		l.peerLost(a.from, what.left)
-	case spaceFrame:
-		l.space.hear(a.from, what)
-	case spaceChanged:
-		l.space.judge()
-	case transferRequest:
-		l.transfer.begin(what.told)
-	case inForceRequest:
-		l.inForce.waiting = append(l.inForce.waiting, what)
-	case stopping:
-		l.stopping = true
-		l.dropBarriers()
-	case *staged:
-		l.receiveSnapshot(what)
-	case checkpointMade:
-		l.checkpoints.made(what)
-	case transferEnded:
-		l.checkpoints.transferEnded(what)
-	}
-}
-
-// receiveRaft takes a message of another member's raft.
-func (l *loop) receiveRaft(m *raftpb.Message) {
-	if l.admission.screen(m) || l.reads.deferQuestion(m) {
-		return
-	}
-	if m.GetType() == raftpb.MsgTimeoutNow && l.health.stalled() {
-		return // the leader transfers the leadership to another one, or leads on
-	}
-	l.reconfig.noteHeard(m.GetFrom())
-	if m.GetReject() {
-		l.sender.forget(m.GetFrom())
-	}
-	l.health.heard(m)
-	if l.space.withheld(m) {
-		return
-	}
-	l.election.notePreVote(m)
-	l.retention.hear(m)
-	l.stepRaft(m)
-}
-
-// stepRaft gives raft a message of another member.
-func (l *loop) stepRaft(m *raftpb.Message) {
-	// The errors possible are an answer of a member that has left the group, and what nobody leads for.
-	if err := l.raw.Step(m); err != nil {
-		l.logger.Debug("raft rejected message", slog.Any("type", m.GetType()), slog.Any("err", err))
 	}
 }
 

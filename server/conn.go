@@ -63,13 +63,6 @@ type conn struct {
 	auditor  *auditor // nil without an audit log; immutable
 }
 
-// request is one request as it stands in the input buffer.
-type request struct {
-	xid  jute.Xid
-	op   jute.Op
-	body []byte // a view of the frame
-}
-
 // errClose ends a connection without anything to report.
 var errClose = errors.New("connection is over")
 

@@ -3,10 +3,44 @@ package server
 import (
 	"errors"
 	"log/slog"
+	"time"
 
 	"zkd/jute"
+	"zkd/server/limits"
 	"zkd/server/socket"
 )
+
+// request is one request as it stands in the input buffer.
+type request struct {
+	xid  jute.Xid
+	op   jute.Op
+	body []byte // a view of the frame
+}
+
+// records are the request records that the reader decodes into, so that decoding allocates nothing.
+type records struct {
+	create    jute.CreateRequest
+	createTTL jute.CreateTTLRequest
+	version   jute.PathVersionRequest
+	pathWatch jute.PathWatchRequest
+	path      jute.PathRequest
+	setData   jute.SetDataRequest
+	setACL    jute.SetACLRequest
+	decoder   jute.Decoder
+}
+
+// decodable is a request record.
+type decodable interface{ Decode(*jute.Decoder) }
+
+// decode reads a record from the body of r. An error means that it cannot be read.
+func (q *records) decode(r *request, record decodable) error {
+	d := &q.decoder
+	d.Reset(r.body)
+	record.Decode(d)
+	err := d.Err()
+	d.Reset(nil)
+	return err
+}
 
 // handler answers one request, or takes it for an answer later: one of the three. An error ends the connection.
 type handler struct {
@@ -104,6 +138,70 @@ func (c *conn) dispatch(r *request) error {
 	}
 }
 
+// awaitTurn waits for the turn of a request that is no write. It returns false if the connection has ended.
+func (c *conn) awaitTurn() bool {
+	c.queueWait, c.barrierWait = c.admitter.waited, 0
+	ok, waited := c.Out.AwaitTurn(socket.FlushAtBytes)
+	if waited {
+		c.queueWait = c.server.elapsed() - c.now
+	}
+	return ok
+}
+
+// admitter lets in what a connection asks for, as far as limits allow. Owned by the reader.
+type admitter struct {
+	*conn
+	waited   time.Duration // how long the requests in the input buffer have waited in the throttle
+	reserved int           // bytes of the large request that the reader is at, unless its write gives them back
+}
+
+// large answers a large request, whose bytes count until it is answered.
+func (c *admitter) large(r *request, h handler) error {
+	frames := &c.server.frames
+	if err := frames.Take(len(r.body)); err != nil {
+		return err
+	}
+	c.reserved = len(r.body)
+	err := c.admit(r, h)
+	frames.Give(c.reserved) // nothing if a write has taken it over
+	c.reserved = 0
+	return err
+}
+
+// admit has a request answered when the throttle lets it in.
+func (c *admitter) admit(r *request, h handler) error {
+	if c.server.inFlight.Gate != nil {
+		return c.throttled(r, h)
+	}
+	return c.handle(r, h)
+}
+
+// throttled answers a request when its turn has come.
+func (c *admitter) throttled(r *request, h handler) error {
+	if err := c.enterLine(r.op); err != nil {
+		return err
+	}
+	defer c.server.inFlight.End() // a write has been counted by itself
+	if !c.server.inFlight.Gate.Refuses(r.op, c.waited) {
+		return c.handle(r, h)
+	}
+	if !c.Out.AwaitSettled(socket.FlushAtBytes) {
+		return errGone
+	}
+	c.server.bad.Warn("rejected request: throttled_op_wait_time exceeded",
+		slog.String("peer", c.remote.String()), session(c.session), slog.String("op", r.op.String()))
+	c.reply(r.xid, c.server.opts.Machine.LastZxid(), jute.Throttled)
+	c.latency(r.op, c.now, c.server.elapsed())
+	return nil
+}
+
+// enterLine waits until the throttle lets a request begin, and counts it in.
+func (c *admitter) enterLine(op jute.Op) (err error) {
+	r := limits.Queued{Op: op, Timeout: time.Duration(c.timeout.Load()), Waited: c.waited}
+	c.waited, err = c.server.inFlight.Gate.Enter(&c.Out, r)
+	return err
+}
+
 // handle has a request answered, now or later.
 func (c *conn) handle(r *request, h handler) error {
 	if c.flags != 0 {
@@ -136,6 +234,30 @@ func (c *conn) byFlags(r *request) (answered bool, err error) {
 		return false, c.linearize()
 	}
 	return false, nil
+}
+
+// isLinearized says which requests read the tree. (setWatches and checkWatches are about what the client has seen
+// before.)
+func isLinearized(op jute.Op) bool {
+	switch op {
+	case jute.OpExists, jute.OpGetData, jute.OpGetChildren, jute.OpGetChildren2, jute.OpGetACL, jute.OpMultiRead,
+		jute.OpGetEphemerals, jute.OpGetAllChildrenNumber:
+		return true
+	default:
+		return false
+	}
+}
+
+// linearize waits until all is applied here that was committed when the read came. One wait serves all requests that
+// are in the input buffer with it: they had come before it began.
+func (c *conn) linearize() error {
+	if c.linearized {
+		return nil
+	}
+	begun := c.server.elapsed()
+	_, err := newBarrier().await(c)
+	c.linearized, c.barrierWait = err == nil, c.server.elapsed()-begun
+	return err
 }
 
 // closingReply replies after what is under way, and ends the connection.

@@ -91,6 +91,33 @@ func (m *Machine) Install(dir string) error {
 	return nil
 }
 
+// swapIn puts the state that the entry has built into the place of the present one, and tells the sink. From the
+// rename on, the new one is the state, after a crash too.
+func (m *Machine) swapIn(sink Sink) error {
+	m.copying.Lock()
+	defer m.copying.Unlock()
+	observer, observed := sink.(ReplaceObserver)
+	if observed {
+		observer.Replacing()
+	}
+	fs, dir := m.opts.FS, m.opts.Dir
+	if err := disk.MoveDir(fs, dir+datadir.BuildingSuffix, dir+datadir.ReplacementSuffix); err != nil {
+		return m.store.fault.Trip(fmt.Errorf("replace the state: %w", err))
+	}
+	c := &m.txn.Changes
+	err := m.replaceStore(dir+datadir.ReplacementSuffix, func() { m.tell(sink, c) })
+	if err != nil {
+		return err
+	}
+	if observed {
+		observer.Replaced()
+	}
+	if err := datadir.RemoveReplaced(fs, dir); err != nil {
+		return m.store.fault.Trip(fmt.Errorf("replace the state: %w", err))
+	}
+	return nil
+}
+
 // replaceStore puts the store in dir into the present one's place, and calls published before Views show it. If it
 // fails, Views find nothing but the fault.
 func (m *Machine) replaceStore(dir string, published func()) error {

@@ -2,31 +2,6 @@ package server
 
 import "zkd/jute"
 
-// records are the request records that the reader decodes into, so that decoding allocates nothing.
-type records struct {
-	create    jute.CreateRequest
-	createTTL jute.CreateTTLRequest
-	version   jute.PathVersionRequest
-	pathWatch jute.PathWatchRequest
-	path      jute.PathRequest
-	setData   jute.SetDataRequest
-	setACL    jute.SetACLRequest
-	decoder   jute.Decoder
-}
-
-// decodable is a request record.
-type decodable interface{ Decode(*jute.Decoder) }
-
-// decode reads a record from the body of r. An error means that it cannot be read.
-func (q *records) decode(r *request, record decodable) error {
-	d := &q.decoder
-	d.Reset(r.body)
-	record.Decode(d)
-	err := d.Err()
-	d.Reset(nil)
-	return err
-}
-
 // operationList is what reading the operations of a multi or a multiRead through has shown.
 type operationList struct {
 	readable bool
