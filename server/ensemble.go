@@ -16,6 +16,9 @@ type Ensemble struct {
 	Observer bool // peerType=observer: this member never votes
 	// Members is what this member knows of the others; nil for nothing. Any goroutine may call it.
 	Members func() Members
+	// MembersChanged is told when what is applied has changed who the members are: on the apply goroutine, so it must
+	// not block; nil: nobody is.
+	MembersChanged func()
 }
 
 // Members is what a member knows of its group, for the four-letter commands.

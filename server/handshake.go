@@ -223,7 +223,7 @@ func (c *conn) connectGlobal(req *jute.ConnectRequest, timeout time.Duration) (e
 	p := &entry.Proposal{Op: jute.OpCreateSession, Session: req.SessionID, Server: s.opts.ServerID}
 	txn := entry.SessionTxn{TimeoutMillis: int32(timeout.Milliseconds()), Owner: s.opts.ServerID}
 	if req.SessionID == 0 {
-		if txn.Passwd, err = s.newPassword(); err != nil {
+		if txn.Passwd, err = c.newPassword(); err != nil {
 			return err
 		}
 		p.Session = s.ids.next()
@@ -261,10 +261,10 @@ func (c *conn) connectGlobal(req *jute.ConnectRequest, timeout time.Duration) (e
 }
 
 // newPassword draws the password of a new session. An error, which is logged, ends the connection.
-func (s *Server) newPassword() (entry.Passwd, error) {
-	password, err := auth.NewPassword(s.opts.Random)
+func (c *conn) newPassword() (entry.Passwd, error) {
+	password, err := auth.NewPassword(c.server.opts.Random)
 	if err != nil {
-		s.opts.Logger.Error("cannot generate session password", slog.Any("err", err))
+		c.server.opts.Logger.Error("cannot generate session password", slog.Any("err", err))
 		return entry.Passwd{}, errClose
 	}
 	return entry.Passwd(password), nil
@@ -278,7 +278,7 @@ func (c *conn) connectLocal(req *jute.ConnectRequest, timeout time.Duration, rea
 	var passwd entry.Passwd
 	id, create := req.SessionID, req.SessionID == 0
 	if create {
-		if passwd, err = s.newPassword(); err != nil {
+		if passwd, err = c.newPassword(); err != nil {
 			return err
 		}
 		id = s.ids.next()

@@ -8,7 +8,6 @@ import (
 	"zkd/jute"
 	"zkd/quorum/liveness"
 	"zkd/server/audit"
-	"zkd/server/watch"
 	"zkd/storage/apply"
 	"zkd/storage/entry"
 )
@@ -123,24 +122,9 @@ func (s *Server) connectionOf(id jute.SessionID) *conn {
 	return s.sessions.bound[id]
 }
 
-// Committed fires the watches of a write and keeps the tracker in step with the sessions. The apply goroutine calls
-// it, before the write is visible and before its client is answered; during the node's start too, when nobody
-// watches.
-func (s *Server) Committed(r *apply.Result) {
-	leads := s.available.leading.Load()
-	if leads {
-		s.metrics.proposals.Add(r.Bytes, r.Bytes, r.Bytes)
-	}
-	if r.First {
-		s.watches.Begin()
-	}
-	for i := range r.Events {
-		s.watches.Fire((*watch.Event)(&r.Events[i]))
-	}
-	tracker := s.tracker.Load()
-	if tracker == nil {
-		return
-	}
+// followSessions keeps the tracker in step with the sessions, and ends the connections of those that are not this
+// server's any more. leads says that it leads its group.
+func (s *Server) followSessions(r *apply.Result, tracker *liveness.Tracker, leads bool) {
 	if leads && s.opts.Ensemble != nil { // it hears of the clients of others by this, should the next report be lost
 		tracker.Touch(r.Session)
 	}

@@ -7,6 +7,7 @@ import (
 	"zkd/jute"
 	"zkd/quorum/batcher"
 	"zkd/server/socket"
+	"zkd/server/watch"
 	"zkd/storage/apply"
 	"zkd/storage/entry"
 )
@@ -218,6 +219,34 @@ func (w *largeWrite) Applied(r *apply.Result) {
 func (w *largeWrite) Dropped(err error) {
 	w.server.frames.Give(w.bytes)
 	w.writes.Dropped(err)
+}
+
+// Committed fires the watches of a write, and tells of members and sessions that it has changed. The apply goroutine
+// calls it, before the write is visible and before its client is answered; during the node's start too, when nobody
+// watches.
+func (s *Server) Committed(r *apply.Result) {
+	leads := s.available.leading.Load()
+	if leads {
+		s.metrics.proposals.Add(r.Bytes, r.Bytes, r.Bytes)
+	}
+	if r.First {
+		s.watches.Begin()
+	}
+	for i := range r.Events {
+		s.watches.Fire((*watch.Event)(&r.Events[i]))
+	}
+	s.tellOfMembers(r)
+	if tracker := s.tracker.Load(); tracker != nil {
+		s.followSessions(r, tracker, leads)
+	}
+}
+
+// tellOfMembers tells that who belongs to the ensemble has changed, if it has.
+func (s *Server) tellOfMembers(r *apply.Result) {
+	changed := r.Code == jute.OK && (r.Op == jute.OpReconfig || r.Op == entry.OpFoundEnsemble)
+	if e := s.opts.Ensemble; changed && e != nil && e.MembersChanged != nil {
+		e.MembersChanged()
+	}
 }
 
 // Applied appends the reply to a write. The apply goroutine calls it, after the write's events; of a reconfig any

@@ -114,7 +114,7 @@ func plantsOfClients() []Plant {
 		{
 			Name: "watch-lost", Bug: "an event of several is not told",
 			Within: 24,
-			Patches: []Patch{{"server/sessions.go", "		s.watches.Fire((*watch.Event)(&r.Events[i]))", `
+			Patches: []Patch{{"server/writes.go", "		s.watches.Fire((*watch.Event)(&r.Events[i]))", `
 		if !plantedEach("watch-lost", 10) {
 			s.watches.Fire((*watch.Event)(&r.Events[i]))
 		}`}},

@@ -13,15 +13,12 @@ import (
 
 	"zkd/conf"
 	"zkd/conf/keystore"
-	"zkd/jute"
 	"zkd/quorum"
 	"zkd/server"
 	"zkd/server/instance/peers"
 	"zkd/server/instance/tlsstores"
-	"zkd/storage/apply"
 	"zkd/storage/datadir"
 	"zkd/storage/disk"
-	"zkd/storage/entry"
 	"zkd/storage/raftlog"
 	"zkd/storage/serverid"
 	"zkd/storage/space"
@@ -88,7 +85,6 @@ func (i *Instance) startNode(ctx context.Context) (*quorum.Node, error) {
 		if err := i.openPeers(ctx); err != nil {
 			return nil, err
 		}
-		o.Observer = committed{i.server, i.peers}
 		o.OnState, o.OnReport, o.OnForwarded = i.server.SetState, i.server.Heard, i.server.Forwarded
 		if err := i.peers.Join(ctx, &o, bootstraps); err != nil {
 			return nil, err
@@ -121,20 +117,6 @@ func (i *Instance) openPeers(ctx context.Context) (err error) {
 		ClientAddresses: i.clientAddresses, Login: login,
 	})
 	return err
-}
-
-// committed is the node's observer in an ensemble: the server, and who wants to know of other members.
-type committed struct {
-	*server.Server
-	peers *peers.Peers
-}
-
-// Committed implements quorum.Observer.
-func (c committed) Committed(r *apply.Result) {
-	c.Server.Committed(r)
-	if r.Code == jute.OK && (r.Op == jute.OpReconfig || r.Op == entry.OpFoundEnsemble) {
-		c.peers.MembersChanged()
-	}
 }
 
 // newSource returns randomness that differs from process to process.

@@ -47,7 +47,10 @@ func (i *Instance) serverOptions(a authentication) server.Options {
 	}
 	o.Limits.Handshakes, o.Limits.HandshakesComputing = c.TLS.HandshakesMax, handshakesComputing()
 	if c.Ensemble.Distributed {
-		o.Ensemble = &server.Ensemble{Observer: c.Ensemble.Observer && !c.Tree.Reconfig, Members: i.members}
+		o.Ensemble = &server.Ensemble{
+			Observer: c.Ensemble.Observer && !c.Tree.Reconfig, Members: i.members,
+			MembersChanged: func() { i.peers.MembersChanged() }, // opened later, but before anything is applied
+		}
 		o.LeaderGrace, o.ReadOnlyMode = c.Ensemble.LeaderGrace, c.Client.ReadOnlyMode
 		o.RemovedGrace = c.Ensemble.RemovedGrace
 		o.IdleLeader = !c.Client.LeaderServes
