@@ -12,7 +12,7 @@ const besideWriters = 8
 
 // beside reads on the followers, in a closed loop, while paced writes go to the leader. The result is of the reads;
 // the server's CPU time is of both.
-func (r *run) beside() ([]Result, error) {
+func beside(r *run) ([]Result, error) {
 	if r.target.Ensemble == nil {
 		return nil, errNoEnsemble
 	}
@@ -33,7 +33,7 @@ func (r *run) beside() ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	result, failed, err := r.readBeside(readers, writers)
+	result, failed, err := readBeside(r, readers, writers)
 	for name, n := range failed { // a sum for each name, so the order does not matter
 		if result.Errors == nil {
 			result.Errors = map[string]int64{}
@@ -44,7 +44,7 @@ func (r *run) beside() ([]Result, error) {
 }
 
 // readBeside runs both, and returns the errors of the writes apart.
-func (r *run) readBeside(readers, writers []*client.Conn) (Result, map[string]int64, error) {
+func readBeside(r *run, readers, writers []*client.Conn) (Result, map[string]int64, error) {
 	p, err := r.newPacer(writers, r.writes)
 	if err != nil {
 		r.closeAll(readers)

@@ -30,7 +30,7 @@ const (
 // gap in the writes that are acknowledged to each: one client is connected to the leader, one to a follower. A client
 // that loses its connection takes its session to the next server at once. The warm-up is how long the ensemble is left
 // alone before a server is ended, and how long after the first write the gap is still looked for.
-func (r *run) failover() ([]Result, error) {
+func failover(r *run) ([]Result, error) {
 	if r.target.Ensemble == nil {
 		return nil, errNoEnsemble
 	}
@@ -50,7 +50,7 @@ func (r *run) failover() ([]Result, error) {
 	}()
 	var gaps [2][2][]float64 // milliseconds: killed or stopped; of the follower's client or the leader's
 	for n := range 2 * r.o.Count {
-		ended, err := r.failOnce(writers, n%2 == 1)
+		ended, err := failOnce(r, writers, n%2 == 1)
 		if err != nil {
 			return nil, err
 		}
@@ -78,7 +78,7 @@ func gapResult(name string, gaps []float64) Result {
 }
 
 // failOnce ends the leader once and brings it back. It returns the gap of the follower's client, then the leader's.
-func (r *run) failOnce(writers [2]*failoverWriter, clean bool) (gaps [2]time.Duration, err error) {
+func failOnce(r *run, writers [2]*failoverWriter, clean bool) (gaps [2]time.Duration, err error) {
 	leader, err := r.target.Ensemble.Leader(r.ctx)
 	if err != nil {
 		return gaps, err

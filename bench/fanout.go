@@ -14,7 +14,7 @@ const eventsWithin = 30 * time.Second
 
 // fanout writes a znode on which every client has a persistent watch, waits until all have their event, and writes
 // again. Requests are events delivered; a latency is from the sending of the write to one client's event.
-func (r *run) fanout() ([]Result, error) {
+func fanout(r *run) ([]Result, error) {
 	if err := r.makeNodes(1); err != nil {
 		return nil, err
 	}
@@ -36,12 +36,12 @@ func (r *run) fanout() ([]Result, error) {
 			return nil, err
 		}
 	}
-	result, err := r.fan(conns)
+	result, err := fanOn(r, conns)
 	return []Result{result}, err
 }
 
-// fan runs the load on connections that watch.
-func (r *run) fan(conns []*client.Conn) (Result, error) {
+// fanOn runs the load on connections that watch.
+func fanOn(r *run, conns []*client.Conn) (Result, error) {
 	f := &fan{run: r, rec: newRecorder(), conns: conns, all: make(chan struct{}, 1)} // one write, one signal
 	done := make(chan error, 1)                                                      // the one result of parallel
 	go func() {

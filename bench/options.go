@@ -70,7 +70,7 @@ func Loads() []Load {
 		{"paced", "evenly paced requests, writes unless told, latencies counted from when each was due",
 			with(func(o *Options) { o.Clients, o.Rate = 64, 8000 }), (*run).paced},
 		{"fanout", "one write at a time on a znode that all clients watch",
-			with(func(o *Options) { o.Clients, o.SizeBytes = 1000, 100 }), (*run).fanout},
+			with(func(o *Options) { o.Clients, o.SizeBytes = 1000, 100 }), fanout},
 		{"idle", "idle sessions: memory of the server for each",
 			with(func(o *Options) { o.Count, o.Duration = 5000, 5*time.Second }), (*run).idle},
 		{"watches", "watches of all clients on the same znodes: memory of the server for each",
@@ -80,11 +80,11 @@ func Loads() []Load {
 				o.Clients, o.SizeBytes, o.Count, o.Rate, o.Duration = 32, 100, 1_000_000, 4000, 30*time.Second
 			}), (*run).million},
 		{"beside", "reads on the followers of an ensemble while paced writes go to its leader",
-			with(func(o *Options) { o.Clients, o.Outstanding, o.Rate = 64, 1, 2000 }), (*run).beside},
+			with(func(o *Options) { o.Clients, o.Outstanding, o.Rate = 64, 1, 2000 }), beside},
 		{"listing", "one client that reads, then writes, while the others list a large znode in a loop",
 			with(func(o *Options) { o.Clients, o.Outstanding, o.Count = 4, 1, 300_000 }), (*run).listing},
 		{"failover", "end the leader of an ensemble, by SIGKILL and SIGTERM in turn; the gap in acknowledged writes",
-			with(func(o *Options) { o.Clients, o.Count, o.Warmup = 2, 3, 3*time.Second }), (*run).failover},
+			with(func(o *Options) { o.Clients, o.Count, o.Warmup = 2, 3, 3*time.Second }), failover},
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"time"
 
 	"zkd/quorum/proof"
@@ -21,6 +22,41 @@ const (
 	streamsPerPeerMax    = 4  // snapshot streams; a broken one may not be noticed before its successor comes
 	acceptPause          = 100 * time.Millisecond
 )
+
+// Accept has the transport accept at l, too, and close it at Close or Leave.
+func (t *Transport) Accept(l net.Listener) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		_ = l.Close() // nobody has come yet
+		return
+	}
+	t.listeners = append(t.listeners, l)
+	if t.accepting {
+		t.goLocked(func() { t.accept(l) })
+	}
+}
+
+// Leave closes a listener. The connections that it has accepted stay.
+func (t *Transport) Leave(l net.Listener) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before := len(t.listeners)
+	t.listeners = slices.DeleteFunc(t.listeners, func(other net.Listener) bool { return other == l })
+	if len(t.listeners) == before {
+		return
+	}
+	if err := l.Close(); err != nil {
+		t.opts.Logger.Warn("failed to close listener", slog.Any("err", err))
+	}
+}
+
+// accepts tells whether l was not left.
+func (t *Transport) accepts(l net.Listener) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Contains(t.listeners, l)
+}
 
 // accept takes connections of one listener until the transport is closed.
 func (t *Transport) accept(l net.Listener) {
@@ -130,7 +166,7 @@ func (t *Transport) greet(raw net.Conn, at string) (*acceptedConn, error) {
 	ctx, cancel := t.within(context.Background(), t.done, t.opts.DialTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() }) // what waits for it sees the error
-	t.boundSilence(raw)
+	boundSilence(raw, &t.opts)
 	conn, err := t.secure(ctx, raw)
 	if err != nil {
 		return nil, cause(ctx, err)

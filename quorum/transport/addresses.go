@@ -3,68 +3,11 @@ package transport
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net"
 	"slices"
 
 	"zkd/storage/serverid"
 )
-
-// Accept has the transport accept at l, too, and close it at Close or Leave.
-func (t *Transport) Accept(l net.Listener) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
-		_ = l.Close() // nobody has come yet
-		return
-	}
-	t.listeners = append(t.listeners, l)
-	if t.accepting {
-		t.goLocked(func() { t.accept(l) })
-	}
-}
-
-// Leave closes a listener. The connections that it has accepted stay.
-func (t *Transport) Leave(l net.Listener) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	before := len(t.listeners)
-	t.listeners = slices.DeleteFunc(t.listeners, func(other net.Listener) bool { return other == l })
-	if len(t.listeners) == before {
-		return
-	}
-	if err := l.Close(); err != nil {
-		t.opts.Logger.Warn("failed to close listener", slog.Any("err", err))
-	}
-}
-
-// accepts tells whether l was not left.
-func (t *Transport) accepts(l net.Listener) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Contains(t.listeners, l)
-}
-
-// Reach tells what speaks against reaching a peer at one of addresses: it connects, and asks who is there. Nothing else
-// changes by it.
-func (t *Transport) Reach(ctx context.Context, id uint64, addresses []string) error {
-	p := (*t.peers.Load())[id]
-	if p == nil {
-		return fmt.Errorf("reach server %d: %w", serverid.Number(id), errUnknown)
-	}
-	var errs []error
-	long := max(t.opts.TryTimeout, min(defaultTryTimeout, t.opts.DialTimeout))
-	for _, address := range addresses {
-		_, err := p.dial(ctx, address, forCluster, long)
-		refused := (*RefusalError)(nil)
-		if errors.As(err, &refused) && refused.answers() {
-			return nil
-		}
-		errs = append(errs, err)
-	}
-	return fmt.Errorf("reach server %d: %w", serverid.Number(id), errors.Join(errs...))
-}
 
 // setAddresses says where the peer is.
 func (p *peer) setAddresses(where Peer) {
@@ -123,33 +66,6 @@ func (p *peer) checkAddressLocked() {
 func (p *peer) isAwayLocked() bool {
 	return p.outgoing != nil && p.ready == nil && len(p.addresses) > 0 &&
 		!slices.Contains(p.addresses, p.outgoing.address)
-}
-
-// redialOne has one outgoing stream that leads to a former address of its peer moved to one that the peer has now: the
-// one for which that was not tried for longest. So one stream breaks at a time, and a leader does not lose all its
-// followers at once.
-func (t *Transport) redialOne() {
-	if !t.redialing.CompareAndSwap(false, true) {
-		return
-	}
-	var next *peer
-	for _, p := range *t.peers.Load() { // the order does not matter: the least is taken
-		p.mu.Lock()
-		away := p.isAwayLocked()
-		p.mu.Unlock()
-		if away && (next == nil || p.redialed < next.redialed || p.redialed == next.redialed && p.id < next.id) {
-			next = p
-		}
-	}
-	if next != nil {
-		next.redialed = t.now()
-	}
-	if next == nil || !t.goFunc(func() {
-		defer t.redialing.Store(false)
-		next.redial()
-	}) {
-		t.redialing.Store(false)
-	}
 }
 
 // redial makes an outgoing stream to one of the addresses that the peer has now, in place of the present one.

@@ -82,9 +82,9 @@ func (p *peer) call(ctx context.Context, address string, what purpose, gate *pro
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", address, cause(ctx, err))
 	}
-	t.boundSilence(raw)
+	boundSilence(raw, &t.opts)
 	if what == forMessages {
-		t.boundUnsent(raw)
+		boundUnsent(raw, &t.opts)
 	}
 	if !p.hold(raw) {
 		_ = raw.Close() // unused
@@ -117,7 +117,7 @@ func (p *peer) introduce(
 	t := p.transport
 	conn := raw
 	if t.opts.TLSClient != nil {
-		secure := tls.Client(raw, t.clientConfig(address))
+		secure := tls.Client(raw, clientConfig(t.opts.TLSClient, hostOf(address)))
 		if err := secure.HandshakeContext(ctx); err != nil {
 			return nil, fmt.Errorf("TLS: %w: does the peer use TLS, and do both trust the other's certificate?", err)
 		}
@@ -189,11 +189,10 @@ func (p *peer) judge(a *answer, cluster [16]byte) error {
 // clustersDiffer says whether both ids are known and not the same.
 func clustersDiffer(a, b [16]byte) bool { return a != b && a != [16]byte{} && b != [16]byte{} }
 
-// clientConfig is the TLS configuration of a connection to address. The dialed host is the one that the certificate
-// must be for, if the configuration names none.
-func (t *Transport) clientConfig(address string) *tls.Config {
-	host := hostOf(address)
-	config := t.opts.TLSClient(host)
+// clientConfig is the TLS configuration of a connection to host, of those that of has. The dialed host is the one that
+// the certificate must be for, if the configuration names none.
+func clientConfig(of func(host string) *tls.Config, host string) *tls.Config {
+	config := of(host)
 	if config.ServerName != "" {
 		return config
 	}

@@ -20,22 +20,6 @@ func (t *Transport) tooOld(server uint64, its levels) *RefusalError {
 			"run a newer one there", now, serverid.Number(server), its.able)}
 }
 
-// noteLevels keeps what a peer's program says of feature levels, for AgreedLevel.
-func (p *peer) noteLevels(l *link) { p.agreed.Store(uint32(l.levels.agreed)) }
-
-// compareLevels ends streams to a server that cannot do the feature level to which the ensemble was raised since they
-// began.
-func (p *peer) compareLevels(streams ...*stream) {
-	for _, s := range streams {
-		if s == nil {
-			continue
-		}
-		if refusal := p.transport.tooOld(p.id, s.levels); refusal != nil {
-			s.end(refusal)
-		}
-	}
-}
-
 // AgreedLevel returns the highest feature level to which a peer agrees that the ensemble is raised, as its process said
 // that was met last; 0 if none was since the peer was set.
 func (t *Transport) AgreedLevel(id uint64) uint16 {

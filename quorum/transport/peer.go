@@ -186,6 +186,9 @@ func (p *peer) sayGoodbye() *stream {
 	return s
 }
 
+// noteLevels keeps what a peer's program says of feature levels, for AgreedLevel.
+func (p *peer) noteLevels(l *link) { p.agreed.Store(uint32(l.levels.agreed)) }
+
 // note keeps an error for Status.
 func (p *peer) note(err error) {
 	p.mu.Lock()

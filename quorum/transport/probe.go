@@ -38,6 +38,26 @@ func (t *Transport) ProbeCluster(ctx context.Context, id uint64) (Probed, error)
 	return Probed{}, fmt.Errorf("probe server %d for its cluster: %w", serverid.Number(id), err)
 }
 
+// Reach tells what speaks against reaching a peer at one of addresses: it connects, and asks who is there. Nothing else
+// changes by it.
+func (t *Transport) Reach(ctx context.Context, id uint64, addresses []string) error {
+	p := (*t.peers.Load())[id]
+	if p == nil {
+		return fmt.Errorf("reach server %d: %w", serverid.Number(id), errUnknown)
+	}
+	var errs []error
+	long := max(t.opts.TryTimeout, min(defaultTryTimeout, t.opts.DialTimeout))
+	for _, address := range addresses {
+		_, err := p.dial(ctx, address, forCluster, long)
+		refused := (*RefusalError)(nil)
+		if errors.As(err, &refused) && refused.answers() {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return fmt.Errorf("reach server %d: %w", serverid.Number(id), errors.Join(errs...))
+}
+
 // answers tells whether a refusal is the answer to a question.
 func (e *RefusalError) answers() bool {
 	switch e.Code { //nolint:exhaustive // the others answer nothing

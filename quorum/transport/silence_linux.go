@@ -12,18 +12,18 @@ import (
 
 // boundSilence has the system give up a connection when what was sent is not acknowledged within the idle timeout: the
 // host is gone. By itself it would try for a quarter of an hour, and the first who notices may be a reader elsewhere.
-func (t *Transport) boundSilence(conn net.Conn) {
-	err := setTCP(conn, unix.TCP_USER_TIMEOUT, int(t.opts.IdleTimeout/time.Millisecond))
+func boundSilence(conn net.Conn, o *Options) {
+	err := setTCP(conn, unix.TCP_USER_TIMEOUT, int(o.IdleTimeout/time.Millisecond))
 	if err != nil { // the supervisor gives it up too, if later
-		t.opts.Logger.Debug("TCP_USER_TIMEOUT not supported", slog.Any("err", err))
+		o.Logger.Debug("TCP_USER_TIMEOUT not supported", slog.Any("err", err))
 	}
 }
 
 // boundUnsent has the system take little more of a connection than it has sent: a small frame waits behind all that it
 // has taken, and by itself that is megabytes.
-func (t *Transport) boundUnsent(conn net.Conn) {
+func boundUnsent(conn net.Conn, o *Options) {
 	if err := setTCP(conn, unix.TCP_NOTSENT_LOWAT, burstPieces*pieceBytes); err != nil {
-		t.opts.Logger.Debug("TCP_NOTSENT_LOWAT not supported", slog.Any("err", err))
+		o.Logger.Debug("TCP_NOTSENT_LOWAT not supported", slog.Any("err", err))
 	}
 }
 

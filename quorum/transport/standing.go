@@ -27,19 +27,6 @@ func (t *Transport) standing() Standing {
 	return t.opts.Standing()
 }
 
-// compareStanding ends streams in whose handshake this server said that it stands otherwise than giving way, once it
-// does.
-func (p *peer) compareStanding(streams ...*stream) {
-	if p.transport.standing() != GaveWay {
-		return
-	}
-	for _, s := range streams {
-		if s != nil && s.said != GaveWay {
-			s.end(errRenewed)
-		}
-	}
-}
-
 // bootstrapConflict returns what speaks against a connection with a server, by what it says of the bootstrap.
 func (t *Transport) bootstrapConflict(server uint64, cluster [16]byte, standing Standing) string {
 	if t.opts.BootstrapConflict == nil {

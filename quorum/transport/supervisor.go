@@ -30,6 +30,33 @@ func (t *Transport) supervise() {
 	}
 }
 
+// redialOne has one outgoing stream that leads to a former address of its peer moved to one that the peer has now: the
+// one for which that was not tried for longest. So one stream breaks at a time, and a leader does not lose all its
+// followers at once.
+func (t *Transport) redialOne() {
+	if !t.redialing.CompareAndSwap(false, true) {
+		return
+	}
+	var next *peer
+	for _, p := range *t.peers.Load() { // the order does not matter: the least is taken
+		p.mu.Lock()
+		away := p.isAwayLocked()
+		p.mu.Unlock()
+		if away && (next == nil || p.redialed < next.redialed || p.redialed == next.redialed && p.id < next.id) {
+			next = p
+		}
+	}
+	if next != nil {
+		next.redialed = t.now()
+	}
+	if next == nil || !t.goFunc(func() {
+		defer t.redialing.Store(false)
+		next.redial()
+	}) {
+		t.redialing.Store(false)
+	}
+}
+
 // check ends streams that are silent or stuck, and keeps the outgoing one from being silent.
 func (p *peer) check(now int64) {
 	idle := p.transport.opts.IdleTimeout
@@ -84,6 +111,32 @@ func (p *peer) compare(now int64, streams ...*stream) {
 	}
 	p.probed = now
 	t.goFunc(p.learn)
+}
+
+// compareLevels ends streams to a server that cannot do the feature level to which the ensemble was raised since they
+// began.
+func (p *peer) compareLevels(streams ...*stream) {
+	for _, s := range streams {
+		if s == nil {
+			continue
+		}
+		if refusal := p.transport.tooOld(p.id, s.levels); refusal != nil {
+			s.end(refusal)
+		}
+	}
+}
+
+// compareStanding ends streams in whose handshake this server said that it stands otherwise than giving way, once it
+// does.
+func (p *peer) compareStanding(streams ...*stream) {
+	if p.transport.standing() != GaveWay {
+		return
+	}
+	for _, s := range streams {
+		if s != nil && s.said != GaveWay {
+			s.end(errRenewed)
+		}
+	}
 }
 
 // learn asks the peer for its cluster.
