@@ -1,6 +1,9 @@
 package conf
 
-import "unicode/utf16"
+import (
+	"fmt"
+	"unicode/utf16"
+)
 
 // entry is one key of a Java properties text with the line it begins on.
 type entry struct {
@@ -216,4 +219,21 @@ func hexUnit(chars []byte) (uint16, bool) {
 		}
 	}
 	return unit, true
+}
+
+// Property is one key of a Java properties text.
+type Property struct{ Key, Value string }
+
+// ParseProperties reads text as java.util.Properties does, for those who have such a file that is no zoo.cfg. They are
+// in the order of the text; of one that comes twice the last one counts.
+func ParseProperties(text []byte) ([]Property, error) {
+	entries, broken := parseProperties(text)
+	if len(broken) > 0 {
+		return nil, fmt.Errorf("line %d: %s", broken[0].line, broken[0].reason)
+	}
+	all := make([]Property, 0, len(entries))
+	for _, e := range entries {
+		all = append(all, Property{e.key, e.value})
+	}
+	return all, nil
 }

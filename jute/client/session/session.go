@@ -22,10 +22,11 @@ type Login interface {
 
 // Options say to whom a session belongs, and how servers are reached. Servers, Dial, Now and After are needed.
 type Options struct {
-	Servers  []string      // host:port, tried in this order and round again
-	Chroot   string        // "" or a path: all paths are below it
-	Timeout  time.Duration // that is asked for; default 30 s
-	ReadOnly bool          // whether a server without a quorum will do
+	Servers  []string          // host:port, tried in this order and round again
+	Chroot   string            // "" or a path: all paths are below it
+	Timeout  time.Duration     // that is asked for; default 30 s
+	ReadOnly bool              // whether a server without a quorum will do
+	Auth     []jute.AuthPacket // identities that are proven on each connection, besides those of AddAuth
 	// MaxReplyBytes bounds a reply; default client.MaxReplyBytes.
 	MaxReplyBytes int
 
@@ -98,6 +99,7 @@ func Open(o Options) (*Session, error) {
 	ctx, stop := context.WithCancel(context.Background()) // until Close
 	s := &Session{options: o, stop: stop, ended: make(chan struct{})}
 	s.mu.changed, s.mu.timeout, s.mu.watches = make(chan struct{}), o.Timeout, newWatches()
+	s.mu.identity = slices.Clone(o.Auth)
 	go s.run(ctx)
 	return s, nil
 }
