@@ -87,6 +87,7 @@ func (s *Session) tryServer(ctx context.Context, address string, last *client.Co
 	within := max(s.Timeout()/time.Duration(len(s.options.Servers)), time.Second)
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
+	began := s.options.Now()
 	var conn *client.Conn
 	var err error
 	if last != nil {
@@ -105,7 +106,7 @@ func (s *Session) tryServer(ctx context.Context, address string, last *client.Co
 		conn.Cut()
 		return nil, err
 	}
-	s.begin(conn, address)
+	s.begin(conn, address, began)
 	return conn, nil
 }
 
@@ -177,15 +178,15 @@ func (s *Session) login(ctx context.Context, conn *client.Conn, address string) 
 	return nil
 }
 
-// begin makes a connection the session's, and sends what has waited for it.
-func (s *Session) begin(conn *client.Conn, address string) {
+// begin makes a connection, which was begun at a time, the session's, and sends what has waited for it.
+func (s *Session) begin(conn *client.Conn, address string, began time.Time) {
 	state := Connected
 	if conn.ReadOnly {
 		state = ConnectedReadOnly
 	}
 	s.mu.Lock()
 	s.mu.id, s.mu.timeout, s.mu.server = conn.Session, conn.Timeout, address
-	s.mu.lastHeard = s.options.Now()
+	s.mu.lastHeard, s.mu.proven, s.mu.pings = s.options.Now(), began, nil
 	s.mu.Unlock()
 	s.setState(state)
 	s.tell(Event{Kind: EventState, State: state, Zxid: -1})
@@ -239,6 +240,11 @@ func (s *Session) take(header jute.ReplyHeader, body []byte) error {
 		s.nodeEvent(header.Zxid, &event)
 		return nil
 	case jute.XidPing:
+		s.mu.Lock()
+		if len(s.mu.pings) > 0 {
+			s.mu.proven, s.mu.pings = s.mu.pings[0], s.mu.pings[1:]
+		}
+		s.mu.Unlock()
 		return nil
 	case jute.XidAuth:
 		s.answer(&s.mu.proving, result{header: header})
@@ -267,6 +273,9 @@ func (s *Session) answer(calls *[]*call, r result) {
 	c := (*calls)[0]
 	(*calls)[0] = nil
 	*calls = (*calls)[1:]
+	if r.err == nil {
+		s.mu.proven = c.sent
+	}
 	if c.done != nil && r.err == nil {
 		c.done(r.header, r.body)
 	}
@@ -303,6 +312,7 @@ func (s *Session) keepAlive(ctx context.Context, conn *client.Conn) {
 			return
 		}
 		s.mu.Lock()
+		s.mu.pings = append(s.mu.pings, s.options.Now())
 		err := conn.Ping()
 		s.mu.Unlock()
 		if err != nil {

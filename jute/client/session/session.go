@@ -62,12 +62,15 @@ type Session struct {
 		timeout   time.Duration
 		server    string
 		lastHeard time.Time
+		proven    time.Time   // when the latest request that was answered had been sent
+		pings     []time.Time // when those were sent that have no answer yet
 	}
 }
 
 // call is a request and who waits for its reply.
 type call struct {
 	xid    jute.Xid
+	sent   time.Time
 	op     jute.Op
 	record func([]byte) []byte
 	path   string // for errors
@@ -132,12 +135,12 @@ func (s *Session) Server() string {
 	return s.mu.server
 }
 
-// LastHeard is when a server has last said something: the session cannot have expired before its Timeout has passed
-// since then. Who must stop when the session may be over, stops then.
-func (s *Session) LastHeard() time.Time {
+// AliveUntil is the time up to which no server can have ended the session for want of a sign of life: its Timeout after
+// the latest request that was answered had been sent. Who must stop when the session may be over, stops by then.
+func (s *Session) AliveUntil() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.mu.lastHeard
+	return s.mu.proven.Add(s.mu.timeout)
 }
 
 // Done is closed when the session is over.
@@ -245,6 +248,7 @@ func (s *Session) submit(c *call) error {
 // sendLocked writes a call to the connection, which is there. One that cannot be written breaks the connection: its
 // reader tells.
 func (s *Session) sendLocked(c *call) {
+	c.sent = s.options.Now()
 	if c.op == jute.OpAuth {
 		c.xid = jute.XidAuth
 		s.mu.proving = append(s.mu.proving, c)
