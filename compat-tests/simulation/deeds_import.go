@@ -28,6 +28,7 @@ const (
 	importOthers  = 5 * time.Second        // after which the other servers start
 	importRoom    = 200                    // KiB on a disk that is full, at most
 	importZxid    = 5 << 32                // the last transaction of ZooKeeper's former leader
+	importRate    = 64 << 10               // bytes a second that a snapshot may take, at least: all others wait for one
 )
 
 // Import is what an Apache ZooKeeper server has left on the disk of one server, and how it is imported.
@@ -44,6 +45,9 @@ type Import struct {
 func (p *Plan) drawImport() {
 	r := drawer{rand.New(rand.NewPCG(p.Seed, 0x696d706f7274))} //nolint:gosec // a run must repeat
 	if !r.chance(importPercent) || p.Before || p.Starts != nil || p.absent() >= 0 {
+		return
+	}
+	if rate := p.setting("zkd.snapshotRate", 0); rate > 0 && rate < importRate {
 		return
 	}
 	p.Import = &Import{Whom: r.IntN(p.Participants), Steps: r.IntN(importSteps),

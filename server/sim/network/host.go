@@ -231,68 +231,98 @@ func (p *Process) Dial(ctx context.Context, address string, _ bool) (net.Conn, e
 	if err != nil {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: err}
 	}
+	failed := func(err error) (net.Conn, error) {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: net.TCPAddrFromAddrPort(to), Err: err}
+	}
 	end := time.NewTimer(dialTimeout)
 	defer end.Stop()
+	var arrives time.Time // when the first answer does; zero: nothing is on its way
 	for {
-		c, wait, err := p.connect(to)
+		there, way, err := p.route(to)
+		if err != nil {
+			return failed(err)
+		}
+		wait := synWait
+		if at := time.Now().Add(way); there == nil {
+			arrives = time.Time{}
+		} else if arrives.IsZero() || at.Before(arrives) {
+			arrives = at
+		}
+		if !arrives.IsZero() {
+			wait = min(wait, time.Until(arrives))
+		}
+		if err := await(ctx, wait, end); err != nil {
+			return failed(err)
+		}
+		if arrives.IsZero() || time.Now().Before(arrives) {
+			continue
+		}
+		c, err := p.connect(there, to)
+		if err != nil {
+			return failed(err)
+		}
 		if c != nil {
 			return c, nil
 		}
-		if err != nil {
-			return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: net.TCPAddrFromAddrPort(to), Err: err}
-		}
-		again := time.NewTimer(wait)
-		select {
-		case <-again.C:
-		case <-end.C:
-			err = os.NewSyscallError("connect", syscall.ETIMEDOUT)
-		case <-ctx.Done():
-			err = ctx.Err()
-		}
-		again.Stop()
-		if err != nil {
-			return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: net.TCPAddrFromAddrPort(to), Err: err}
-		}
+		arrives = time.Time{}
 	}
 }
 
-// synWait is how long a system waits before it asks again for a connection.
+// await lets d pass, unless what dials is given up before, or for too long.
+func await(ctx context.Context, d time.Duration, end *time.Timer) error {
+	passed := time.NewTimer(d)
+	defer passed.Stop()
+	select {
+	case <-passed.C:
+		return nil
+	case <-end.C:
+		return os.NewSyscallError("connect", syscall.ETIMEDOUT)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// synWait is how long a system waits before it asks again for a connection; what it has asked before may yet arrive.
 const synWait = time.Second
 
-// connect tries to open a connection. With neither one nor an error, it is to be tried again after wait.
-func (p *Process) connect(to netip.AddrPort) (_ *conn, wait time.Duration, err error) {
+// route finds who is at an address, nil if nobody can be reached, and how long what opens a connection is on its way,
+// there and back.
+func (p *Process) route(to netip.AddrPort) (there *Host, way time.Duration, err error) {
 	h := p.host
 	f := h.fabric
-	f.mu.Lock()
-	if p.dead() {
-		f.mu.Unlock()
-		return nil, 0, errKilled
-	}
-	there := f.byAddr[to.Addr()]
-	if to.Addr().IsLoopback() || to.Addr().IsUnspecified() {
-		there = h
-	}
-	if there == nil || !there.up || !h.up || f.link(h, there).cut || f.link(there, h).cut {
-		f.mu.Unlock()
-		return nil, synWait, nil
-	}
-	way := f.delay(h, there, 0) + f.delay(there, h, 0)
-	f.mu.Unlock()
-	time.Sleep(way)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if p.dead() {
 		return nil, 0, errKilled
 	}
+	there = f.byAddr[to.Addr()]
+	if to.Addr().IsLoopback() || to.Addr().IsUnspecified() {
+		there = h
+	}
+	if there == nil || !there.up || !h.up || f.link(h, there).cut || f.link(there, h).cut {
+		return nil, 0, nil
+	}
+	return there, f.delay(h, there, 0) + f.delay(there, h, 0), nil
+}
+
+// connect opens a connection; with neither one nor an error, nobody has answered.
+func (p *Process) connect(there *Host, to netip.AddrPort) (*conn, error) {
+	h := p.host
+	f := h.fabric
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if p.dead() {
+		return nil, errKilled
+	}
 	if !there.up || !h.up {
-		return nil, synWait, nil
+		return nil, nil //nolint:nilnil // said above
 	}
 	l := there.listeners[to]
 	if l == nil {
 		l = there.listeners[netip.AddrPortFrom(netip.IPv4Unspecified(), to.Port())]
 	}
 	if l == nil {
-		return nil, 0, os.NewSyscallError("connect", syscall.ECONNREFUSED)
+		return nil, os.NewSyscallError("connect", syscall.ECONNREFUSED)
 	}
 	made := &pair{fabric: f}
 	from := netip.AddrPortFrom(h.addrs[0], f.port(h))
@@ -306,7 +336,7 @@ func (p *Process) connect(to netip.AddrPort) (_ *conn, wait time.Duration, err e
 		f.conns[there] = append(f.conns[there], made)
 	}
 	l.offer(made.accepted)
-	return made.dialer, 0, nil
+	return made.dialer, nil
 }
 
 // LookupNetIP implements the network of server/instance.

@@ -201,6 +201,32 @@ func TestALineHasOneRate(t *testing.T) {
 	})
 }
 
+// TestADialBehindASlowLine: what opens a connection waits for what was written before; it ends with its context, and at
+// once when the line is mended.
+func TestADialBehindASlowLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := connected(t)
+		w.f.Slow(w.a, w.b, 0, 1000)
+		write(t, w.dialed, string(make([]byte, 60000)))
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		began := time.Now()
+		if _, err := w.one.Dial(ctx, "b:7", false); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a dial behind a minute of others: %v", err)
+		}
+		if took := time.Since(began); took != 3*time.Second {
+			t.Errorf("a dial of three seconds took %v", took)
+		}
+		time.AfterFunc(4500*time.Millisecond, func() { w.f.Heal(w.a, w.b) })
+		if _, err := w.one.Dial(t.Context(), "b:7", false); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > 9*time.Second {
+			t.Errorf("a dial over a line that was mended after 7.5 s took %v", took)
+		}
+	})
+}
+
 // TestOneWayIsSlow: the other way is as ever.
 func TestOneWayIsSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
