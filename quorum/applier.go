@@ -234,8 +234,8 @@ func (a *applier) Decided(results []apply.Result) error {
 
 // Result tells the observer and the waiter of one proposal. The machine calls it during Apply.
 func (a *applier) Result(origin, _ uint64, n int, r *apply.Result) {
-	if r.Mark != nil {
-		a.done(applyNews{point: r.Mark}, true)
+	if r.Point != nil {
+		a.done(applyNews{point: r.Point}, true)
 	}
 	if r.Op == jute.OpReconfig { // before the client can know, and ask for the next one
 		a.settled.Store(a.index)

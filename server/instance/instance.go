@@ -317,5 +317,5 @@ func (i *Instance) stateDamaged(cause error) {
 	if i.peers == nil {
 		return
 	}
-	i.fail(errors.Join(cause, i.machine.Condemn(cause)))
+	i.fail(errors.Join(cause, i.machine.MarkDiverged(cause)))
 }

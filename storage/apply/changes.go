@@ -20,7 +20,7 @@ type Changes struct {
 	// Replaced says that the entry has built a state that takes the place of this one: the rest is of no importance
 	// but for the results.
 	Replaced bool
-	// Agreed is the last mark of which a verdict in the entry has said that the state was the ensemble's then; 0: none.
+	// Agreed is the last checksum point at which the state was the majority's, as the entry has shown; 0: none.
 	Agreed  uint64
 	Results []Result
 

@@ -233,25 +233,25 @@ func (t *Txn) raiseLevel(r *Result) {
 }
 
 // A state that has parted from the others' looks well to itself: every znode of it is whole. So the leader has all
-// members take the sums of their states at the same place of the log, a mark, and when it knows theirs it has all of
-// them compare with what most have: that is a verdict. Neither changes the state, nor takes a zxid.
+// members take the sums of their states at the same place of the log, a checksum point, and when it knows theirs it has
+// all of them compare with what most have, the majority checksum. Neither changes the state, nor takes a zxid.
 
-// mark is the sums of the state before the entry at index.
-type mark struct {
+// point is the sums of the state before the entry at index.
+type point struct {
 	index uint64
 	sums  entry.Sums
 }
 
-// marksKept is how many marks are remembered: of a leader that stops between a mark and its verdict the mark stays
-// without one.
-const marksKept = 8
+// pointsKept is how many checksum points are remembered: of a leader that stops behind one it stays without a majority
+// checksum.
+const pointsKept = 8
 
 // ErrDiverged says that a state was found to be another than the ensemble's, so that it is not served.
 var ErrDiverged = errors.New("this state was found to differ from the ensemble's")
 
 // DivergedError says that the state is not the one that the ensemble has at the same place of the log. It is final.
 type DivergedError struct {
-	Index      uint64     // of the mark
+	Index      uint64     // of the checksum point
 	Part       string     // what differs first
 	Here, Most entry.Sums // of this state, and of the ensemble
 }
@@ -264,9 +264,9 @@ func (e *DivergedError) Error() string {
 		e.Here.Sessions, e.Here.Rest, e.Most.Znodes, e.Most.Sessions, e.Most.Rest)
 }
 
-// compareState takes the sums of the state at a mark, or compares those of a mark with a verdict. The sums of a mark
-// that this server has not seen, because its state came from another one or was flushed behind it, are not known: then
-// there is nothing to compare. A difference ends the server.
+// compareState takes the sums of the state at a checksum point, or compares those of one with the majority's. The sums
+// of a point that this server has not seen, because its state came from another one or was flushed behind it, are not
+// known: then there is nothing to compare. A difference ends the server.
 func (t *Txn) compareState(r *Result) {
 	var body entry.CompareTxn
 	if body.Decode(t.p.Body) != nil {
@@ -274,18 +274,18 @@ func (t *Txn) compareState(r *Result) {
 		return
 	}
 	if !t.alone {
-		r.Code = jute.BadArguments // of a mark inside an entry the state is not there
+		r.Code = jute.BadArguments // of a point inside an entry the state is not there
 		return
 	}
 	if body.Index == 0 {
-		if len(t.marks) == marksKept {
-			t.marks = append(t.marks[:0], t.marks[1:]...)
+		if len(t.points) == pointsKept {
+			t.points = append(t.points[:0], t.points[1:]...)
 		}
-		t.marks = append(t.marks, mark{t.Position.Index, t.base.Sums()})
-		r.Mark = &entry.CompareTxn{Index: t.Position.Index, Sums: t.marks[len(t.marks)-1].sums}
+		t.points = append(t.points, point{t.Position.Index, t.base.Sums()})
+		r.Point = &entry.CompareTxn{Index: t.Position.Index, Sums: t.points[len(t.points)-1].sums}
 		return
 	}
-	for _, k := range t.marks {
+	for _, k := range t.points {
 		if k.index != body.Index {
 			continue
 		}

@@ -26,8 +26,8 @@ type Result struct {
 	Events []Event
 	// Refusal says, with the ops of a load, why Code is not OK: for who has asked, and the same on every server.
 	Refusal string
-	// Mark is, of a mark of entry.OpCompareState, its index and the sums that this server has there.
-	Mark *entry.CompareTxn
+	// Point is, of a checksum point of entry.OpCompareState, its index and the sums that this server has there.
+	Point *entry.CompareTxn
 	// Unfinished says that a closeSession has left ephemerals behind: ClosedSession is ending, and another one goes on.
 	Unfinished bool
 	// NewSession is what createSession or entry.OpReattachSession has made, nil if refused; ClosedSession what

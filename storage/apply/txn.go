@@ -18,8 +18,8 @@ type Txn struct {
 	writer      writer
 	replacement Replacement
 	evaluating  func(proposal int)
-	endMax      int    // Options.EndZnodes
-	marks       []mark // the last ones, oldest first
+	endMax      int     // Options.EndZnodes
+	points      []point // the last ones, oldest first
 
 	version entry.Level // of the entry
 	p       entry.Proposal

@@ -13,8 +13,8 @@ const OpCompareState jute.Op = -20
 
 // CompareTxn is the body of OpCompareState.
 type CompareTxn struct {
-	// Index is 0 for a mark: all members take the sums of their states before this entry. Otherwise it is the index of
-	// a mark, and Sums what most members had there.
+	// Index is 0 for a checksum point: all members take the sums of their states before this entry. Otherwise it is the
+	// index of a point, and Sums what most members had there.
 	Index uint64
 	Sums  Sums
 }

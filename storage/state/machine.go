@@ -117,7 +117,7 @@ type Machine struct {
 	counting atomic.Int64
 	ensemble atomic.Pointer[schema.EnsembleRecord]
 
-	// the last mark of which a verdict has said the same; 0: none since the start
+	// the last checksum point at which the state was the majority's; 0: none since the start
 	agreed atomic.Uint64
 	steps  steps
 	buried buried
@@ -240,7 +240,7 @@ func (m *Machine) Apply(index, term uint64, data []byte, sink Sink) error {
 			t.End()
 			var diverged *apply.DivergedError
 			if errors.As(err, &diverged) {
-				err = errors.Join(err, m.Condemn(diverged))
+				err = errors.Join(err, m.MarkDiverged(diverged))
 			}
 			return fmt.Errorf("apply log entry %d: %w", index, errors.Join(err, m.shown.close()))
 		}
@@ -393,9 +393,9 @@ func (m *Machine) Level() entry.Level { return entry.Level(m.level.Load()) }
 // the start. Any goroutine may call it.
 func (m *Machine) AgreedIndex() uint64 { return m.agreed.Load() }
 
-// Condemn makes it durable that the state is not the ensemble's, so that no later start serves it. Any goroutine may
-// call it; the process is to end.
-func (m *Machine) Condemn(cause error) error {
+// MarkDiverged makes it durable that the state is not the ensemble's, so that no later start serves it. Any goroutine
+// may call it; the process is to end.
+func (m *Machine) MarkDiverged(cause error) error {
 	defer m.scrubbing.halt()() // a state that takes this one's place is another one, and waits
 	if err := m.store.set(schema.KeyDiverged, []byte(cause.Error())); err != nil {
 		return fmt.Errorf("note in state store %s that it differs from the ensemble's: %w", m.store.dir, err)

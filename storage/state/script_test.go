@@ -114,8 +114,8 @@ func (h *harness) Result(origin, batch uint64, _ int, r *apply.Result) {
 		h.t.Errorf("result of origin %d batch %d, want 7 and %d", origin, batch, len(h.log)-1)
 	}
 	formatResult(&h.out, r)
-	if r.Mark != nil {
-		h.mark = *r.Mark
+	if r.Point != nil {
+		h.mark = *r.Point
 	}
 }
 
