@@ -147,7 +147,7 @@ func (w *writer) count(z *change) {
 	if z.base != nil {
 		pos.Nodes--
 		pos.DataBytes -= int64(len(z.path)) + int64(z.base.DataLen)
-		pos.Digest -= z.base.Digest(&w.digestBuf)
+		pos.Digest -= w.digest(z.base)
 		if schema.SessionOwner(z.base) != 0 {
 			pos.Ephemerals--
 		}
@@ -155,11 +155,21 @@ func (w *writer) count(z *change) {
 	if z.cur != nil {
 		pos.Nodes++
 		pos.DataBytes += int64(len(z.path)) + int64(z.cur.DataLen)
-		pos.Digest += z.cur.Digest(&w.digestBuf)
+		part := z.cur.Digest(&w.digestBuf)
+		z.cur.DigestPart = uint32(part) //nolint:gosec // a CRC-32
+		pos.Digest += part
 		if schema.SessionOwner(z.cur) != 0 {
 			pos.Ephemerals++
 		}
 	}
+}
+
+// digest returns a znode's part of the digest. What was written lately knows it.
+func (w *writer) digest(n *schema.Znode) uint64 {
+	if n.DigestPart != 0 {
+		return uint64(n.DigestPart)
+	}
+	return n.Digest(&w.digestBuf)
 }
 
 // sumZnode brings the sums up to date with one znode's change. w.scratch holds the new header, if there is one.

@@ -23,6 +23,7 @@ type Znode struct {
 	Owner               jute.SessionID
 	DataLen, Children   int32
 	CRC                 uint32 // CRC-32 of the path (the root's is empty) and the data: all of the digest but the Stat
+	DigestPart          uint32 // its part of the digest, if this process has written it; 0: not known
 	Sum                 uint64 // its part of the sums, if this process has written it; 0: not known
 	NullData            bool
 	DataLoaded          bool       // data holds the data
