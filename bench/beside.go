@@ -52,7 +52,7 @@ func readBeside(r *run, readers, writers []*client.Conn) (Result, map[string]int
 	}
 	p.rec.counting.Store(true) // for its errors alone
 	written := p.start()
-	result, err := r.loopOn(readers, r.o.String(), r.reads)
+	result, err := r.loopOn(readers, r.o.String(), newRecorder(), r.reads)
 	p.rec.stopping.Store(true)
 	err = errors.Join(err, <-written)
 	var writes Result

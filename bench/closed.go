@@ -10,9 +10,6 @@ import (
 	"zkd/jute/client"
 )
 
-// generator appends a connection's next request to b, framed.
-type generator func(b []byte, xid jute.Xid) []byte
-
 // closed runs the loads that keep requests outstanding.
 func (r *run) closed() ([]Result, error) {
 	if err := r.makeNodes(r.o.Clients); err != nil {
@@ -50,6 +47,8 @@ func (r *run) generator(i int) generator {
 		return r.creates(i)
 	case "multi":
 		return r.multis(i)
+	case "ephemeral":
+		return r.ephemerals(i)
 	case "mixed":
 		return r.mixed(i)
 	default:
@@ -98,6 +97,66 @@ func (r *run) creates(i int) generator {
 	}
 }
 
+// ephemerals make ephemeral sequential znodes below the connection's own one.
+func (r *run) ephemerals(i int) generator {
+	request := createRequest(r.node(i)+"/e-", r.data)
+	request.Flags = jute.ModeEphemeralSequential
+	body := request.Append
+	return func(b []byte, xid jute.Xid) []byte { return client.Request(b, xid, jute.OpCreate, body) }
+}
+
+// churn creates and deletes the znode path in turn.
+func (r *run) churn(path string) generator {
+	create, remove := createRequest(path, r.data), jute.PathVersionRequest{Path: path, Version: jute.AnyVersion}
+	createBody, removeBody, there := create.Append, remove.Append, false
+	return func(b []byte, xid jute.Xid) []byte {
+		there = !there
+		if there {
+			return client.Request(b, xid, jute.OpCreate, createBody)
+		}
+		return client.Request(b, xid, jute.OpDelete, removeBody)
+	}
+}
+
+// deletes delete what was made before, on the same connections and off the clock. Until requests count each connection
+// creates and deletes a znode of its own in turn.
+func (r *run) deletes() ([]Result, error) {
+	if err := r.makeNodes(r.o.Clients); err != nil {
+		return nil, err
+	}
+	conns, err := r.dial(r.o.Clients)
+	if err != nil {
+		return nil, err
+	}
+	each := r.o.Count / len(conns)
+	stock := func(i, n int) string { return r.node(i) + "/c" + strconv.Itoa(n) }
+	err = parallel(len(conns), len(conns), func(i int) error {
+		return r.createMany(conns[i], each, func(n int) string { return stock(i, n) }, r.data)
+	})
+	if err != nil {
+		r.closeAll(conns)
+		return nil, err
+	}
+	rec := newRecorder()
+	result, err := r.loopOn(conns, r.o.String(), rec, func(i int) generator {
+		request := jute.PathVersionRequest{Version: jute.AnyVersion}
+		body, warm, turns, n := request.Append, r.churn(r.node(i)+"/w"), 0, 0
+		return func(b []byte, xid jute.Xid) []byte {
+			if n == 0 && (turns%2 == 1 || !rec.counting.Load()) {
+				turns++
+				return warm(b, xid)
+			}
+			if n == each {
+				return nil
+			}
+			request.Path = stock(i, n)
+			n++
+			return client.Request(b, xid, jute.OpDelete, body)
+		}
+	})
+	return []Result{result}, err
+}
+
 func (r *run) multis(i int) generator {
 	request := &jute.SetDataRequest{Data: r.data, Version: jute.AnyVersion}
 	header := jute.MultiHeader{Type: jute.OpSetData, Err: -1}
@@ -127,15 +186,16 @@ func (r *run) loop(name string, generatorOf func(int) generator) (Result, error)
 	if err != nil {
 		return Result{Name: name}, err
 	}
-	return r.loopOn(conns, name, generatorOf)
+	return r.loopOn(conns, name, newRecorder(), generatorOf)
 }
 
 // loopOn runs a closed load on conns, which it closes.
-func (r *run) loopOn(conns []*client.Conn, name string, generatorOf func(int) generator) (Result, error) {
+func (r *run) loopOn(
+	conns []*client.Conn, name string, rec *recorder, generatorOf func(int) generator,
+) (Result, error) {
 	defer r.closeAll(conns)
-	rec := newRecorder()
 	done := make(chan error, 1) // the one error of parallel
-	bound := r.o.Warmup + r.o.Duration + grace
+	bound := r.o.bound()
 	go func() {
 		done <- parallel(len(conns), len(conns), func(i int) error {
 			if err := conns[i].SetDeadline(bound); err != nil {
@@ -169,86 +229,4 @@ func (r *run) conclude(name string, rec *recorder, conns []*client.Conn, done <-
 	}
 	finish(&result)
 	return result, nil
-}
-
-// worker keeps the requests of one connection outstanding. Owned by its goroutine.
-type worker struct {
-	index   int
-	conn    *client.Conn
-	next    generator
-	rec     *recorder
-	sent    []int64 // ring of the times at which requests were sent, by xid
-	replies []reply
-	out     []byte
-}
-
-// run sends and receives until the recorder says stop and every reply is there, or the connection fails, which is
-// counted.
-func (w *worker) run(outstanding int) {
-	w.sent = make([]int64, outstanding)
-	w.replies = make([]reply, 0, outstanding)
-	var got jute.Xid
-	sent := w.send(0, outstanding)
-	for onWay := outstanding; onWay > 0; {
-		n, err := w.receive(got)
-		got += jute.Xid(n) //nolint:gosec // at most outstandingMax
-		onWay -= n
-		if w.rec.counting.Load() {
-			w.rec.add(w.index, w.replies)
-		}
-		if err == nil && !w.rec.stopping.Load() {
-			onWay += n
-			sent = w.send(sent, n)
-		}
-		if err != nil || sent < 0 {
-			w.rec.fail(w.index, failure(err), int64(onWay))
-			return
-		}
-	}
-}
-
-// send sends n requests after the xid last and returns the new last one, or -1 if the connection is broken.
-func (w *worker) send(last jute.Xid, n int) jute.Xid {
-	w.out = w.out[:0]
-	for i := range n {
-		w.out = w.next(w.out, last+jute.Xid(i)+1) //nolint:gosec // at most outstandingMax
-	}
-	now := nanos()
-	for range n {
-		last++
-		w.sent[int(last)%len(w.sent)] = now
-	}
-	if err := w.conn.Write(w.out); err != nil {
-		return -1
-	}
-	return last
-}
-
-// receive waits for a reply and takes all that have come with it into w.replies; last is the xid of the reply before.
-func (w *worker) receive(last jute.Xid) (int, error) {
-	w.replies = w.replies[:0]
-	for more := true; more; more = w.conn.Buffered() {
-		header, _, err := w.conn.ReadReply()
-		if err != nil {
-			return len(w.replies), err
-		}
-		last++
-		if header.Xid != last {
-			return len(w.replies), fmt.Errorf("%w: got xid %d for %d", client.ErrOutOfOrder, header.Xid, last)
-		}
-		w.replies = append(w.replies, reply{took: w.sent[int(last)%len(w.sent)], code: header.Err})
-	}
-	now := nanos() - int64(w.conn.Lag())
-	for i := range w.replies {
-		w.replies[i].took = now - w.replies[i].took
-	}
-	return len(w.replies), nil
-}
-
-// failure names the reason for which a connection's requests have no reply.
-func failure(err error) string {
-	if errors.Is(err, client.ErrOutOfOrder) {
-		return "outOfOrder"
-	}
-	return jute.ConnectionLoss.String()
 }

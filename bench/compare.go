@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 )
 
-// Side is one of the two servers of a comparison. Start starts a fresh one and returns it with what ends it.
+// Side is one of the servers of a comparison. Start starts a fresh one and returns it with what ends it.
 type Side struct {
 	Name  string
 	Start func(ctx context.Context) (target Target, stop func(), err error)
@@ -16,7 +16,10 @@ type Side struct {
 
 // CompareOptions say what is compared.
 type CompareOptions struct {
-	Cases    []Options
+	Cases []Options
+	// Limit is a server without a state, which runs the loads that it can answer beside both sides. Its Start may be
+	// nil: then there is none.
+	Limit    Side
 	Rounds   int            // at least 1
 	Progress func(Progress) // called after each run; may be nil
 }
@@ -45,6 +48,8 @@ type Row struct {
 	First  Spread `json:"first"`
 	Second Spread `json:"second"`
 	Ratio  Spread `json:"ratio"`
+	// Limit is the figure of the server without a state; nil if there is none.
+	Limit *Spread `json:"limit,omitempty"`
 }
 
 // Comparison is the outcome of Compare.
@@ -54,18 +59,26 @@ type Comparison struct {
 	Rows   []Row     `json:"rows"`
 	// Errors are the failed requests of each side over all rounds.
 	Errors [2]int64 `json:"errors"`
+	// LoadProcessors is how many processors the load generator kept busy at the most.
+	LoadProcessors float64 `json:"loadProcessors,omitempty"`
+	// Notes say under which conditions it was made, a sentence each.
+	Notes []string `json:"notes,omitempty"`
 }
+
+// throughput is the one figure of which more is better.
+const throughput = "throughput (req/s)"
 
 // figures are what is compared, as far as both sides have it.
 var figures = []struct {
 	name string
 	of   func(*Result) float64
 }{
-	{"throughput (req/s)", func(r *Result) float64 { return r.PerSecond }},
+	{throughput, func(r *Result) float64 { return r.PerSecond }},
 	{"server cpu (µs/req)", func(r *Result) float64 { return r.CPUMicros }},
 	{"p50 (µs)", func(r *Result) float64 { return latencyOf(r, func(l *Latency) int64 { return l.P50Micros }) }},
 	{"p99 (µs)", func(r *Result) float64 { return latencyOf(r, func(l *Latency) int64 { return l.P99Micros }) }},
 	{"p99.9 (µs)", func(r *Result) float64 { return latencyOf(r, func(l *Latency) int64 { return l.P999Micros }) }},
+	{"to disk (bytes/req)", func(r *Result) float64 { return r.WrittenBytes }},
 	{"memory (MiB)", func(r *Result) float64 { return float64(r.RSSBytes) / (1 << 20) }},
 	{"memory each (bytes)", func(r *Result) float64 { return r.UnitBytes }},
 	{"restart (ms)", func(r *Result) float64 { return r.RestartMillis }},
@@ -81,34 +94,56 @@ func latencyOf(r *Result, of func(*Latency) int64) float64 {
 }
 
 // Compare runs every case on a fresh server of each side in turn, Rounds times: A B A B …, so that whatever else the
-// machine does falls on both.
+// machine does falls on both. Where there is a limit it comes after them.
 func Compare(ctx context.Context, sides [2]Side, o CompareOptions) (Comparison, error) {
 	outcome := Comparison{Sides: [2]string{sides[0].Name, sides[1].Name}, Rounds: o.Rounds}
 	if o.Rounds < 1 || o.Rounds > roundsMax {
 		return outcome, fmt.Errorf("rounds is %d: it must be 1 to %d", o.Rounds, roundsMax)
 	}
-	runs := make([][2][][]Result, len(o.Cases)) // by case, side and round
+	all := append(sides[:], o.Limit)
+	runs := make([][3][][]Result, len(o.Cases)) // by case, side and round
 	for round := range o.Rounds {
 		for c := range o.Cases {
-			for s := range sides {
-				results, err := runOn(ctx, sides[s], o.Cases[c])
+			for s, side := range all {
+				if s == len(sides) && (side.Start == nil || !stateless(o.Cases[c].Load)) {
+					continue
+				}
+				results, err := runOn(ctx, side, o.Cases[c])
 				if err != nil {
-					return outcome, fmt.Errorf("round %d on %s: %w", round+1, sides[s].Name, err)
+					return outcome, fmt.Errorf("round %d on %s: %w", round+1, side.Name, err)
 				}
 				runs[c][s] = append(runs[c][s], results)
-				for i := range results {
-					outcome.Errors[s] += results[i].ErrorCount()
-				}
+				outcome.take(s, results)
 				if o.Progress != nil {
-					o.Progress(Progress{Round: round + 1, Side: sides[s].Name, Results: results})
+					o.Progress(Progress{Round: round + 1, Side: side.Name, Results: results})
 				}
 			}
 		}
 	}
 	for c := range runs {
-		outcome.Rows = append(outcome.Rows, compareRuns(runs[c][0], runs[c][1])...)
+		outcome.Rows = append(outcome.Rows, compareRuns(runs[c][0], runs[c][1], runs[c][2])...)
 	}
 	return outcome, nil
+}
+
+// take counts what a run on a side has shown beside its figures.
+func (c *Comparison) take(side int, results []Result) {
+	for i := range results {
+		if side < len(c.Errors) {
+			c.Errors[side] += results[i].ErrorCount()
+		}
+		c.LoadProcessors = max(c.LoadProcessors, results[i].LoadProcessors)
+	}
+}
+
+// stateless reports whether a server without a state can answer a load.
+func stateless(name string) bool {
+	switch name {
+	case "read", "write", "create", "delete", "ephemeral", "children", "multi", "mixed", "latency", "paced":
+		return true
+	default:
+		return false
+	}
 }
 
 func runOn(ctx context.Context, side Side, o Options) ([]Result, error) {
@@ -120,8 +155,8 @@ func runOn(ctx context.Context, side Side, o Options) ([]Result, error) {
 	return Run(ctx, target, o)
 }
 
-// compareRuns compares the rounds of one case: stage by stage, figure by figure.
-func compareRuns(first, second [][]Result) []Row {
+// compareRuns compares the rounds of one case: stage by stage, figure by figure. There may be none of the limit.
+func compareRuns(first, second, limit [][]Result) []Row {
 	var rows []Row
 	for stage := range first[0] {
 		for _, figure := range figures {
@@ -140,11 +175,27 @@ func compareRuns(first, second [][]Result) []Row {
 				rows = append(rows, Row{
 					Load: first[0][stage].Name, Figure: figure.name,
 					First: spreadOf(a), Second: spreadOf(b), Ratio: spreadOf(ratios),
+					Limit: limitOf(limit, stage, figure.of),
 				})
 			}
 		}
 	}
 	return rows
+}
+
+// limitOf is a figure of the rounds on the limit; nil if there are none.
+func limitOf(rounds [][]Result, stage int, of func(*Result) float64) *Spread {
+	var values []float64
+	for _, results := range rounds {
+		if stage < len(results) && of(&results[stage]) != 0 {
+			values = append(values, of(&results[stage]))
+		}
+	}
+	if len(values) == 0 {
+		return nil
+	}
+	spread := spreadOf(values)
+	return &spread
 }
 
 // spreadOf sorts values, which are at least one.

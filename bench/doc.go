@@ -1,16 +1,18 @@
 // Package bench loads a server of the ZooKeeper protocol and says what it did and what that cost: throughput,
-// latencies, errors, the server's CPU time per request and its memory. Compare does it to two servers in turn and
-// puts the ratios together.
+// latencies, errors, the server's CPU time per request, its memory and what its disk was written. Compare does it to
+// two servers in turn, and to one without a state as the limit, and puts the ratios together; WriteMarkdown makes a
+// table of them.
 //
 // A load is named (Loads) and shaped by Options. The closed loads keep a fixed number of requests outstanding on each
 // connection, one goroutine a connection, which reads all replies that have come, records them, and answers with as
 // many new requests in one write: the client stays cheap, so that the server is what is measured. The paced load is
 // open: requests are due at even intervals whatever the server does, and latencies count from when they were due. The
-// others look at memory (idle, watches, million), at the delivery of events (fanout) and at restarts (million). On an
-// ensemble connections are spread over all servers; beside reads on the followers alone, and failover ends the leader.
-// listing is about what one greedy client costs another.
+// others look at memory (idle, watches, million), at the delivery of events (fanout) and at restarts (million). What
+// delete deletes is made before, and when a connection has nothing left the measurement ends. On an ensemble
+// connections are spread over all servers; beside reads on the followers alone, and failover ends the leader. listing
+// is about what one greedy client costs another.
 //
-// The package owns: the loads, their recording, the results, the two tables. It must never know what kind of server
+// The package owns: the loads, their recording, the results, the tables. It must never know what kind of server
 // it loads: a Target is addresses, two functions that read its usage and restart it, and who leads and how to end it.
 // Of the module it imports the codec only, so that nothing of the server under test can leak into the measurement.
 //
@@ -25,5 +27,6 @@
 //   - Data is random, so that a server that compresses gains nothing from it.
 //   - A figure that is not known is absent from a table and from JSON, never 0.
 //
-// Sub-packages: client is the connection, process starts servers and reads their usage.
+// Sub-packages: process starts servers, on a slower disk if wanted, and reads their usage; null is the server without a
+// state. The connection is package jute/client.
 package bench

@@ -30,7 +30,7 @@ func fanout(r *run) ([]Result, error) {
 			err = fmt.Errorf("addWatch: %v; the server must be of 3.6 or later", header.Err)
 		}
 		if err == nil {
-			err = conn.SetDeadline(r.o.Warmup + r.o.Duration + grace + eventsWithin)
+			err = conn.SetDeadline(r.o.bound() + eventsWithin)
 		}
 		if err != nil {
 			return nil, err
@@ -119,9 +119,7 @@ func (f *fan) receive(i int) {
 		if header.Xid != jute.XidNotification {
 			continue
 		}
-		if f.rec.counting.Load() {
-			f.rec.add(i, []reply{{took: nanos() - int64(f.conns[i].Lag()) - f.sent.Load()}})
-		}
+		f.rec.see(i, []reply{{took: nanos() - int64(f.conns[i].Lag()) - f.sent.Load()}})
 		if f.missing.Add(-1) == 0 {
 			f.all <- struct{}{}
 		}

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 )
@@ -8,8 +9,11 @@ import (
 // childrenPerParent keeps the lists of children short, as trees of that size are in practice.
 const childrenPerParent = 1000
 
-// million fills the server with small znodes, measures its memory, runs paced writes on top, and kills it and
-// measures its restart. Stages for which the target has no means are left out.
+// tellEvery is how often it is told how far a tree has been made.
+const tellEvery = 5 * time.Second
+
+// million fills the server with small znodes, measures its memory, runs paced writes and then paced reads on top, and
+// kills it and measures its restart. Stages for which the target has no means are left out.
 func (r *run) million() ([]Result, error) {
 	fill, err := r.fillTree()
 	if err != nil {
@@ -21,11 +25,16 @@ func (r *run) million() ([]Result, error) {
 		for i := range r.nodes {
 			r.nodes[i] = r.leaf(i * (r.o.Count / len(r.nodes))) // spread over the tree
 		}
-		paced, err := r.pace(fill.Name + " paced " + strconv.Itoa(r.o.Rate) + "/s")
-		if err != nil {
-			return results, err
+		for _, load := range []struct {
+			name string
+			make func(int) generator
+		}{{"writes", r.writes}, {"reads", r.reads}} {
+			paced, err := r.pace(fmt.Sprintf("%s paced %s %d/s", fill.Name, load.name, r.o.Rate), load.make)
+			if err != nil {
+				return results, err
+			}
+			results = append(results, paced)
 		}
-		results = append(results, paced)
 	}
 	if r.target.Restart != nil {
 		took, err := r.target.Restart(r.ctx, r.leaf(r.o.Count-1))
@@ -49,6 +58,31 @@ func (r *run) leaf(i int) string {
 	return r.base + "/d" + strconv.Itoa(i/childrenPerParent) + "/" + strconv.Itoa(i%childrenPerParent)
 }
 
+// telling says every so often how far the tree has been made, until the returned function is called.
+func (r *run) telling() (stop func()) {
+	if r.o.Tell == nil {
+		return func() {}
+	}
+	over, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(tellEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				r.o.Tell(r.made.Load(), int64(r.o.Count))
+			case <-over:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(over)
+		<-done
+	}
+}
+
 // fillTree creates the tree; each connection has its own parents.
 func (r *run) fillTree() (Result, error) {
 	result := Result{Name: r.o.String(), Unit: "znode"}
@@ -62,11 +96,16 @@ func (r *run) fillTree() (Result, error) {
 	if err := r.createMany(r.admin, parents, parent, nil); err != nil {
 		return result, err
 	}
+	written, err := r.written()
+	if err != nil {
+		return result, err
+	}
 	before, err := r.usage()
 	if err != nil {
 		return result, err
 	}
 	began := nanos()
+	defer r.telling()()
 	err = parallel(len(conns), len(conns), func(i int) error {
 		mine := func(n int) int { return (n/childrenPerParent*len(conns)+i)*childrenPerParent + n%childrenPerParent }
 		n := 0
@@ -87,6 +126,7 @@ func (r *run) fillTree() (Result, error) {
 	result.PerSecond = float64(r.o.Count) / result.Seconds
 	result.RSSBytes = after.RSSBytes
 	result.UnitBytes = float64(after.RSSBytes-before.RSSBytes) / float64(r.o.Count)
-	perRequest(&result, after.CPU-before.CPU)
-	return result, nil
+	writtenThen, err := r.written()
+	perRequest(&result, after.CPU-before.CPU, writtenThen-written)
+	return result, err
 }

@@ -10,16 +10,28 @@ import (
 
 // Options shape one run of a load. Fields that a load does not use are ignored by it.
 type Options struct {
-	Load        string
-	Clients     int           // connections, each with a session
-	Outstanding int           // requests on their way per connection
-	ReadPercent int           // share of reads in mixed and paced, 0 to 100
-	SizeBytes   int           // data of a znode
-	Count       int           // sessions, watches or znodes of the memory loads
-	Rate        int           // paced requests a second over all connections
-	Warmup      time.Duration // before the interval that counts
-	Duration    time.Duration // the interval that counts
-	Seed        uint64        // of the data and of the order of reads and writes
+	Load         string
+	Clients      int           // connections, each with a session
+	Outstanding  int           // requests on their way per connection
+	ReadPercent  int           // share of reads in mixed, paced and children, 0 to 100
+	SizeBytes    int           // data of a znode
+	Count        int           // sessions, watches, znodes or children
+	Rate         int           // paced requests a second over all connections
+	Warmup       time.Duration // before the interval that counts
+	WarmRequests int           // that must have been answered before it, unless that takes 30 s more
+	Duration     time.Duration // the interval that counts
+	Seed         uint64        // of the data and of the order of reads and writes
+	// Tell is told now and then how many of the znodes of million are there. May be nil.
+	Tell func(made, of int64)
+}
+
+// bound is what all of a load, the last replies included, may take.
+func (o Options) bound() time.Duration {
+	d := o.Warmup + o.Duration + grace
+	if o.WarmRequests > 0 {
+		d += warmWithin
+	}
+	return d
 }
 
 // Limits of the options: guesses at what one machine can hold, to keep a slip of the finger from filling a disk.
@@ -27,6 +39,7 @@ const (
 	clientsMax     = 50_000
 	outstandingMax = 1_000 // with short requests; bytesOnWayMax bounds long ones
 	countMax       = 50_000_000
+	childrenMax    = 1_000_000 // whose names fit into the longest reply that the load takes (client.MaxReplyBytes)
 	rateMax        = 1_000_000
 	failoversMax   = 1000
 	sizeMax        = 1 << 20
@@ -63,6 +76,15 @@ func Loads() []Load {
 		{"write", "writes (setData) of 1 KiB", closed, (*run).closed},
 		{"create", "creates of persistent znodes of 1 KiB",
 			with(func(o *Options) { o.Clients = 32 }), (*run).closed},
+		{"delete", "deletes of znodes of 100 bytes, which are made before the measurement",
+			with(func(o *Options) { o.Clients, o.Outstanding, o.SizeBytes, o.Count = 64, 1, 100, 500_000 }),
+			(*run).deletes},
+		{"ephemeral", "creates of ephemeral sequential znodes of 100 bytes",
+			with(func(o *Options) { o.Clients, o.Outstanding, o.SizeBytes = 64, 1, 100 }), (*run).closed},
+		{"children", "lists of one znode's children (getChildren2), and creates and deletes of children",
+			with(func(o *Options) {
+				o.Clients, o.Outstanding, o.ReadPercent, o.SizeBytes, o.Count = 64, 1, 100, 0, 1000
+			}), (*run).children},
 		{"multi", "multis of ten setData of 1 KiB each",
 			with(func(o *Options) { o.Clients, o.Outstanding = 32, 10 }), (*run).closed},
 		{"latency", "one client with one request at a time: reads, then writes",
@@ -75,7 +97,7 @@ func Loads() []Load {
 			with(func(o *Options) { o.Count, o.Duration = 5000, 5*time.Second }), (*run).idle},
 		{"watches", "watches of all clients on the same znodes: memory of the server for each",
 			with(func(o *Options) { o.Clients, o.Count, o.Duration = 100, 1_000_000, 5*time.Second }), (*run).watches},
-		{"million", "fill with znodes of 100 bytes; memory, paced writes on top, restart after kill -9",
+		{"million", "fill with znodes of 100 bytes; memory, paced writes and reads on top, restart after kill -9",
 			with(func(o *Options) {
 				o.Clients, o.SizeBytes, o.Count, o.Rate, o.Duration = 32, 100, 1_000_000, 4000, 30*time.Second
 			}), (*run).million},
@@ -102,12 +124,29 @@ func LoadNamed(name string) (Load, error) {
 }
 
 // CaseSyntax is how compare takes a load.
-const CaseSyntax = "NAME[:CLIENTSxOUTSTANDING][@READPERCENT][/RATE][#COUNT]"
+const CaseSyntax = "NAME[:CLIENTSxOUTSTANDING][@READPERCENT][/RATE][#COUNT][=BYTES]"
 
-// ParseCase reads a load with its shape, in CaseSyntax: such as read:64x1, mixed:250x100@50, paced:64@100/30000 or
-// million#100000. All else is the load's default.
+// CaseHelp explains CaseSyntax.
+const CaseHelp = "A load is " + CaseSyntax + `; what is not said is the default of
+the load (zkd bench NAME --help):
+
+  read:64x1, read:32x100  getData with 64 sessions of one request each, and with 32 of 100 requests each on their way
+  write:16x1              setData of 1 KiB with 16 sessions; write:16x1=100 of 100 bytes
+  create:64x1=100         creates of 100 bytes
+  delete:64x1#500000      deletes, of so many znodes that are made before; the measurement ends with them
+  ephemeral:64x1          creates of ephemeral sequential znodes
+  multi:64x1              multis of ten setData
+  children:64x1#1000      getChildren2 of a znode with 1,000 children
+  children:64x1@95#1000   the same, where 5 % of the requests create and delete children of that znode
+  mixed:32x100@80         80 % getData, 20 % setData
+  paced:64@50/4000        4,000 requests a second, half of them reads, evenly spaced
+  million#10000000        ten million znodes: memory, paced writes and reads on top, restart after kill -9`
+
+// ParseCase reads a load with its shape, in CaseSyntax: such as read:64x1, mixed:250x100@50, paced:64@100/30000,
+// million#100000, create:64x1=100 or children:64x1@95#1000. All else is the load's default.
 func ParseCase(text string) (Options, error) {
-	rest, count, hasCount := strings.Cut(text, "#")
+	rest, size, hasSize := strings.Cut(text, "=")
+	rest, count, hasCount := strings.Cut(rest, "#")
 	rest, rate, hasRate := strings.Cut(rest, "/")
 	rest, percent, hasPercent := strings.Cut(rest, "@")
 	name, shape, hasShape := strings.Cut(rest, ":")
@@ -123,6 +162,9 @@ func ParseCase(text string) (Options, error) {
 			errs = append(errs, fmt.Errorf("%q is not a number", text))
 		}
 		*into = n
+	}
+	if hasSize {
+		number(&o.SizeBytes, size)
 	}
 	if hasCount {
 		number(&o.Count, count)
@@ -162,6 +204,7 @@ func (o Options) Validate() error {
 	within("read percent", o.ReadPercent, 0, 100)
 	within("size", o.SizeBytes, 0, sizeMax)
 	within("count", o.Count, 0, countMax)
+	within("warm-up in requests", o.WarmRequests, 0, countMax)
 	within("rate", o.Rate, 0, rateMax)
 	within("warm-up in seconds", int(o.Warmup.Seconds()), 0, int(durationMax.Seconds()))
 	within("duration in seconds", int(o.Duration.Seconds()), 0, int(durationMax.Seconds()))
@@ -182,19 +225,36 @@ func (o Options) Validate() error {
 		within("count", o.Count, 1, failoversMax)
 	case "idle", "million", "listing":
 		within("count", o.Count, 1, countMax)
-	case "watches":
+	case "watches", "delete":
 		within("count", o.Count, o.Clients, countMax)
+	case "children":
+		within("count", o.Count, 0, childrenMax)
 	}
 	return errors.Join(errs...)
 }
 
 // String is the load with its shape, as ParseCase reads it for the closed loads.
 func (o Options) String() string {
+	size := ""
+	if load, err := LoadNamed(o.Load); err == nil && load.Defaults.SizeBytes != o.SizeBytes {
+		size = fmt.Sprintf("=%d", o.SizeBytes)
+	}
+	return o.shape() + size
+}
+
+// shape is String without the size.
+func (o Options) shape() string {
 	switch o.Load {
 	case "idle", "watches", "million", "failover":
 		return fmt.Sprintf("%s#%d", o.Load, o.Count)
 	case "mixed":
 		return fmt.Sprintf("mixed:%dx%d@%d", o.Clients, o.Outstanding, o.ReadPercent)
+	case "children":
+		changes := ""
+		if o.ReadPercent < 100 {
+			changes = fmt.Sprintf("@%d", o.ReadPercent)
+		}
+		return fmt.Sprintf("children:%dx%d%s#%d", o.Clients, o.Outstanding, changes, o.Count)
 	case "latency":
 		return o.Load
 	case "paced":
@@ -206,6 +266,10 @@ func (o Options) String() string {
 	case "fanout":
 		return fmt.Sprintf("fanout:%d", o.Clients)
 	default:
-		return fmt.Sprintf("%s:%dx%d", o.Load, o.Clients, o.Outstanding)
+		count := ""
+		if load, err := LoadNamed(o.Load); err == nil && load.Defaults.Count != o.Count {
+			count = fmt.Sprintf("#%d", o.Count)
+		}
+		return fmt.Sprintf("%s:%dx%d%s", o.Load, o.Clients, o.Outstanding, count)
 	}
 }

@@ -19,20 +19,20 @@ func (r *run) paced() ([]Result, error) {
 	if err := r.makeNodes(r.o.Clients); err != nil {
 		return nil, err
 	}
-	result, err := r.pace(r.o.String())
+	result, err := r.pace(r.o.String(), r.mixed)
 	return []Result{result}, err
 }
 
 // pace sends requests at even intervals, over all connections in turn, whatever the server does. A request counts if
 // it was due in the interval that counts, and its latency is from then on: a server that stands still for a second
 // has a second of late replies, not one.
-func (r *run) pace(name string) (Result, error) {
+func (r *run) pace(name string, generatorOf func(int) generator) (Result, error) {
 	conns, err := r.dial(r.o.Clients)
 	if err != nil {
 		return Result{Name: name}, err
 	}
 	defer r.closeAll(conns)
-	p, err := r.newPacer(conns, r.mixed)
+	p, err := r.newPacer(conns, generatorOf)
 	if err != nil {
 		return Result{Name: name}, err
 	}
@@ -43,7 +43,7 @@ func (r *run) pace(name string) (Result, error) {
 func (r *run) newPacer(conns []*client.Conn, generatorOf func(int) generator) (*pacer, error) {
 	p := &pacer{run: r, rec: newRecorder(), lines: make([]pacedLine, len(conns))}
 	for i, conn := range conns {
-		if err := conn.SetDeadline(r.o.Warmup + r.o.Duration + grace); err != nil {
+		if err := conn.SetDeadline(r.o.bound()); err != nil {
 			return nil, err
 		}
 		p.lines[i] = pacedLine{conn: conn, next: generatorOf(i), due: make(chan int64, pacedBacklog)}
@@ -144,6 +144,8 @@ func (p *pacer) receive(i int) {
 			p.lost(i, due, jute.ConnectionLoss.String())
 		case due != 0:
 			p.rec.add(i, []reply{{took: nanos() - int64(line.conn.Lag()) - due, code: header.Err}})
+		default:
+			p.rec.warmed.Add(1)
 		}
 	}
 }

@@ -10,20 +10,25 @@ import (
 	"zkd/jute"
 )
 
-// Histogram bounds: microseconds up to ten minutes, in steps of 1 %.
+// Histogram bounds: microseconds up to ten minutes, in steps of 1 %, which is 24 KiB each.
 const (
 	latencyMaxMicros = int64(10 * time.Minute / time.Microsecond)
-	latencyDigits    = 3
+	latencyDigits    = 2
 )
 
-// recorderShards keeps the connections' goroutines from waiting for each other.
-const recorderShards = 4
+// recorderShards keeps the connections' goroutines from waiting for each other: one that loses its processor while it
+// records would hold up all who record into the same shard for a tick of the kernel's.
+const recorderShards = 128
 
 // recorder takes what the connections of a load see.
 type recorder struct {
-	counting atomic.Bool // replies count now
-	stopping atomic.Bool // no new requests
+	counting atomic.Bool  // replies count now
+	stopping atomic.Bool  // no new requests
+	warmed   atomic.Int64 // replies before they counted
 	shards   [recorderShards]shard
+
+	dryOnce sync.Once
+	dry     chan struct{} // closed when a connection has nothing left to send
 }
 
 type shard struct {
@@ -36,7 +41,7 @@ type shard struct {
 }
 
 func newRecorder() *recorder {
-	r := new(recorder)
+	r := &recorder{dry: make(chan struct{})}
 	for i := range r.shards {
 		r.shards[i].mu.hist = hdrhistogram.New(1, latencyMaxMicros, latencyDigits)
 		r.shards[i].mu.errors = map[string]int64{}
@@ -48,6 +53,18 @@ func newRecorder() *recorder {
 type reply struct {
 	took int64 // nanoseconds
 	code jute.Code
+}
+
+// runDry says that there is nothing left to send on a connection.
+func (r *recorder) runDry() { r.dryOnce.Do(func() { close(r.dry) }) }
+
+// see takes replies of connection i: they count, or warm up.
+func (r *recorder) see(i int, replies []reply) {
+	if r.counting.Load() {
+		r.add(i, replies)
+	} else {
+		r.warmed.Add(int64(len(replies)))
+	}
 }
 
 // add counts replies of connection i.

@@ -40,7 +40,8 @@ func golden(t *testing.T, name, got string) {
 var sample = []Result{
 	{
 		Name: "read:64x1", Requests: 250_000, Seconds: 10, PerSecond: 25_000, CPUMicros: 12.34, RSSBytes: 64 << 20,
-		Latency: &Latency{P50Micros: 250, P99Micros: 2_500, P999Micros: 25_000, MaxMicros: 2_500_000},
+		WrittenBytes: 4321.2,
+		Latency:      &Latency{P50Micros: 250, P99Micros: 2_500, P999Micros: 25_000, MaxMicros: 2_500_000},
 	},
 	{
 		Name: "write:64x1", Requests: 10, Seconds: 1, PerSecond: 10,
@@ -70,13 +71,45 @@ func TestCompareRuns(t *testing.T) {
 	c := Comparison{Sides: [2]string{"zkd", "zookeeper"}, Rounds: 3, Errors: [2]int64{0, 7}}
 	c.Rows = compareRuns(
 		[][]Result{run(300, 10, 400), run(200, 20, 500), run(100, 30, 600)},
-		[][]Result{run(100, 40, 800), run(100, 40, 500), run(50, 40, 300)})
+		[][]Result{run(100, 40, 800), run(100, 40, 500), run(50, 40, 300)}, nil)
 	var table, json strings.Builder
 	if err := errors.Join(WriteComparison(&table, c), WriteJSON(&json, c)); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "comparison.txt", table.String())
 	golden(t, "comparison.json", json.String())
+}
+
+// TestMarkdown puts two comparisons together: of a load that both have the later one counts.
+func TestMarkdown(t *testing.T) {
+	row := func(load, figure string, first, second, ratio float64) Row {
+		return Row{Load: load, Figure: figure, First: Spread{Median: first}, Second: Spread{Median: second},
+			Ratio: Spread{Median: ratio}}
+	}
+	limited := row("write:64x1", throughput, 60_000, 75_000, 0.8)
+	limited.Limit = &Spread{Median: 171_234}
+	all := []Comparison{
+		{
+			Sides: [2]string{"zkd", "zookeeper"}, Notes: []string{"Rounds: 3."}, LoadProcessors: 0.7,
+			Rows: []Row{
+				row("read:64x1", throughput, 1, 2, 0.5), limited, row("write:64x1", "p50 (µs)", 630, 750, 0.84),
+				row("write:64x1", "p99 (µs)", 8300, 2900, 2.86), row("write:64x1", "p99.9 (µs)", 12_345, 12_345, 1.004),
+				row("write:64x1", "to disk (bytes/req)", 3700, 1300, 2.85),
+			},
+		},
+		{
+			Sides: [2]string{"zkd", "zookeeper"}, Notes: []string{"Rounds: 3.", "A sentence."}, Errors: [2]int64{1, 2},
+			Rows: []Row{
+				row("read:64x1", throughput, 266_000, 152_000, 1.75),
+				row("million#1000 restart", "restart (ms)", 80, 6000, 0.013),
+			},
+		},
+	}
+	var table strings.Builder
+	if err := errors.Join(WriteMarkdown(&table, all), WriteMarkdown(&table, nil)); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "markdown.md", table.String())
 }
 
 // TestCompareTakesTurns runs two cases on two fakes, each of them fresh.
@@ -102,15 +135,17 @@ func compareTakesTurns(t *testing.T, longer time.Duration) error {
 	for i := range o.Cases {
 		o.Cases[i].Duration *= longer
 	}
+	o.Cases, o.Limit = append(o.Cases, small("idle")), side("limit") // which says nothing of idle sessions
+	o.Cases[2].Count = 20
 	c, err := Compare(t.Context(), [2]Side{side("a"), side("b")}, o)
 	if err != nil {
 		return err
 	}
-	if got := strings.Join(turns, " "); got != "a b a b a b a b" {
+	if got := strings.Join(turns, " "); got != "a b limit a b limit a b a b limit a b limit a b" {
 		t.Errorf("turns %s", got)
 	}
-	if c.Errors[0] == 0 || c.Errors[1] == 0 || len(c.Rows) != 12 {
-		return fmt.Errorf("errors %v and %d rows, want errors on both and 12 rows", c.Errors, len(c.Rows))
+	if c.Errors[0] == 0 || c.Errors[1] == 0 || len(c.Rows) != 15 {
+		return fmt.Errorf("errors %v and %d rows, want errors on both and 15 rows", c.Errors, len(c.Rows))
 	}
 	return nil
 }
@@ -141,6 +176,16 @@ func TestParseCase(t *testing.T) {
 		"mixed@101":         {err: "read percent is 101"},
 		"million#0":         {err: "count is 0"},
 		"watches:100x1#10":  {err: "count is 10"},
+		"create:64x1=100":   {want: "create:64x1=100"},
+		"create:64x1=1024":  {want: "create:64x1"},
+		"create=x":          {err: `"x" is not a number`},
+		"delete":            {want: "delete:64x1"},
+		"delete:8x2#100":    {want: "delete:8x2#100"},
+		"delete#10":         {err: "count is 10"},
+		"ephemeral:16":      {want: "ephemeral:16x1"},
+		"children#10":       {want: "children:64x1#10"},
+		"children:1x1@95#9": {want: "children:1x1@95#9"},
+		"children#2000000":  {err: "count is 2000000"},
 		"multi:1x1000":      {err: "size times outstanding"},
 		"million#999999999": {err: "count is 999999999"},
 	}

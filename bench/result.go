@@ -28,6 +28,10 @@ type Result struct {
 	Errors    map[string]int64 `json:"errors,omitempty"` // by ZooKeeper's name of the code
 	// CPUMicros is the server's user and system time per request.
 	CPUMicros float64 `json:"serverCpuMicrosPerRequest,omitempty"`
+	// WrittenBytes is what was written to the server's disk per request, by it and by whoever else was there.
+	WrittenBytes float64 `json:"diskWrittenBytesPerRequest,omitempty"`
+	// LoadProcessors is how many processors the load generator itself kept busy.
+	LoadProcessors float64 `json:"loadProcessors,omitempty"`
 	// RSSBytes is the server's resident set at the end.
 	RSSBytes int64 `json:"serverRssBytes,omitempty"`
 	// UnitBytes is what the resident set has grown for each Unit.
@@ -53,8 +57,8 @@ func (r *Result) ErrorCount() int64 {
 // WriteTable writes the results for people, one a line, and the errors by kind below.
 func WriteTable(w io.Writer, results []Result) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	line(table, "load", "requests", "req/s", "p50", "p99", "p99.9", "max", "errors", "cpu/req", "rss", "bytes each",
-		"restart", "gap", "longest")
+	line(table, "load", "requests", "req/s", "p50", "p99", "p99.9", "max", "errors", "cpu/req", "to disk/req", "rss",
+		"bytes each", "restart", "gap", "longest")
 	for i := range results {
 		r := &results[i]
 		latency := [4]string{"-", "-", "-", "-"}
@@ -67,7 +71,8 @@ func WriteTable(w io.Writer, results []Result) error {
 		}
 		line(table, r.Name, known(float64(r.Requests), "%.0f"), known(r.PerSecond, "%.0f"),
 			latency[0], latency[1], latency[2], latency[3], strconv.FormatInt(r.ErrorCount(), 10),
-			known(r.CPUMicros, "%.1fµs"), known(float64(r.RSSBytes)/(1<<20), "%.1fMiB"), each,
+			known(r.CPUMicros, "%.1fµs"), known(r.WrittenBytes, "%.0fB"),
+			known(float64(r.RSSBytes)/(1<<20), "%.1fMiB"), each,
 			known(r.RestartMillis, "%.0fms"), known(r.GapMillis, "%.0fms"), known(r.GapMaxMillis, "%.0fms"))
 	}
 	if err := table.Flush(); err != nil {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"zkd/bench/process"
@@ -25,6 +26,8 @@ type Target struct {
 	Ensemble Ensemble
 	// Usage reads what the server uses; nil if that cannot be known.
 	Usage func() (process.Usage, error)
+	// Written reads what was written to the server's disk in all; nil, or 0, if that cannot be known.
+	Written func() (int64, error)
 	// Restart kills the server, starts it again and returns the time to the first answered read of path; nil if it
 	// cannot be restarted.
 	Restart func(ctx context.Context, path string) (time.Duration, error)
@@ -47,6 +50,13 @@ func (t *Target) addrs() []string { return append([]string{t.Addr}, t.More...) }
 
 // sessionTimeout is what is asked for: the longest that the defaults of ZooKeeper give is 40 s.
 const sessionTimeout = 40 * time.Second
+
+// warmWithin bounds the time beyond the warm-up in which the requests that warm up may still come, and warmEvery is how
+// often they are looked at.
+const (
+	warmWithin = 30 * time.Second
+	warmEvery  = 20 * time.Millisecond
+)
 
 // grace is what the last replies of a load may take after its end.
 const grace = 30 * time.Second
@@ -72,6 +82,7 @@ type run struct {
 	admin  *client.Conn // prepares and cleans up
 	data   []byte       // what writes write
 	nodes  []string     // the znodes that reads and writes use; immutable after makeNodes
+	made   atomic.Int64 // znodes that createMany has made
 }
 
 // Run runs one load on target and returns what it showed, one result for each stage. What it has created it deletes,
@@ -133,6 +144,7 @@ func (r *run) createMany(conn *client.Conn, n int, path func(int) string, data [
 		if code != jute.OK {
 			return fmt.Errorf("create %s: %v", path(i), code)
 		}
+		r.made.Add(1)
 		return nil
 	})
 }
@@ -214,38 +226,72 @@ func (r *run) usage() (process.Usage, error) {
 	return r.target.Usage()
 }
 
+// written is what was written to the target's disk, zero if it cannot be known.
+func (r *run) written() (int64, error) {
+	if r.target.Written == nil {
+		return 0, nil
+	}
+	return r.target.Written()
+}
+
 // measure lets the load run through its warm-up and its duration, in which rec counts, and stops it. It returns the
 // result with the interval and the server's usage over it; the caller fills in the rest.
 func (r *run) measure(name string, rec *recorder) (Result, func(*Result), error) {
 	result := Result{Name: name}
-	if err := pause(r.ctx, r.o.Warmup); err != nil {
+	if err := r.warm(rec); err != nil {
+		return result, nil, err
+	}
+	written, err := r.written()
+	if err != nil {
 		return result, nil, err
 	}
 	before, err := r.usage()
 	if err != nil {
 		return result, nil, err
 	}
+	own := process.Own()
 	began := nanos()
 	rec.counting.Store(true)
-	err = pause(r.ctx, r.o.Duration)
+	err = pauseUntil(r.ctx, r.o.Duration, rec.dry)
 	rec.counting.Store(false)
-	result.Seconds = time.Duration(nanos() - began).Seconds()
+	took := time.Duration(nanos() - began)
+	result.Seconds = took.Seconds()
 	if err != nil {
 		return result, nil, err
 	}
+	result.LoadProcessors = float64(process.Own()-own) / float64(took)
 	after, err := r.usage()
+	if err != nil {
+		return result, nil, err
+	}
+	rec.stopping.Store(true) // what else is written would count
 	result.RSSBytes = after.RSSBytes
+	writtenThen, err := r.written()
 	finish := func(result *Result) {
 		rec.fill(result)
-		perRequest(result, after.CPU-before.CPU)
+		perRequest(result, after.CPU-before.CPU, writtenThen-written)
 	}
 	return result, finish, err
 }
 
-// perRequest shares CPU time among the requests.
-func perRequest(result *Result, cpu time.Duration) {
-	if result.Requests > 0 && cpu > 0 {
-		result.CPUMicros = float64(cpu) / float64(time.Microsecond) / float64(result.Requests)
+// warm lets the load run until it counts.
+func (r *run) warm(rec *recorder) error {
+	err := pause(r.ctx, r.o.Warmup)
+	for end := nanos() + int64(warmWithin); err == nil && rec.warmed.Load() < int64(r.o.WarmRequests); {
+		if nanos() > end {
+			break
+		}
+		err = pause(r.ctx, warmEvery)
+	}
+	return err
+}
+
+// perRequest shares what the server has used among the requests.
+func perRequest(result *Result, cpu time.Duration, written int64) {
+	if result.Requests > 0 {
+		n := float64(result.Requests)
+		result.CPUMicros = float64(cpu) / float64(time.Microsecond) / n
+		result.WrittenBytes = float64(written) / n
 	}
 }
 

@@ -64,6 +64,7 @@ func TestLoads(t *testing.T) {
 		"fanout": {jute.OpAddWatch, jute.OpSetData}, "idle": {jute.OpPing}, "watches": {jute.OpExists},
 		"million": {jute.OpCreate, jute.OpSetData}, "beside": {jute.OpGetData, jute.OpSetData, jute.OpSync},
 		"failover": {jute.OpSetData}, "listing": {jute.OpGetData, jute.OpSetData, jute.OpGetChildren},
+		"delete": {jute.OpCreate, jute.OpDelete}, "ephemeral": {jute.OpCreate}, "children": {jute.OpGetChildren2},
 	}
 	for _, load := range Loads() {
 		t.Run(load.Name, func(t *testing.T) {
@@ -193,6 +194,56 @@ func TestConnectionsAreSpread(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestDeletesEndWithTheirStock ends the interval that counts when a connection has nothing left to delete, and counts
+// no delete of a znode that is not there.
+func TestDeletesEndWithTheirStock(t *testing.T) {
+	server := fakeserver.Start(t, fakeserver.Faults{})
+	o := small("delete")
+	o.Count, o.Warmup, o.Duration = 200, 0, time.Hour
+	results, err := Run(t.Context(), Target{Addr: server.Addr, Disposable: true}, o)
+	if err != nil || results[0].ErrorCount() != 0 {
+		t.Fatalf("%+v and %v", results, err)
+	}
+	if n := results[0].Requests; n < int64(o.Count/o.Clients) || n > int64(o.Count+2*o.Clients*o.Outstanding) {
+		t.Errorf("%d requests count, want the share of one client to all of %d", n, o.Count)
+	}
+}
+
+// TestChildrenChange counts lists and changes.
+func TestChildrenChange(t *testing.T) {
+	again(t, func(longer time.Duration) error {
+		server := fakeserver.Start(t, fakeserver.Faults{})
+		o := small("children")
+		o.Count, o.ReadPercent, o.Duration = 10, 50, o.Duration*longer
+		results, err := Run(t.Context(), Target{Addr: server.Addr, Disposable: true}, o)
+		if err != nil {
+			return err
+		}
+		if results[0].ErrorCount() != 0 {
+			t.Errorf("errors %v", results[0].Errors)
+		}
+		lists, changes := server.Count(jute.OpGetChildren2), server.Count(jute.OpDelete)
+		if changes == 0 || lists < changes/2 {
+			return fmt.Errorf("%d lists and %d deletes, want half and a quarter", lists, changes)
+		}
+		return nil
+	})
+}
+
+// TestWarmRequests waits for them before anything counts.
+func TestWarmRequests(t *testing.T) {
+	server := fakeserver.Start(t, fakeserver.Faults{})
+	o := small("read")
+	o.Warmup, o.WarmRequests = 0, 1000
+	results, err := Run(t.Context(), Target{Addr: server.Addr}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before := int64(server.Count(jute.OpGetData)) - results[0].Requests; before < int64(o.WarmRequests) {
+		t.Errorf("%d requests came before those that count, want %d", before, o.WarmRequests)
+	}
 }
 
 // TestMultiHasTen holds multi to its number of operations.

@@ -62,9 +62,9 @@ func StartEnsemble(ctx context.Context, command Command, parent string, n int) (
 
 // add writes the files of one more server.
 func (e *Ensemble) add(command Command, parent string, port int, members string) error {
-	dir, err := os.MkdirTemp(parent, "zkd-bench-")
+	dir, err := ownDir(command, parent)
 	if err != nil {
-		return fmt.Errorf("make a directory for %s: %w", command.Name, err)
+		return err
 	}
 	s := &Server{Process: Process{Command: command, Dir: dir}}
 	e.servers = append(e.servers, s)
@@ -103,6 +103,9 @@ func (e *Ensemble) Usage() (Usage, error) {
 	}
 	return sum, nil
 }
+
+// Written returns what has been written to the disk of the servers' directories, which is one, by whomever.
+func (e *Ensemble) Written() (int64, error) { return writtenTo(e.servers[0].Dir) }
 
 // Leader returns the index of the server that says it leads, once one does.
 func (e *Ensemble) Leader(ctx context.Context) (int, error) {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -19,7 +20,23 @@ type Command struct {
 	Argv []string
 	Env  []string // NAME=value pairs added to this process's environment
 	On   Processors
+	Slow SlowSync
 }
+
+// SlowSync makes the disk of a server slower than it is: each fsync and fdatasync takes Delay longer. The zero value
+// leaves it as it is.
+type SlowSync struct {
+	Delay time.Duration
+	// Program is a command line, to which one of two arguments is added: SlowServer, and the server's command line, for
+	// BecomeSlow, or SlowDelay and a duration, for DelaySyncs.
+	Program []string
+}
+
+// Arguments of a SlowSync's program.
+const (
+	SlowServer = "server"
+	SlowDelay  = "delay"
+)
 
 // ParseCommand splits a command line at white space; there is no quoting. A line without ConfigMark gets it at its
 // end.
@@ -42,6 +59,7 @@ type Process struct {
 
 	cmd    *exec.Cmd
 	exited chan struct{} // closed once cmd has been waited for; nil before the first start and after End
+	slower *exec.Cmd     // holds up the process's fsyncs; nil if nobody does
 }
 
 // DataDir is where the server keeps its state.
@@ -76,13 +94,29 @@ func (p *Process) Launch() error {
 	for i, arg := range p.Command.Argv {
 		argv[i] = strings.ReplaceAll(arg, ConfigMark, p.ConfigPath())
 	}
-	cmd := exec.Command(argv[0], argv[1:]...) //nolint:gosec,noctx // the operator's command; End ends it
-	cmd.Dir, cmd.Stdout, cmd.Stderr = p.Dir, logFile, logFile
-	cmd.Env = append(os.Environ(), p.Command.Env...)
-	cmd.SysProcAttr = ownGroup()
-	err = p.Command.On.start(cmd)
-	_ = logFile.Close() // the child has its own descriptor
-	if err != nil {
+	defer func() { _ = logFile.Close() }() // the children have their own descriptors
+	p.endSlower()                          // of a process that has ended by itself
+	slow := p.Command.Slow
+	if slow.Delay > 0 {
+		argv = slices.Concat(slow.Program, []string{SlowServer}, argv)
+	}
+	cmd := p.child(argv, logFile)
+	if slow.Delay > 0 {
+		mine, theirs, err := slowPair()
+		if err != nil {
+			return err
+		}
+		defer func() { _, _ = mine.Close(), theirs.Close() }() // as the log
+		cmd.ExtraFiles = []*os.File{mine}
+		p.slower = p.child(slices.Concat(slow.Program, []string{SlowDelay, slow.Delay.String()}), logFile)
+		p.slower.ExtraFiles = []*os.File{theirs}
+		if err := p.Command.On.start(p.slower); err != nil {
+			p.slower = nil
+			return fmt.Errorf("start what slows %s down: %w", p.Command.Name, err)
+		}
+	}
+	if err := p.Command.On.start(cmd); err != nil {
+		p.endSlower()
 		return fmt.Errorf("start %s: %w", p.Command.Name, err)
 	}
 	exited := make(chan struct{})
@@ -92,6 +126,24 @@ func (p *Process) Launch() error {
 	}()
 	p.cmd, p.exited = cmd, exited
 	return nil
+}
+
+// child returns a child that has not begun, in a group of its own.
+func (p *Process) child(argv []string, logFile *os.File) *exec.Cmd {
+	cmd := exec.Command(argv[0], argv[1:]...) //nolint:gosec,noctx // the operator's command; End ends it
+	cmd.Dir, cmd.Stdout, cmd.Stderr = p.Dir, logFile, logFile
+	cmd.Env = append(os.Environ(), p.Command.Env...)
+	cmd.SysProcAttr = ownGroup()
+	return cmd
+}
+
+// endSlower ends who holds up the fsyncs of a process that has ended.
+func (p *Process) endSlower() {
+	if p.slower != nil {
+		_ = p.slower.Process.Kill() // it may have ended with the server
+		_ = p.slower.Wait()         // killed
+		p.slower = nil
+	}
 }
 
 // Running reports whether the process is there, paused or not.
@@ -154,5 +206,6 @@ func (p *Process) AwaitEnd(within time.Duration) (err error) {
 	p.Signal(syscall.SIGKILL) // what is left of the group
 	<-p.exited
 	p.exited = nil
+	p.endSlower()
 	return err
 }

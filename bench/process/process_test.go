@@ -14,26 +14,28 @@ import (
 
 func TestParseStat(t *testing.T) {
 	tests := map[string]struct {
-		line   string
-		parent int
-		cpu    time.Duration
-		pages  int64
-		fails  bool
+		line     string
+		parent   int
+		cpu      time.Duration
+		children time.Duration
+		pages    int64
+		fails    bool
 	}{
 		"plain": {
 			"7 (java) S 3 7 7 0 -1 4194560 1 2 3 4 150 50 7 3 20 0 9 0 100 5000 321 1",
-			3, 2100 * time.Millisecond, 321, false,
+			3, 2100 * time.Millisecond, 100 * time.Millisecond, 321, false,
 		},
 		"odd name": {
 			"7 (a) b (c)) S 1 7 7 0 -1 4194560 1 2 3 4 1 0 0 0 20 0 9 0 100 5000 5 1",
-			1, 10 * time.Millisecond, 5, false,
+			1, 10 * time.Millisecond, 0, 5, false,
 		},
 		"ends early": {line: "7 (java) S 3 7", fails: true},
 		"not a stat": {line: "", fails: true},
 	}
 	for name, test := range tests {
 		got, err := parseStat([]byte(test.line))
-		want := stat{parent: test.parent, cpu: test.cpu, rss: test.pages * int64(os.Getpagesize())}
+		want := stat{parent: test.parent, cpu: test.cpu, ofChildren: test.children,
+			rss: test.pages * int64(os.Getpagesize())}
 		if (err != nil) != test.fails || got != want {
 			t.Errorf("%s: %+v and %v, want %+v", name, got, err, want)
 		}

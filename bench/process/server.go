@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"time"
@@ -43,9 +44,9 @@ type Server struct {
 // Start makes a directory in parent ("" for the system's), writes a zoo.cfg with fsync on and ZooKeeper's defaults,
 // starts command on it and returns once the server has answered a read. Stop must be called in the end.
 func Start(ctx context.Context, command Command, parent string) (*Server, error) {
-	dir, err := os.MkdirTemp(parent, "zkd-bench-")
+	dir, err := ownDir(command, parent)
 	if err != nil {
-		return nil, fmt.Errorf("make a directory for %s: %w", command.Name, err)
+		return nil, err
 	}
 	s := &Server{Process: Process{Command: command, Dir: dir}}
 	ports, release, err := FreePorts(1)
@@ -62,6 +63,18 @@ func Start(ctx context.Context, command Command, parent string) (*Server, error)
 		return nil, err
 	}
 	return s, nil
+}
+
+// ownDir makes a directory for a server in parent, and returns its absolute path: the server runs in it.
+func ownDir(command Command, parent string) (string, error) {
+	dir, err := os.MkdirTemp(parent, "zkd-bench-")
+	if err == nil {
+		dir, err = filepath.Abs(dir)
+	}
+	if err != nil {
+		return "", fmt.Errorf("make a directory for %s: %w", command.Name, err)
+	}
+	return dir, nil
 }
 
 // configure writes zoo.cfg, with more at its end.
@@ -138,6 +151,9 @@ func firstRead(ctx context.Context, addr, path string) error {
 
 // Usage returns what the server and its children use.
 func (s *Server) Usage() (Usage, error) { return UsageOf(s.PID()) }
+
+// Written returns what has been written to the disk of the server's directory, by whomever.
+func (s *Server) Written() (int64, error) { return writtenTo(s.Dir) }
 
 // Restart kills the server with SIGKILL, starts it again on the data it has, and returns the time from that start to
 // the first answered read of path.

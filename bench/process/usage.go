@@ -39,11 +39,25 @@ func UsageOf(pid int) (Usage, error) {
 	return sum, nil
 }
 
+// Own is the processor time that this process has used, its children apart; 0 where that cannot be known.
+func Own() time.Duration {
+	line, err := os.ReadFile("/proc/self/stat")
+	if err != nil {
+		return 0
+	}
+	own, err := parseStat(line)
+	if err != nil {
+		return 0
+	}
+	return own.cpu - own.ofChildren
+}
+
 // stat is what one line of /proc/PID/stat says of a process.
 type stat struct {
-	parent int
-	cpu    time.Duration
-	rss    int64
+	parent     int
+	cpu        time.Duration // of those children too that were waited for
+	ofChildren time.Duration
+	rss        int64
 }
 
 // descends reports whether id is root or below it.
@@ -99,10 +113,12 @@ func parseStat(line []byte) (stat, error) {
 		return v
 	}
 	const parent, utime, stime, cutime, cstime, rss = 4, 14, 15, 16, 17, 24
-	ticks := number(utime) + number(stime) + number(cutime) + number(cstime)
+	duration := func(ticks int64) time.Duration { return time.Duration(ticks) * time.Second / ticksPerSecond }
+	ofChildren := duration(number(cutime) + number(cstime))
 	return stat{
-		parent: int(number(parent)),
-		cpu:    time.Duration(ticks) * time.Second / ticksPerSecond,
-		rss:    number(rss) * int64(os.Getpagesize()),
+		parent:     int(number(parent)),
+		cpu:        duration(number(utime)+number(stime)) + ofChildren,
+		ofChildren: ofChildren,
+		rss:        number(rss) * int64(os.Getpagesize()),
 	}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -14,8 +15,11 @@ import (
 // ZookeeperVersion is the Apache ZooKeeper that zkd is compared with.
 const ZookeeperVersion = "3.9.5"
 
-// heap is the distribution's default of ZooKeeper's heap (SERVER_JVMFLAGS of zkEnv.sh: ZK_SERVER_HEAP=1000).
-const heap = "-Xmx1000m"
+// DefaultHeap is the distribution's default of ZooKeeper's heap (SERVER_JVMFLAGS of zkEnv.sh: ZK_SERVER_HEAP=1000).
+const DefaultHeap = "1000m"
+
+// heapForm is how a JVM takes the size of a heap.
+var heapForm = regexp.MustCompile(`^[1-9][0-9]*[kmgKMG]$`)
 
 // fetchWithin bounds Maven. A guess: it needs 10 s from a near mirror.
 const fetchWithin = 5 * time.Minute
@@ -32,9 +36,12 @@ const logback = `<configuration><appender name="E" class="ch.qos.logback.core.Co
 `
 
 // Zookeeper returns the command that runs Apache ZooKeeper with java from the class path in the file, as
-// dependency:build-classpath writes it. With an empty name it has Maven fetch ZookeeperVersion into cache first,
-// unless an earlier run has.
-func Zookeeper(ctx context.Context, classpathFile, cache string) (Command, error) {
+// dependency:build-classpath writes it, with at most that much heap, such as 4g. With an empty name it has Maven fetch
+// ZookeeperVersion into cache first, unless an earlier run has.
+func Zookeeper(ctx context.Context, classpathFile, cache, heap string) (Command, error) {
+	if !heapForm.MatchString(heap) {
+		return Command{}, fmt.Errorf("the heap is %q: it must be a number and k, m or g, such as 4g", heap)
+	}
 	if err := os.MkdirAll(cache, 0o750); err != nil {
 		return Command{}, fmt.Errorf("make the cache of Apache ZooKeeper: %w", err)
 	}
@@ -53,7 +60,7 @@ func Zookeeper(ctx context.Context, classpathFile, cache string) (Command, error
 		return Command{}, fmt.Errorf("write ZooKeeper's log settings: %w", err)
 	}
 	return Command{Name: "zookeeper", Argv: []string{
-		"java", heap, "-Dzookeeper.admin.enableServer=false", "-Dlogback.configurationFile=" + logConfig,
+		"java", "-Xmx" + heap, "-Dzookeeper.admin.enableServer=false", "-Dlogback.configurationFile=" + logConfig,
 		"-cp", strings.TrimSpace(string(classpath)),
 		"org.apache.zookeeper.server.quorum.QuorumPeerMain", ConfigMark,
 	}}, nil

@@ -2,24 +2,21 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"zkd/bench"
+	"zkd/bench/null"
 	"zkd/bench/process"
-)
-
-// Names that --start and --reference take besides a command line.
-const (
-	startZkd       = "zkd"
-	startZookeeper = "zookeeper"
 )
 
 // runningClients is how many clients a load has at most on a server that it has not started, unless told: some fewer
@@ -35,11 +32,13 @@ type benchSettings struct {
 	start        string
 	classpath    string
 	servers      int
+	heap         string
+	fsyncDelay   time.Duration
 	dir          string
 	divide       bool
 	json         bool
 
-	processors process.Processors // divided by run and compare
+	processors process.Processors // divided by prepare
 }
 
 // newBenchCommand returns "zkd bench", with a command for each load and "compare".
@@ -56,12 +55,13 @@ func newBenchCommand() *cobra.Command {
 			"  zkd bench mixed --start zkd --read-percent 0,50,100\n" +
 			"  zkd bench million --start 'java -cp … QuorumPeerMain {cfg}' --json\n" +
 			"  zkd bench compare --rounds 5\n" +
+			"  zkd bench compare --binary before=./zkd-before --loads write:64x1,children:64x1@95#1000\n" +
 			"  zkd bench compare --servers 3 --loads write:64x1,write:32x100,beside,failover",
 	}
 	for _, load := range bench.Loads() {
 		cmd.AddCommand(newLoadCommand(load))
 	}
-	cmd.AddCommand(newCompareCommand())
+	cmd.AddCommand(newCompareCommand(), newTableCommand(), newNullCommand(), newSlowDiskCommand())
 	group(cmd)
 	return cmd
 }
@@ -76,6 +76,13 @@ func tellOfCleaning(cmd *cobra.Command) (done func()) {
 		cmd.PrintErrln("zkd: interrupted: taking away what is on the server; the next interrupt ends at once")
 	})
 	return func() { stop() }
+}
+
+// tellOfFilling returns what says how far a large tree has been made.
+func tellOfFilling(out io.Writer) func(made, of int64) {
+	return func(made, of int64) {
+		_, _ = fmt.Fprintf(out, "zkd: %d of %d znodes are made\n", made, of) // progress only
+	}
 }
 
 // newLoadCommand returns the command of one load.
@@ -95,6 +102,7 @@ func newLoadCommand(load bench.Load) *cobra.Command {
 					"more; --clients asks for others\n", runningClients)
 				s.o.Clients = runningClients
 			}
+			s.o.Tell = tellOfFilling(cmd.ErrOrStderr())
 			return interrupted(cmd.Context(), s.run(cmd.Context(), cmd.OutOrStdout()), benchLeft)
 		},
 	}
@@ -102,17 +110,20 @@ func newLoadCommand(load bench.Load) *cobra.Command {
 	f.IntVar(&s.o.Clients, "clients", s.o.Clients, "connections, each with a session")
 	f.IntVar(&s.o.Outstanding, "outstanding", s.o.Outstanding, "requests on their way on each connection")
 	f.IntVar(&s.o.SizeBytes, "size", s.o.SizeBytes, "bytes of data of a znode")
-	f.IntVar(&s.o.Count, "count", s.o.Count, "sessions, watches or znodes of the memory loads")
+	f.IntVar(&s.o.Count, "count", s.o.Count, "sessions, watches or znodes of the memory loads, children of children, "+
+		"or znodes to delete")
 	f.IntVar(&s.o.Rate, "rate", s.o.Rate, "paced requests a second")
 	f.IntSliceVar(&s.readPercents, "read-percent", []int{s.o.ReadPercent},
-		"share of reads in mixed; several run in turn")
+		"share of reads in mixed, paced and children; several run in turn")
 	f.DurationVar(&s.o.Warmup, "warmup", s.o.Warmup, "time before the measurement")
+	f.IntVar(&s.o.WarmRequests, "warm-requests", s.o.WarmRequests,
+		"requests that must have been answered before the measurement, unless that takes 30 s more than --warmup")
 	f.DurationVar(&s.o.Duration, "duration", s.o.Duration, "time of the measurement")
 	f.Uint64Var(&s.o.Seed, "seed", 1, "seed of the data and of the order of reads and writes")
 	f.StringVar(&s.server, "server", "127.0.0.1:2181", "address of the server's client port")
 	f.IntVar(&s.pid, "pid", 0, "process of the server, for its CPU time and memory")
 	f.StringVar(&s.start, "start", "",
-		"start a server instead: zkd, zookeeper, or a command with {cfg} for its zoo.cfg")
+		"start a server instead: zkd, zookeeper, null, or a command with {cfg} for its zoo.cfg")
 	s.startFlags(cmd)
 	return cmd
 }
@@ -122,6 +133,9 @@ func (s *benchSettings) startFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&s.classpath, "classpath", "",
 		"file with the Java class path of Apache ZooKeeper (default: Maven fetches "+process.ZookeeperVersion+")")
+	f.StringVar(&s.heap, "heap", process.DefaultHeap, "heap of Apache ZooKeeper, as -Xmx takes it")
+	f.DurationVar(&s.fsyncDelay, "fsync-delay", 0,
+		"make each fsync and fdatasync of started servers take so much longer (Linux)")
 	f.IntVar(&s.servers, "servers", 1,
 		"servers of an ensemble to start, over which connections are spread; usage is their sum")
 	f.StringVar(&s.dir, "dir", "", "where started servers keep their temporary data (default: the system's)")
@@ -130,8 +144,12 @@ func (s *benchSettings) startFlags(cmd *cobra.Command) {
 	f.BoolVar(&s.json, "json", false, "print JSON instead of a table")
 }
 
-// divideProcessors keeps the load and the servers apart, if it shall.
-func (s *benchSettings) divideProcessors() (err error) {
+// loadGCPercent has the load's own collector run seldom: it holds little, and what it holds up counts as latency.
+const loadGCPercent = 1000
+
+// prepare readies this process to be a load: its collector, and its processors, if it shall have its own.
+func (s *benchSettings) prepare() (err error) {
+	debug.SetGCPercent(loadGCPercent)
 	if s.divide {
 		s.processors, err = process.Divide()
 	}
@@ -140,7 +158,7 @@ func (s *benchSettings) divideProcessors() (err error) {
 
 // run runs the load, once for each ratio of reads.
 func (s *benchSettings) run(ctx context.Context, out io.Writer) error {
-	if err := s.divideProcessors(); err != nil {
+	if err := s.prepare(); err != nil {
 		return err
 	}
 	var all []bench.Result
@@ -182,69 +200,26 @@ func (s *benchSettings) runOnce(ctx context.Context, o bench.Options) ([]bench.R
 	return bench.Run(ctx, target, o)
 }
 
-// side returns the server that text names: zkd, zookeeper, or a command line.
-func (s *benchSettings) side(ctx context.Context, text string) (bench.Side, error) {
-	command, err := s.command(ctx, text)
-	if err != nil {
-		return bench.Side{}, err
-	}
-	command.On = s.processors
-	if s.servers != 1 {
-		return s.ensemble(command)
-	}
-	return bench.Side{Name: command.Name, Start: func(ctx context.Context) (bench.Target, func(), error) {
-		server, err := process.Start(ctx, command, s.dir)
-		if err != nil {
-			return bench.Target{}, nil, err
-		}
-		target := bench.Target{Addr: server.Addr, Usage: server.Usage, Restart: server.Restart, Disposable: true}
-		return target, server.Stop, nil
-	}}, nil
-}
-
-// ensemble returns a side of several servers.
-func (s *benchSettings) ensemble(command process.Command) (bench.Side, error) {
-	if s.servers < 2 || s.servers > process.ServersMax {
-		return bench.Side{}, fmt.Errorf("--servers is %d: it must be 1 to %d", s.servers, process.ServersMax)
-	}
-	return bench.Side{Name: command.Name, Start: func(ctx context.Context) (bench.Target, func(), error) {
-		e, err := process.StartEnsemble(ctx, command, s.dir, s.servers)
-		if err != nil {
-			return bench.Target{}, nil, err
-		}
-		addrs := e.Addrs()
-		target := bench.Target{Addr: addrs[0], More: addrs[1:], Usage: e.Usage, Ensemble: e, Disposable: true}
-		return target, e.Stop, nil
-	}}, nil
-}
-
-func (s *benchSettings) command(ctx context.Context, text string) (process.Command, error) {
-	switch text {
-	case startZkd:
-		self, err := os.Executable()
-		if err != nil {
-			return process.Command{}, fmt.Errorf("find zkd's own program: %w", err)
-		}
-		return process.Command{Name: startZkd, Argv: []string{self, "serve", process.ConfigMark}}, nil
-	case startZookeeper:
-		cache, err := os.UserCacheDir()
-		if err != nil {
-			return process.Command{}, fmt.Errorf("find the user's cache directory, or give a command: %w", err)
-		}
-		return process.Zookeeper(ctx, s.classpath, filepath.Join(cache, "zkd-bench"))
-	default:
-		return process.ParseCommand("reference", text)
-	}
-}
-
 // defaultCases are the figures that zkd is held to.
 var defaultCases = []string{
-	"read:64x1", "read:32x100", "write:64x1", "write:32x100", "create:32x100", "multi:32x10", "latency",
-	"paced:64@100/30000", "paced:64@0/8000", "mixed:250x100@80", "fanout", "idle", "watches", "million",
+	"write:1x1", "write:16x1", "write:64x1", "write:32x100",
+	"create:1x1=100", "create:16x1=100", "create:64x1=100", "create:32x100=100",
+	"delete:1x1", "delete:16x1", "delete:64x1", "delete:32x100",
+	"ephemeral:1x1", "ephemeral:16x1", "ephemeral:64x1", "ephemeral:32x100",
+	"multi:1x1", "multi:16x1", "multi:64x1", "multi:32x10",
+	"read:1x1", "read:16x1", "read:64x1", "read:32x100",
+	"children:64x1#10", "children:32x100#10", "children:64x1#1000", "children:32x100#1000",
+	"children:1x1#100000", "children:16x1#100000",
+	"children:64x1@99#1000", "children:64x1@95#1000", "children:64x1@50#1000", "children:16x1@95#100000",
+	"mixed:64x1@20", "mixed:64x1@50", "mixed:64x1@80", "mixed:32x100@80",
+	"paced:64@0/4000", "paced:64@100/30000", "fanout", "idle", "watches", "million",
 }
 
 // ensembleCases are those that an ensemble is held to.
-var ensembleCases = []string{"write:64x1", "write:32x100", "read:64x1", "read:32x100", "beside", "failover"}
+var ensembleCases = []string{
+	"write:1x1", "write:16x1", "write:64x1", "write:32x100", "create:64x1=100", "delete:64x1", "read:64x1",
+	"read:32x100", "children:64x1#1000", "beside", "failover",
+}
 
 // newCompareCommand returns "zkd bench compare".
 func newCompareCommand() *cobra.Command {
@@ -253,29 +228,56 @@ func newCompareCommand() *cobra.Command {
 		settings         benchSettings
 		cases            []string
 		subject, against string
+		binaries         []string
 		warmup, duration time.Duration
+		warmRequests     int
+		limit, markdown  bool
 	)
 	cmd := &cobra.Command{
 		Use:   "compare",
-		Short: "Run loads on zkd and on Apache ZooKeeper in turn and print the ratios",
+		Short: "Run loads on zkd and on Apache ZooKeeper, or on two builds of zkd, in turn and print the ratios",
 		Long: "Starts zkd and a reference server in turn (A B A B …), each on an empty temporary directory with " +
 			"fsync on,\nruns each load on each, and prints both medians and the ratio with its median, least and " +
-			"most over the rounds.\nA load is " + bench.CaseSyntax + ".",
+			"most over the rounds.\n" +
+			"Results that --json has kept are put together by zkd bench table.\n" +
+			"With --binary NAME=PATH the reference is another build of zkd; with two, both sides are builds.\n\n" +
+			bench.CaseHelp,
 		Args: required(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
 			if settings.servers > 1 && !cmd.Flags().Changed("loads") {
 				cases = ensembleCases
 			}
-			if s.Cases, err = parseCases(cases, warmup, duration); err != nil {
+			if s.Cases, err = parseCases(cases, warmup, duration, warmRequests); err != nil {
+				return err
+			}
+			sides := [2]string{subject, against}
+			if err := takeBinaries(&sides, binaries); err != nil {
 				return err
 			}
 			cmd.SilenceUsage = true
 			defer interruptible(cmd)()
 			defer tellOfCleaning(cmd)()
+			for i := range s.Cases {
+				s.Cases[i].Tell = tellOfFilling(cmd.ErrOrStderr())
+			}
 			s.Progress = func(p bench.Progress) { showProgress(cmd.ErrOrStderr(), p) }
-			return interrupted(cmd.Context(), settings.compare(cmd.Context(), cmd.OutOrStdout(),
-				[2]string{subject, against}, s), benchLeft)
+			write := bench.WriteComparison
+			switch {
+			case settings.json:
+				write = bench.WriteJSON[bench.Comparison]
+			case markdown:
+				write = func(w io.Writer, c bench.Comparison) error {
+					return bench.WriteMarkdown(w, []bench.Comparison{c})
+				}
+			}
+			return interrupted(cmd.Context(), func() error {
+				outcome, err := settings.compare(cmd.Context(), sides, limit, s)
+				if err != nil {
+					return err
+				}
+				return write(cmd.OutOrStdout(), outcome)
+			}(), benchLeft)
 		},
 	}
 	f := cmd.Flags()
@@ -283,14 +285,26 @@ func newCompareCommand() *cobra.Command {
 	f.IntVar(&s.Rounds, "rounds", 3, "rounds of all loads on both servers")
 	f.StringVar(&subject, "subject", startZkd, "the first server: zkd, zookeeper, or a command with {cfg}")
 	f.StringVar(&against, "reference", startZookeeper, "the second server, likewise")
+	f.StringArrayVar(&binaries, "binary", nil,
+		"another build of zkd, as NAME=PATH, to be the reference; the first of two is the subject")
+	f.IntVar(&warmRequests, "warm-requests", warmRequestsDefault,
+		"requests that must have been answered before each measurement, unless that takes 30 s more than --warmup")
+	f.BoolVar(&limit, "null", false,
+		"run the loads of one server on one without a state, too: the limit, of which --json and --markdown tell")
+	f.BoolVar(&markdown, "markdown", false,
+		"print a table for a document, with the ratios in bold where the first server is behind")
 	f.DurationVar(&warmup, "warmup", 0, "time before each measurement (default: the load's)")
 	f.DurationVar(&duration, "duration", 0, "time of each measurement (default: the load's)")
 	settings.startFlags(cmd)
 	return cmd
 }
 
+// warmRequestsDefault is how many requests a comparison warms both servers up with: a JVM compiles what has been called
+// 5,000 to 15,000 times. A guess, some times that.
+const warmRequestsDefault = 50_000
+
 // parseCases reads the loads to compare and returns all that is wrong with them.
-func parseCases(texts []string, warmup, duration time.Duration) ([]bench.Options, error) {
+func parseCases(texts []string, warmup, duration time.Duration, warmRequests int) ([]bench.Options, error) {
 	var errs []error
 	cases := make([]bench.Options, 0, len(texts))
 	for _, text := range texts {
@@ -301,6 +315,7 @@ func parseCases(texts []string, warmup, duration time.Duration) ([]bench.Options
 		if duration != 0 {
 			o.Duration = duration
 		}
+		o.WarmRequests = warmRequests
 		if err == nil {
 			err = o.Validate()
 		}
@@ -315,26 +330,85 @@ func showProgress(out io.Writer, p bench.Progress) {
 	_ = bench.WriteTable(out, p.Results)
 }
 
+// compare runs a comparison and notes how.
 func (s *benchSettings) compare(
-	ctx context.Context, out io.Writer, names [2]string, o bench.CompareOptions,
-) error {
-	if err := s.divideProcessors(); err != nil {
-		return err
+	ctx context.Context, names [2]string, limit bool, o bench.CompareOptions,
+) (bench.Comparison, error) {
+	if err := s.prepare(); err != nil {
+		return bench.Comparison{}, err
 	}
 	var sides [2]bench.Side
 	for i, name := range names {
 		side, err := s.side(ctx, name)
 		if err != nil {
-			return err
+			return bench.Comparison{}, err
 		}
 		sides[i] = side
 	}
-	outcome, err := bench.Compare(ctx, sides, o)
+	if limit && s.servers == 1 {
+		side, err := s.side(ctx, startNull)
+		if err != nil {
+			return bench.Comparison{}, err
+		}
+		o.Limit = side
+	}
+	notes, err := s.notes(names, o)
 	if err != nil {
-		return err
+		return bench.Comparison{}, err
 	}
-	if s.json {
-		return bench.WriteJSON(out, outcome)
+	outcome, err := bench.Compare(ctx, sides, o)
+	outcome.Notes = notes
+	return outcome, err
+}
+
+// notes say how a comparison is made.
+func (s *benchSettings) notes(names [2]string, o bench.CompareOptions) ([]string, error) {
+	synced, err := null.SyncTime(s.dir)
+	if err != nil {
+		return nil, fmt.Errorf("measure the disk: %w", err)
 	}
-	return bench.WriteComparison(out, outcome)
+	disk := fmt.Sprintf("A kibibyte is written over and synced in %v (the median).", synced.Round(time.Microsecond))
+	if s.fsyncDelay > 0 {
+		disk = fmt.Sprintf("Each fsync and fdatasync of the servers took %v longer.", s.fsyncDelay)
+	}
+	var notes []string
+	if s.servers > 1 {
+		notes = append(notes, fmt.Sprintf("%d servers; processor time, memory and bytes are their sums.", s.servers))
+	}
+	notes = append(notes, fmt.Sprintf("Rounds: %d.", o.Rounds), disk)
+	if len(o.Cases) > 0 {
+		notes = append(notes, fmt.Sprintf("Warmed up with %d requests and more; measured for %v.",
+			o.Cases[0].WarmRequests, o.Cases[0].Duration))
+	}
+	if slices.Contains(names[:], startZookeeper) {
+		notes = append(notes, "Heap of ZooKeeper: "+s.heap+".")
+	}
+	return notes, nil
+}
+
+// tableFilesMax is how many files make one table.
+const tableFilesMax = 100
+
+// newTableCommand returns "zkd bench table".
+func newTableCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "table FILE...",
+		Short: "Put comparisons that were kept as JSON into one table for a document",
+		Long: "Reads what zkd bench compare --json has written, and writes one table in Markdown. Of a load that\n" +
+			"several files have the last one counts.",
+		Args: arguments([]string{"FILE"}, tableFilesMax-1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			all := make([]bench.Comparison, len(args))
+			for i, name := range args {
+				text, err := os.ReadFile(name)
+				if err == nil {
+					err = json.Unmarshal(text, &all[i])
+				}
+				if err != nil {
+					return fmt.Errorf("read the comparison %s: %w", name, err)
+				}
+			}
+			return bench.WriteMarkdown(cmd.OutOrStdout(), all)
+		},
+	}
 }

@@ -253,7 +253,7 @@ func (c *Conn) makeRoom(n int) {
 	switch {
 	case c.in == nil:
 		into = make([]byte, max(n, firstBufferBytes))
-	case n > len(c.in) || c.w-c.r > len(c.in)/2:
+	case n > len(c.in) || len(c.in) < readBytes && c.w-c.r > len(c.in)/2:
 		into = make([]byte, max(n, readBytes))
 	}
 	c.w = copy(into, c.in[c.r:c.w])

@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -42,6 +43,7 @@ type Server struct {
 		conns    map[net.Conn]struct{}
 		ops      map[jute.Op]int
 		last     jute.SessionID
+		sequence int // of the last sequential znode
 		sessions map[jute.SessionID]struct{}
 		down     bool
 	}
@@ -226,6 +228,10 @@ func (s *Server) apply(c *conn, op jute.Op, d *jute.Decoder) (code jute.Code, bo
 			var create jute.CreateRequest
 			create.Decode(d)
 			r.Path, r.Data = create.Path, create.Data
+			if create.Flags.Sequential() {
+				s.mu.sequence++
+				r.Path += strconv.Itoa(s.mu.sequence)
+			}
 		}
 		path, data = strings.Clone(r.Path), append([]byte(nil), r.Data...)
 	} else {
@@ -265,6 +271,8 @@ func (s *Server) onNode(c *conn, op jute.Op, path string, old, data []byte) (jut
 		return jute.OK, jute.AppendInt(nil, 0), ""
 	case jute.OpGetChildren:
 		return jute.OK, jute.AppendUstrings(nil, s.children(path)), ""
+	case jute.OpGetChildren2:
+		return jute.OK, stat.Append(jute.AppendUstrings(nil, s.children(path))), ""
 	case jute.OpDelete:
 		if len(s.children(path)) > 0 {
 			return jute.NotEmpty, nil, ""
