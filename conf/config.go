@@ -258,7 +258,8 @@ type Admin struct {
 	Profiles         bool          // zkd.admin.pprof (false)
 }
 
-// Metrics describes the Prometheus endpoint, and which requests count as slow.
+// Metrics describes the Prometheus endpoint, which requests count as slow, and whether those are told apart that come
+// in.
 type Metrics struct {
 	Prometheus     bool          // metricsProvider.className names the Prometheus provider
 	Host           string        // metricsProvider.httpHost (0.0.0.0)
@@ -268,4 +269,5 @@ type Metrics struct {
 	TLS            TLSEnd        // metricsProvider.ssl.*
 	NeedClientAuth bool          // metricsProvider.ssl.need.client.auth (true)
 	SlowRequest    time.Duration // zkd.slowRequestThreshold (1000 ms); 0 is off
+	Traffic        bool          // zkd.traffic (true)
 }

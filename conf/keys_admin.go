@@ -104,4 +104,7 @@ var adminKeys = []key{
 	{name: "zkd.slowRequestThreshold", kind: kindMillis, def: "1000", min: 0, max: maxInt, mark: must, effect: works,
 		doc: "A request that took as long is logged, with where the time went; 0 is off.",
 		set: func(c *Config, v value) { c.Metrics.SlowRequest = v.span }},
+	{name: "zkd.traffic", kind: kindBoolean, def: "true", mark: must, effect: works,
+		doc: "Count requests by operation, path and client, for `zkd top`, the console and `/commands/top`.",
+		set: func(c *Config, v value) { c.Metrics.Traffic = v.flag }},
 }

@@ -36,6 +36,8 @@ type appender struct {
 	dirty        bool         // something was written that was not synced
 	held         []appendWork // an install, while the apply goroutine is at it, and what is behind; bounded as raft's
 	fsyncs       latency
+	last         uint64 // entry that was written
+	durable      durableTimes
 	bytes        atomic.Uint64   // of data appended since the start
 	compactor    chan<- struct{} // set each time that step bytes are appended, as is spaceMonitor
 	spaceMonitor chan<- struct{}
@@ -152,8 +154,13 @@ func (a *appender) writeOne(m *raftpb.Message, sync bool) error {
 	if err := a.log.Append(a.entries, hard, sync); err != nil {
 		return err
 	}
+	if n := len(a.entries); n > 0 {
+		a.last = a.entries[n-1].Index
+	}
 	if sync {
-		a.fsyncs.add(a.clock.Since(began))
+		now := a.clock.Now()
+		a.fsyncs.add(now.Sub(began))
+		a.durable.add(a.last, now)
 		a.dirty = false
 	}
 	bytes := uint64(0)

@@ -27,6 +27,7 @@ type applyWork struct {
 	install  *install        // or nil
 	barriers []batcher.Waiter
 	index    uint64
+	at       time.Time // of a message: when its entries were known to be committed
 }
 
 // applyNews is what the apply goroutine tells the loop: a change of membership has come into force, or responses can be
@@ -68,19 +69,22 @@ type applier struct {
 	replacing func()                          // Options.OnReplacing, or nil
 	replaced  func()                          // Options.OnReplaced, or nil
 
-	member  member.Membership
-	change  *membershipChange // in the entry that is applied, until its proposal has come out well
-	failure error             // of bringing it into force
-	batch   *batcher.Batch    // the one that is applied, if it is ours
-	waiting []applyWork       // barriers whose index is not applied yet, in its order; bounded by the batcher
-	wake    bool              // the loop waits for something in the message that is applied
-	quiet   int               // bytes applied since the loop was woken
-	result  apply.Result
-	index   uint64         // of the entry that is applied
-	began   time.Time      // when it began to be
-	settled *atomic.Uint64 // progress.reconfigured
-	now     underApply     // that entry, for others to see
-	commits latency        // from the first proposal of a batch until it is applied
+	member    member.Membership
+	committed time.Time         // of the message that is applied
+	change    *membershipChange // in the entry that is applied, until its proposal has come out well
+	failure   error             // of bringing it into force
+	batch     *batcher.Batch    // the one that is applied, if it is ours
+	waiting   []applyWork       // barriers whose index is not applied yet, in its order; bounded by the batcher
+	wake      bool              // the loop waits for something in the message that is applied
+	quiet     int               // bytes applied since the loop was woken
+	result    apply.Result
+	index     uint64         // of the entry that is applied
+	began     time.Time      // when it began to be
+	results   int            // that it has
+	share     time.Duration  // what each of them has taken to be applied
+	settled   *atomic.Uint64 // progress.reconfigured
+	now       underApply     // that entry, for others to see
+	commits   latency        // from the first proposal of a batch until it is applied
 }
 
 var (
@@ -107,6 +111,7 @@ func (a *applier) apply(works []applyWork) error {
 func (a *applier) applyWork(w *applyWork) error {
 	switch {
 	case w.message != nil:
+		a.committed = w.at
 		return a.applyMessage(w.message)
 	case w.install != nil:
 		return a.replaceState(w.install)
@@ -222,8 +227,10 @@ func (a *applier) ownBatch(data []byte) uint64 {
 	return reader.Batch
 }
 
-// Decided makes a change of membership durable whose proposal has come out well. The machine calls it during Apply.
+// Decided notes how many results there are, and makes a change of membership durable whose proposal has come out well.
+// The machine calls it during Apply.
 func (a *applier) Decided(results []apply.Result) error {
+	a.results = len(results)
 	for i := range results {
 		if a.change != nil && results[i].Code == jute.OK {
 			a.endChange()
@@ -234,6 +241,9 @@ func (a *applier) Decided(results []apply.Result) error {
 
 // Result tells the observer and the waiter of one proposal. The machine calls it during Apply.
 func (a *applier) Result(origin, _ uint64, n int, r *apply.Result) {
+	if r.First {
+		a.share = a.clock.Since(a.began) / time.Duration(max(a.results, 1))
+	}
 	if r.Point != nil {
 		a.done(applyNews{point: r.Point}, true)
 	}

@@ -444,6 +444,6 @@ func (l *loop) apply(m *raftpb.Message) {
 		l.termReached, l.termIndex = true, last.GetIndex()
 	}
 	l.health.noteApplying(1)
-	l.toApply.put(applyWork{message: m})
+	l.toApply.put(applyWork{message: m, at: l.options.Clock.Now()})
 	l.reads.stepDeferred()
 }

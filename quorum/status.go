@@ -171,7 +171,3 @@ func (n *Node) diskStatus(d *diskSeen) DiskStatus {
 	}
 	return s
 }
-
-// ApplyBegan is when the entry that is applied began to be. Only Waiters and the Observer may ask, while they are told
-// of a result of that entry.
-func (n *Node) ApplyBegan() time.Time { return n.applier.began }

@@ -89,3 +89,13 @@ func (u *underApply) longer(than time.Duration, m Machine, ended func(took time.
 func (n *Node) Applying(than time.Duration, ended func(took time.Duration)) (Applying, bool) {
 	return n.applier.now.longer(than, n.options.Machine, ended)
 }
+
+// ApplyPhases says how the entry that is applied came to be. Only Waiters and the Observer may ask, while they are told
+// of a result of that entry.
+func (n *Node) ApplyPhases() ApplyPhases {
+	a := n.applier
+	return ApplyPhases{Durable: n.appender.durable.at(a.index), Committed: a.committed, Began: a.began, Share: a.share}
+}
+
+// ApplyShare is ApplyPhases' Share.
+func (n *Node) ApplyShare() time.Duration { return n.applier.share }

@@ -27,8 +27,7 @@ func (c *admitter) watchable(more watch.Asked) bool {
 
 // tooManyWatches answers a request that asks for a watch too much: it is not executed.
 func (c *admitter) tooManyWatches(r *request) error {
-	c.reply(r.xid, c.server.opts.Machine.LastZxid(), jute.Throttled)
-	c.latency(r.op, c.now, c.server.elapsed())
+	c.answerShort(r, jute.Throttled)
 	return nil
 }
 

@@ -52,6 +52,7 @@ type conn struct {
 
 	held        held // by the present read
 	counts      connCounts
+	metered     metered
 	req         records       // owned by the reader
 	now         time.Duration // when the requests in the input buffer came; owned by the reader
 	queueWait   time.Duration // how long the present one has waited for its turn; owned by the reader
@@ -71,6 +72,8 @@ func newConn(s *Server, p *Port, remote netip.AddrPort) *conn {
 	c := &conn{server: s, port: p, remote: remote}
 	c.login.conn, c.admitter.conn, c.queries.conn, c.writes.conn = c, c, c, c
 	c.queries.making.account = &c.account
+	c.metered.conn = c
+	c.metered.Init(s.traffic, &c.metered)
 	c.auditor = newAuditor(c)
 	if s.opts.LinearizableReads {
 		c.flags = flagLinearizable
@@ -87,6 +90,7 @@ func (c *conn) serve() {
 	for err == nil {
 		err = c.step()
 	}
+	c.metered.Flush()
 	c.logEnd(err)
 	if errors.Is(err, io.EOF) {
 		c.server.metrics.drops.Add(1)
@@ -116,6 +120,7 @@ const maxInt = int(^uint(0) >> 1)
 func (c *conn) step() error {
 	waits := !c.In.HasFrame()
 	if waits {
+		c.metered.Flush()
 		c.Out.Flush()
 		c.In.Release()
 	}
@@ -184,12 +189,21 @@ func (c *conn) reply(xid jute.Xid, zxid jute.Zxid, code jute.Code) {
 	c.answered(xid, zxid)
 }
 
+// answerShort answers a request that the state is not needed for, without a body, and counts it.
+func (c *conn) answerShort(r *request, code jute.Code) {
+	c.reply(r.xid, c.server.opts.Machine.LastZxid(), code)
+	now := c.server.elapsed()
+	c.latency(r.op, c.now, now)
+	c.metered.tally(r, replyHeadBytes, code, now-c.now)
+}
+
 // replyAside appends a reply without a body and a zxid that cons does not know: of auth.
-func (c *conn) replyAside(xid jute.Xid) {
+func (c *conn) replyAside(r *request) {
 	c.Out.Lock()
-	c.appendReplyLocked(xid, 0, jute.OK)
+	c.appendReplyLocked(r.xid, 0, jute.OK)
 	c.Out.Unlock()
 	c.sent(1)
+	c.metered.tally(r, replyHeadBytes, jute.OK, c.server.elapsed()-c.now)
 }
 
 // appendReplyLocked appends a reply without a body.
@@ -224,6 +238,7 @@ func (c *conn) sent(packets int64) {
 func (c *conn) notified(bytes int) {
 	c.sent(1)
 	c.server.metrics.watchBytes.Add(int64(bytes - jute.FrameHeaderBytes))
+	c.metered.Noticed(bytes)
 }
 
 // latency records how long a request took.

@@ -114,6 +114,7 @@ var errGone = errors.New("connection ended before its request was answered")
 func (c *conn) dispatch(r *request) error {
 	s := c.server
 	h, known := handlers[r.op]
+	c.queueWait, c.barrierWait = c.admitter.waited, 0
 	authenticates := r.op == jute.OpAuth || r.op == jute.OpSASL
 	if !isWrite(r.op) && !authenticates && !c.awaitTurn() {
 		return errGone
@@ -140,7 +141,6 @@ func (c *conn) dispatch(r *request) error {
 
 // awaitTurn waits for the turn of a request that is no write. It returns false if the connection has ended.
 func (c *conn) awaitTurn() bool {
-	c.queueWait, c.barrierWait = c.admitter.waited, 0
 	ok, waited := c.Out.AwaitTurn(socket.FlushAtBytes)
 	if waited {
 		c.queueWait = c.server.elapsed() - c.now
@@ -190,8 +190,7 @@ func (c *admitter) throttled(r *request, h handler) error {
 	}
 	c.server.bad.Warn("rejected request: throttled_op_wait_time exceeded",
 		slog.String("peer", c.remote.String()), session(c.session), slog.String("op", r.op.String()))
-	c.reply(r.xid, c.server.opts.Machine.LastZxid(), jute.Throttled)
-	c.latency(r.op, c.now, c.server.elapsed())
+	c.answerShort(r, jute.Throttled)
 	return nil
 }
 
@@ -223,8 +222,7 @@ func (c *conn) handle(r *request, h handler) error {
 func (c *conn) byFlags(r *request) (answered bool, err error) {
 	switch {
 	case c.flags&flagReadOnly != 0 && refusedReadOnly(r.op):
-		c.reply(r.xid, c.server.opts.Machine.LastZxid(), jute.NotReadOnly)
-		c.latency(r.op, c.now, c.server.elapsed())
+		c.answerShort(r, jute.NotReadOnly)
 		return true, nil
 	case c.flags&flagLocal != 0 && r.op == jute.OpCloseSession:
 		return true, c.writes.closeLocal(r)
@@ -280,6 +278,8 @@ func (c *conn) unreadable(r *request) error {
 	if isWrite(op) {
 		op = jute.OpError
 	}
-	c.latency(op, c.now, c.server.elapsed())
+	now := c.server.elapsed()
+	c.latency(op, c.now, now)
+	c.metered.tally(r, replyHeadBytes, jute.MarshallingError, now-c.now)
 	return nil
 }

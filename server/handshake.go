@@ -12,6 +12,7 @@ import (
 	"zkd/server/fourletter"
 	"zkd/server/limits"
 	"zkd/server/socket"
+	"zkd/server/traffic"
 	"zkd/storage/apply"
 	"zkd/storage/entry"
 	"zkd/storage/serverid"
@@ -128,7 +129,7 @@ func (c *conn) handshake() error {
 	if d.Err() != nil {
 		return errors.Join(errHandshake, d.Err())
 	}
-	c.now = c.server.elapsed()
+	c.now, c.metered.greetingIn = c.server.elapsed(), jute.FrameHeaderBytes+len(frame)
 	c.counts.received.Add(1)
 	c.server.metrics.received.Add(1)
 	if err := c.connect(&req); err != nil {
@@ -348,7 +349,10 @@ func (c *conn) welcomeSession(resp *jute.ConnectResponse) {
 // as in ZooKeeper.
 func (c *conn) sessionMade(zxid jute.Zxid) {
 	c.counts.lastZxid.Store(int64(zxid))
-	c.latency(jute.OpCreateSession, c.now, c.server.elapsed())
+	now := c.server.elapsed()
+	c.latency(jute.OpCreateSession, c.now, now)
+	c.metered.AnsweredAside(&traffic.Answer{Op: jute.OpCreateSession, In: c.metered.greetingIn,
+		Out: c.metered.greetingOut, Took: now - c.now})
 }
 
 // refuse answers that there is no such session, or not with this password.
@@ -361,7 +365,9 @@ func (c *conn) refuse(hasReadOnly bool) {
 func (c *conn) answerConnect(resp *jute.ConnectResponse) {
 	c.Out.Lock()
 	b, mark := jute.BeginFrame(c.Out.OpenLocked())
-	c.Out.EndLocked(resp.Append(b), mark)
+	b = resp.Append(b)
+	c.metered.greetingOut = len(b) - mark
+	c.Out.EndLocked(b, mark)
 	wake := c.Out.QueueLocked()
 	c.Out.Unlock()
 	c.sent(1)

@@ -27,12 +27,12 @@ func (c *login) auth(r *request) error {
 		return errors.Join(errShortRequest, err)
 	}
 	if p.Scheme == schemeOptions && c.flags.option(string(p.Auth)) {
-		c.replyAside(r.xid)
+		c.replyAside(r)
 		return nil
 	}
 	code := c.ids.Add(c.server.opts.Registry, c.remote.Addr(), p.Scheme, p.Auth)
 	if code == jute.OK {
-		c.replyAside(r.xid)
+		c.replyAside(r)
 		return nil
 	}
 	c.server.metrics.authFailed.Add(1)
@@ -64,7 +64,7 @@ func (c *login) sasl(r *request) error {
 	s := c.server.opts.SASL
 	if s == nil {
 		// Quirk: a client that begins a dialogue with a server without SASL is told that all is well, and is nobody.
-		c.saslReply(r.xid, jute.OK, nil)
+		c.saslReply(r, jute.OK, nil)
 		return nil
 	}
 	if c.dialogue == nil {
@@ -79,7 +79,7 @@ func (c *login) sasl(r *request) error {
 	if err != nil {
 		return c.saslFailed(r, s, err)
 	}
-	c.saslReply(r.xid, jute.OK, answer)
+	c.saslReply(r, jute.OK, answer)
 	return nil
 }
 
@@ -108,7 +108,7 @@ func (c *login) saslFailed(r *request, s *sasl.Server, err error) error {
 	c.server.bad.Warn("SASL authentication failed", slog.String("peer", c.remote.String()), session(c.session),
 		slog.String("mechanism", s.Mechanism()), slog.Bool("stays", stays), slog.Any("err", err))
 	if stays {
-		c.saslReply(r.xid, jute.OK, nil)
+		c.saslReply(r, jute.OK, nil)
 		return nil
 	}
 	if errors.Is(err, sasl.ErrBroken) {
@@ -118,17 +118,20 @@ func (c *login) saslFailed(r *request, s *sasl.Server, err error) error {
 	if required {
 		code = jute.SessionClosedAuth
 	}
-	c.saslReply(r.xid, code, nil)
+	c.saslReply(r, code, nil)
 	return errClose
 }
 
 // saslReply appends a reply with a token; nil is null.
-func (c *login) saslReply(xid jute.Xid, code jute.Code, token []byte) {
+func (c *login) saslReply(r *request, code jute.Code, token []byte) {
 	c.Out.Lock()
-	b, mark := c.beginLocked(xid, 0, code)
-	c.Out.EndLocked((&jute.SASLToken{Token: token}).Append(b), mark)
+	b, mark := c.beginLocked(r.xid, 0, code)
+	b = (&jute.SASLToken{Token: token}).Append(b)
+	out := len(b) - mark
+	c.Out.EndLocked(b, mark)
 	c.Out.Unlock()
 	c.sent(1)
+	c.metered.tally(r, out, code, c.server.elapsed()-c.now)
 }
 
 // certify adds who the client's certificate says it is. A certificate that is nobody's ends the connection

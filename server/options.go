@@ -63,6 +63,7 @@ type Options struct {
 	Metrics                 func(*catalog.Values) // sets what the server does not know; nil for nothing
 	SlowFsyncs              func() int64          // how many were beyond the threshold; nil for none
 	SlowRequest             time.Duration         // what takes as long is logged; 0 is off
+	TrafficOff              bool                  // who does what is not counted
 	Ensemble                *Ensemble             // nil: this server is alone, and serves as soon as it is started
 	// LeaderGrace is how long a server that has lost its leader keeps its connections: reads go on, writes wait. 0 is
 	// two seconds or a tick, whichever is longer: then a read-only server of ZooKeeper begins, too, and most elections

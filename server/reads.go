@@ -53,7 +53,7 @@ func (m *making) over() {
 
 // answer appends the reply to a read while the present is held, so that no event of a later change gets before it.
 func (c *queries) answer(r *request, v state.Present, code jute.Code, body func(b []byte) []byte) error {
-	zxid := v.Zxid()
+	zxid, out := v.Zxid(), 0
 	err := v.Err()
 	if err == nil {
 		c.Out.Lock()
@@ -61,6 +61,7 @@ func (c *queries) answer(r *request, v state.Present, code jute.Code, body func(
 		if body != nil {
 			b = body(b)
 		}
+		out = len(b) - mark
 		c.Out.EndLocked(b, mark)
 		c.Out.Unlock()
 	}
@@ -69,7 +70,7 @@ func (c *queries) answer(r *request, v state.Present, code jute.Code, body func(
 	if err != nil {
 		return err
 	}
-	c.readDone(r, zxid)
+	c.readDone(r, zxid, out, code)
 	return nil
 }
 
@@ -139,17 +140,18 @@ func (c *queries) answerReserved(r *request, p state.Present, bytes int,
 	}
 	c.making.over()
 	c.Out.Insert(buf, len(b)-header)
-	c.readDone(r, zxid)
+	c.readDone(r, zxid, len(b)-mark, h.Err)
 	return nil
 }
 
-// readDone counts a read.
-func (c *queries) readDone(r *request, zxid jute.Zxid) {
+// readDone counts a read that was answered with a frame of so many bytes.
+func (c *queries) readDone(r *request, zxid jute.Zxid, out int, code jute.Code) {
 	now := c.server.elapsed()
 	c.answered(r.xid, zxid)
 	c.latency(r.op, c.now, now)
 	took := now - c.now
 	c.server.metrics.reads.Add(took.Milliseconds())
+	c.metered.tally(r, out, code, took)
 	if c.server.isSlow(took) {
 		c.server.slowRead(c.conn, r, took)
 	}
@@ -157,8 +159,8 @@ func (c *queries) readDone(r *request, zxid jute.Zxid) {
 
 // ping answers a ping. The reply has ping's xid, whatever was sent.
 func (c *queries) ping(r *request) error {
-	c.reply(jute.XidPing, c.server.opts.Machine.LastZxid(), jute.OK)
-	c.latency(r.op, c.now, c.server.elapsed())
+	r.xid = jute.XidPing
+	c.answerShort(r, jute.OK)
 	return nil
 }
 
@@ -180,6 +182,7 @@ func (c *queries) exists(r *request) error {
 	}
 	if p.Watch {
 		c.server.watches.AddData(&c.watch, p.Path)
+		c.metered.watches++
 	}
 	if !ok {
 		return c.answer(r, v, jute.NoNode, nil)
@@ -238,6 +241,7 @@ func (c *queries) getData(r *request) error {
 	}
 	if p := &c.req.pathWatch; p.Watch {
 		c.server.watches.AddData(&c.watch, p.Path)
+		c.metered.watches++
 	}
 	stat, data := n.Stat(), n.Data()
 	if len(data) > largeData {
@@ -261,6 +265,7 @@ func (c *queries) getChildren(r *request) error {
 	p := &c.req.pathWatch
 	if p.Watch {
 		c.server.watches.AddChild(&c.watch, p.Path)
+		c.metered.watches++
 	}
 	stat := n.Stat()
 	if stat.NumChildren == 0 {

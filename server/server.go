@@ -19,6 +19,7 @@ import (
 	"zkd/server/limits"
 	"zkd/server/socket"
 	"zkd/server/stats/catalog"
+	"zkd/server/traffic"
 	"zkd/server/watch"
 )
 
@@ -37,6 +38,7 @@ type Server struct {
 	// hoarders tells of connections that held too much memory: not to be lost among what else is malformed.
 	hoarders *warning.Limiter
 	slow     slowLog
+	traffic  *traffic.Recorder // nil: nothing is counted
 	watchdog watchdog
 
 	handshakes socket.Handshakes
@@ -92,6 +94,9 @@ func New(o Options) *Server {
 		AllBytes: o.Limits.LargeRequestsBytes})
 	s.memory.init(&s.connections, limits.MemoryOptions{Max: o.Limits.MemoryBytes, Clock: o.Clock})
 	s.slow.init(&o)
+	if !o.TrafficOff {
+		s.traffic = traffic.New(traffic.Options{Clock: o.Clock})
+	}
 	s.watchdog.init(s)
 	s.newcomers = limits.NewTokenBucket(o.Limits.Sessions, o.LocalSessions, o.Random, s.elapsed())
 	s.handshakes.Init(o.Limits.Handshakes, o.Limits.HandshakesComputing)
@@ -126,6 +131,9 @@ func (s *Server) Start(node Node) {
 	s.spawn(ends.goOn)
 	s.spawn(s.watchdog.run)
 	s.spawn(func() { s.memory.Run(s.stop) })
+	if s.traffic != nil {
+		s.spawn(func() { s.traffic.Run(s.stop) })
+	}
 }
 
 // spawn runs f on a goroutine that Shutdown waits for.
@@ -312,6 +320,15 @@ func (s *Server) SetMetrics(v *catalog.Values) { figures{s}.set(v) }
 
 // Info is what the admin commands show of the server, as it is now: of both ports. Any goroutine may call it.
 func (s *Server) Info() *fourletter.Info { return figures{s}.info(everybody) }
+
+// Traffic returns who has done what in the last seconds (traffic.Recorder.Window); nil if nothing is counted. Any
+// goroutine may call it.
+func (s *Server) Traffic(span time.Duration) *traffic.Window {
+	if s.traffic == nil {
+		return nil
+	}
+	return s.traffic.Window(span)
+}
 
 // elapsed is the time since the server was made.
 func (s *Server) elapsed() time.Duration { return s.opts.Clock.Since(s.started) }

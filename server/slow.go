@@ -29,39 +29,36 @@ func (l *slowLog) init(o *Options) {
 	l.lines = warning.NewLimiter(o.Logger, o.Clock)
 }
 
-// applying is a Node that knows when it began to apply the present entry.
-type applying interface {
-	// ApplyBegan is that time, for the apply goroutine: in its Waiters and its Observer.
-	ApplyBegan() time.Time
-}
-
 // slowRead tells of a read, or of what else the reader answers. The path is read anew: what the handler has decoded may
 // be of another request by now.
 func (s *Server) slowRead(c *conn, r *request, took time.Duration) {
 	s.slow.seen.Add(1)
+	p := c.metered.phases(took)
 	s.slow.lines.Warn("slow request", s.slowAttrs(c, r.op, r.xid, pathOf(r), took,
-		slog.Duration("throttled", c.admitter.waited),           // in the queue of request_throttle_max_requests
-		slog.Duration("in_turn", c.queueWait-c.admitter.waited), // behind the writes of the same connection
-		slog.Duration("read_index", c.barrierWait),              // for the leader to confirm that it leads
-		slog.Duration("served", took-max(c.queueWait, c.admitter.waited)-c.barrierWait))...)
+		slog.Duration("throttled", p.Queue),    // in the queue of request_throttle_max_requests
+		slog.Duration("in_turn", p.Turn),       // behind the writes of the same connection
+		slog.Duration("read_index", p.Confirm), // for the leader to confirm that it leads
+		slog.Duration("served", p.Answer))...)
 }
 
 // slowWrite tells of a write. The apply goroutine calls it.
 func (s *Server) slowWrite(c *conn, r *apply.Result, a socket.Arrival, now time.Duration) {
 	s.slow.seen.Add(1)
-	path := r.Path
-	if path == "" && len(r.Events) > 0 {
-		path = r.Events[0].Path
-	}
-	began := now
-	if node, ok := s.opts.node.(applying); ok {
-		began = min(max(node.ApplyBegan().Sub(s.started), a.Taken), now)
-	}
-	s.slow.lines.Warn("slow request", s.slowAttrs(c, r.Op, r.Xid, path, now-a.At,
+	p := c.metered.writePhases(a, now)
+	s.slow.lines.Warn("slow request", s.slowAttrs(c, r.Op, r.Xid, changedPath(r), now-a.At,
 		slog.String("code", r.Code.String()), zxidAttr("zxid", r.Zxid),
-		slog.Duration("held", a.Taken-a.At),    // by a limit, or because the client does not read
-		slog.Duration("commit", began-a.Taken), // in the batch, the log of the quorum, and behind other entries
-		slog.Duration("apply", now-began))...)
+		slog.Duration("held", p.Queue),          // by a limit, or because the client does not read
+		slog.Duration("log", p.Log),             // in the batch, on the way to the leader, until it is on this disk
+		slog.Duration("replicate", p.Replicate), // from then on, until it is known to be committed
+		slog.Duration("apply", p.Apply))...)     // behind other entries, and with its own
+}
+
+// changedPath is the first path of a write's result; "" if it has changed nothing.
+func changedPath(r *apply.Result) string {
+	if r.Path == "" && len(r.Events) > 0 {
+		return r.Events[0].Path
+	}
+	return r.Path
 }
 
 // slowAttrs are the attributes of every line.
@@ -77,11 +74,14 @@ func (s *Server) slowAttrs(c *conn, op jute.Op, xid jute.Xid, path string, took 
 const shownBytesMax = 512
 
 // shown is the beginning of a text from a client, for the log.
-func shown(text string) string {
-	if len(text) <= shownBytesMax {
+func shown(text string) string { return shownUpTo(text, shownBytesMax) }
+
+// shownUpTo is the beginning of a text of at most so many bytes.
+func shownUpTo(text string, bytesMax int) string {
+	if len(text) <= bytesMax {
 		return text
 	}
-	return strings.ToValidUTF8(text[:shownBytesMax], "") + "…"
+	return strings.ToValidUTF8(text[:bytesMax], "") + "…"
 }
 
 // pathOf is the first path of a request that is no write; "" for one without any.

@@ -63,7 +63,7 @@ func TestSlowRequestsAreLogged(t *testing.T) {
 	c.must(jute.OpSync, &jute.PathRequest{Path: "/b"}, jute.OK)
 	c.must(jute.OpSetData, &jute.SetDataRequest{Path: "/a", Version: 7}, jute.BadVersion)
 	parts := map[bool][]string{
-		true:  {"held", "commit", "apply"},
+		true:  {"held", "log", "replicate", "apply"},
 		false: {"throttled", "in_turn", "read_index", "served"},
 	}
 	for name, write := range map[string]bool{ // any order: each by itself

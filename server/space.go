@@ -45,7 +45,9 @@ func (c *writes) rejectForSpace(r *request) error {
 	s.full.Warn("rejected write: disk space low")
 	c.auditor.failed(r)
 	c.reply(r.xid, s.opts.Machine.LastZxid(), jute.SystemError)
-	c.latency(jute.OpError, c.now, s.elapsed())
+	now := s.elapsed()
+	c.latency(jute.OpError, c.now, now)
+	c.metered.tally(r, replyHeadBytes, jute.SystemError, now-c.now)
 	return nil
 }
 

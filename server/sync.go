@@ -20,12 +20,16 @@ func (c *writes) sync(r *request) error {
 	now := c.server.elapsed()
 	c.Out.Lock()
 	b, mark := c.beginLocked(r.xid, zxid, jute.OK)
-	c.Out.EndLocked((&jute.SyncResponse{Path: p.Path, Nulls: p.Nulls}).Append(b), mark)
+	b = (&jute.SyncResponse{Path: p.Path, Nulls: p.Nulls}).Append(b)
+	out := len(b) - mark
+	c.Out.EndLocked(b, mark)
 	c.Out.Unlock()
 	c.answered(r.xid, zxid)
 	c.latency(r.op, c.now, now)
-	if took := now - c.now; c.server.isSlow(took) {
-		c.barrierWait = took - c.queueWait
+	took := now - c.now
+	c.barrierWait = took - max(c.queueWait, c.admitter.waited)
+	c.metered.tally(r, out, jute.OK, took)
+	if c.server.isSlow(took) {
 		c.server.slowRead(c.conn, r, took)
 	}
 	return nil

@@ -94,7 +94,6 @@ func (c *writes) closeLocal(r *request) error {
 		return errGone
 	}
 	c.server.locals.remove(c.session)
-	c.reply(r.xid, c.server.opts.Machine.LastZxid(), jute.OK)
-	c.latency(r.op, c.now, c.server.elapsed())
+	c.answerShort(r, jute.OK)
 	return errClose
 }

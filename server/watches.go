@@ -24,6 +24,7 @@ func (c *queries) addWatch(r *request) error {
 	}
 	v := c.present(r)
 	c.server.watches.AddWatch(&c.watch, p.Path, p.Mode)
+	c.metered.watches += watchesOf[p.Mode]
 	return c.answer(r, v, jute.OK, (&jute.ErrorResponse{}).Append)
 }
 
@@ -154,6 +155,7 @@ func (c *queries) setWatch(missed []byte, w *watchAgain, n state.Node, relative 
 	event, register := watch.Missed(w.list, relative, n.Found(), &stat)
 	if register {
 		c.server.watches.Register(&c.watch, w.list, w.path)
+		c.metered.watches++
 	}
 	if event == jute.EventNone {
 		return missed

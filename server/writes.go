@@ -160,7 +160,8 @@ func (c *writes) fail(r *request, code jute.Code) error {
 // ends; not with an error.
 func (c *writes) begin(r *request, code jute.Code) (batcher.Waiter, error) {
 	s := c.server
-	write := socket.Write{Came: c.now, Bytes: len(r.body) + c.identification.bytes(c.login.ids.Proven())}
+	write := socket.Write{Came: c.now, Bytes: len(r.body) + c.identification.bytes(c.login.ids.Proven()),
+		Frame: requestHeadBytes + len(r.body)}
 	if !c.Out.BeginWrite(write, &s.inFlight, s.elapsed) {
 		return nil, errGone
 	}
@@ -172,6 +173,7 @@ func (c *writes) begin(r *request, code jute.Code) (batcher.Waiter, error) {
 		Op: r.op, Session: c.session, Xid: r.xid, Time: s.millis(), Flags: flags, Code: code,
 		Server: s.opts.ServerID, Body: r.body,
 	}
+	c.metered.Begun(write.Frame, c.proposal.Path)
 	w := c.waiter()
 	c.turn.Lock()
 	err := errGone
@@ -233,10 +235,12 @@ func (s *Server) Committed(r *apply.Result) {
 		s.watches.Begin()
 	}
 	for i := range r.Events {
-		s.watches.Fire((*watch.Event)(&r.Events[i]))
+		told := s.watches.Fire((*watch.Event)(&r.Events[i]))
+		s.traffic.Noticed(r.Events[i].Path, told)
 	}
 	s.tellOfMembers(r)
 	if tracker := s.tracker.Load(); tracker != nil {
+		s.traffic.Applied(r.Op, applyShare(s.opts.node), func() string { return changedPath(r) })
 		s.followSessions(r, tracker, leads)
 	}
 }
@@ -261,9 +265,12 @@ func (c *writes) Applied(r *apply.Result) {
 	o := &c.Out
 	o.Lock()
 	arrival, open := o.EndWriteLocked(closes)
+	out := 0
 	if open {
 		b, mark := c.beginLocked(r.Xid, r.Zxid, headerCode(r))
-		o.EndLocked(appendResult(b, r), mark)
+		b = appendResult(b, r)
+		out = len(b) - mark
+		o.EndLocked(b, mark)
 	} else {
 		c.server.metrics.staleReplies.Add(1)
 	}
@@ -273,11 +280,12 @@ func (c *writes) Applied(r *apply.Result) {
 		c.server.flusher.Add(&c.Out)
 	}
 	c.answered(r.Xid, r.Zxid)
-	c.written(r, arrival)
+	c.written(r, arrival, out)
 }
 
-// written records a write's latency. One that has failed has no name in cons.
-func (c *writes) written(r *apply.Result, came socket.Arrival) {
+// written records a write's latency, and the answer in a frame of so many bytes. One that has failed has no name in
+// cons.
+func (c *writes) written(r *apply.Result, came socket.Arrival, out int) {
 	now := c.server.elapsed()
 	op := r.Op
 	if headerCode(r) != jute.OK {
@@ -286,6 +294,7 @@ func (c *writes) written(r *apply.Result, came socket.Arrival) {
 	c.latency(op, came.At, now)
 	took := now - came.At
 	c.server.metrics.updates.Add(took.Milliseconds())
+	c.metered.tallyWrite(r, came, out, now)
 	if c.server.isSlow(took) && r.Op != jute.OpReconfig { // which has waited for other members
 		c.server.slowWrite(c.conn, r, came, now)
 	}

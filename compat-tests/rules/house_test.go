@@ -128,8 +128,8 @@ var floors = map[string][]string{
 	},
 	"quorum": {"clock", "warning", "liveness", "proof", "transport", "snapshot", "member", "batcher", ".", "sim"},
 	"server": {
-		"stats", "stats/catalog", "limits", "socket", "watch", "auth", "auth/sasl", "auth/sasl/gssapi", "audit",
-		"fourletter", "backup", "admin", ".",
+		"stats", "stats/catalog", "traffic", "limits", "socket", "watch", "auth", "auth/sasl", "auth/sasl/gssapi",
+		"audit", "fourletter", "backup", "admin", ".",
 		"instance/tlsstores", "instance/snapshots", "instance/peers", "instance",
 		"sim/goruntime", "sim/network", "sim",
 	},

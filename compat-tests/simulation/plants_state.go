@@ -114,9 +114,10 @@ func plantsOfClients() []Plant {
 		{
 			Name: "watch-lost", Bug: "an event of several is not told",
 			Within: 24,
-			Patches: []Patch{{"server/writes.go", "		s.watches.Fire((*watch.Event)(&r.Events[i]))", `
+			Patches: []Patch{{"server/writes.go", "		told := s.watches.Fire((*watch.Event)(&r.Events[i]))", `
+		told := 0
 		if !plantedEach("watch-lost", 10) {
-			s.watches.Fire((*watch.Event)(&r.Events[i]))
+			told = s.watches.Fire((*watch.Event)(&r.Events[i]))
 		}`}},
 		},
 		{

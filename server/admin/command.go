@@ -6,12 +6,13 @@ import (
 	"zkd/server/fourletter"
 )
 
-// command is one of ZooKeeper's (org.apache.zookeeper.server.admin.Commands).
+// command is one of ZooKeeper's (org.apache.zookeeper.server.admin.Commands), or of ours.
 type command struct {
 	names   []string // the primary one first
 	running bool     // needs a server that serves
 	access  access   // else anyone may run it
 	post    bool     // else it is for GET
+	own     bool     // ZooKeeper does not have it
 	// run writes the fields. If it has written the field error itself it returns false.
 	run func(c *call) (ok bool)
 	// stream answers by itself, instead of run.
@@ -26,7 +27,8 @@ type call struct {
 	query  map[string][]string
 }
 
-// commands are all, in the order of their primary names.
+// commands are all, in the order of their primary names. Those that ZooKeeper does not have are not on the page with
+// the links, which is ZooKeeper's.
 var commands = []*command{
 	{names: []string{"configuration", "conf", "config"}, running: true, access: operator, run: (*call).configuration},
 	{names: []string{"connection_stat_reset", "crst"}, running: true, access: operator, run: (*call).resetConnections},
@@ -49,10 +51,12 @@ var commands = []*command{
 	{names: []string{"ruok"}, running: true, run: func(*call) bool { return true }},
 	{names: []string{"server_stats", "srvr"}, running: true, run: (*call).serverStats},
 	{names: []string{"set_trace_mask", "stmk"}, access: operator, run: (*call).setTraceMask},
+	{names: []string{"slow_requests"}, own: true, access: operator, run: (*call).slowRequests},
 	{names: []string{"snapshot", "snap"}, running: true, access: superusers, stream: (*Server).snapshot},
 	{names: []string{"stat_reset", "srst"}, running: true, access: operator, run: (*call).resetServer},
 	{names: []string{"stats", "stat"}, running: true, access: operator, run: (*call).stats},
 	{names: []string{"system_properties", "sysp"}, access: operator, run: (*call).systemProperties},
+	{names: []string{"top"}, own: true, access: operator, run: (*call).top},
 	{names: []string{"voting_view"}, running: true, run: (*call).votingView},
 	{names: []string{"watch_summary", "wchs"}, running: true, run: (*call).watchSummary},
 	{names: []string{"watches", "wchc"}, running: true, access: operator, run: (*call).watches},

@@ -88,6 +88,7 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 		}
 		if r.Label != "" {
 			collectSet(to, r, v.Keyed(r.Name))
+			collectLatencies(to, r, v.KeyedLatencies(r.Name))
 		} else if v.Shown(r) {
 			collectOne(to, r, v, before[r.Name])
 		}
@@ -131,6 +132,25 @@ func collectSet(to chan<- prometheus.Metric, r *catalog.Row, set map[string]cata
 	}
 }
 
+// collectLatencies gives a set of summaries of ours.
+func collectLatencies(to chan<- prometheus.Metric, r *catalog.Row, set map[string]catalog.Latency) {
+	desc := prometheus.NewDesc(r.Name, r.Help, []string{r.Label}, nil)
+	for _, key := range slices.Sorted(maps.Keys(set)) {
+		l := set[key]
+		to <- prometheus.MustNewConstHistogram(desc, l.Count, l.Total.Seconds(), secondsBelow(&l),
+			strings.ToValidUTF8(key, "?"))
+	}
+}
+
+// secondsBelow is Latency.Below in seconds.
+func secondsBelow(l *catalog.Latency) map[float64]uint64 {
+	below := make(map[float64]uint64, len(l.Below))
+	for bound, n := range l.Below { // any order: a map again
+		below[bound.Seconds()] = n
+	}
+	return below
+}
+
 // value is a number as Prometheus has it.
 func value(r *catalog.Row, n catalog.Number) float64 {
 	if r.Float {
@@ -148,11 +168,7 @@ func collectOne(to chan<- prometheus.Metric, r *catalog.Row, v *catalog.Values, 
 		to <- prometheus.MustNewConstMetric(desc, valueTypes[r.Kind], value(r, n))
 	case catalog.Summary, catalog.Percentiles:
 		if l, ok := v.Latency(r.Name); ok {
-			below := make(map[float64]uint64, len(l.Below))
-			for bound, n := range l.Below { // any order: a map again
-				below[bound.Seconds()] = n
-			}
-			to <- prometheus.MustNewConstHistogram(desc, l.Count, l.Total.Seconds(), below)
+			to <- prometheus.MustNewConstHistogram(desc, l.Count, l.Total.Seconds(), secondsBelow(&l))
 			return
 		}
 		d := v.Distribution(r.Name)

@@ -14,6 +14,7 @@ import (
 	"zkd/server/auth"
 	"zkd/server/fourletter"
 	"zkd/server/stats/catalog"
+	"zkd/server/traffic"
 )
 
 // Options says what a Server consists of. Clock, Logger, Info, Commands, Metrics and Registry are needed.
@@ -32,6 +33,8 @@ type Options struct {
 	DiskSpace func() (own, group string)
 
 	Members func() *Members // nil for a server that is alone
+	// Traffic says who has done what in the last seconds; nil if it is not counted.
+	Traffic func(span time.Duration) *traffic.Window
 	// DiskHangs tells whether a disk of this server does not answer; nil if nobody knows.
 	DiskHangs func() bool
 	// InitialConfiguration is the text of the zoo.cfg that was read, and Properties what holds, by ZooKeeper's names:

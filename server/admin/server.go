@@ -167,6 +167,9 @@ func (s *Server) links(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "text/html;charset=utf-8")
 	base := html.EscapeString("/" + strings.Trim(s.opts.CommandURL, "/") + "/")
 	for _, c := range commands {
+		if c.own {
+			continue
+		}
 		_, _ = fmt.Fprintf(w, "<a href=\"%s%s\">%s</a>\n<br/>\n", base, c.names[0], c.names[0]) // a client that left
 	}
 }

@@ -55,6 +55,10 @@ func (c *Commands) Figures(info *Info, yield func(*Figure)) {
 			if v.Shown(r) {
 				f.distribution(r)
 			}
+			set := v.KeyedLatencies(r.Name)
+			for _, key := range slices.Sorted(maps.Keys(set)) {
+				f.latency(key+"_"+r.Name, set[key])
+			}
 		}
 	}
 }
@@ -81,7 +85,9 @@ func (f *figures) set(r *catalog.Row) {
 // distribution yields the lines of a summary (AvgMinMaxCounter.values, AvgMinMaxPercentileCounter.values).
 func (f *figures) distribution(r *catalog.Row) {
 	if r.Own {
-		f.latency(r)
+		if l, ok := f.values.Latency(r.Name); ok {
+			f.latency(r.Name, l)
+		}
 		return
 	}
 	d := f.values.Distribution(r.Name)
@@ -107,12 +113,8 @@ func (f *figures) summary(name string, s stats.Snapshot) {
 }
 
 // latency yields the lines of a summary of ours, in seconds.
-func (f *figures) latency(r *catalog.Row) {
-	l, ok := f.values.Latency(r.Name)
-	if !ok {
-		return
-	}
-	f.yield(&Figure{Name: "cnt_" + r.Name, Whole: int64(l.Count)})
+func (f *figures) latency(name string, l catalog.Latency) {
+	f.yield(&Figure{Name: "cnt_" + name, Whole: int64(l.Count)})
 	for _, p := range []struct {
 		prefix  string
 		seconds float64
@@ -120,7 +122,7 @@ func (f *figures) latency(r *catalog.Row) {
 		{"sum_", l.Total.Seconds()}, {"max_", l.Max.Seconds()}, {"p50_", l.P50.Seconds()}, {"p99_", l.P99.Seconds()},
 		{"p999_", l.P999.Seconds()},
 	} {
-		f.yield(&Figure{Name: p.prefix + r.Name, Decimals: p.seconds, Float: true})
+		f.yield(&Figure{Name: p.prefix + name, Decimals: p.seconds, Float: true})
 	}
 }
 

@@ -95,6 +95,9 @@ func (i *Instance) openAdmin(ctx context.Context, page http.Handler) error {
 	if c.Ensemble.Distributed {
 		o.Members = i.peers.Describe
 	}
+	if c.Metrics.Traffic {
+		o.Traffic = i.server.Traffic
+	}
 	if identity, ok := i.registry.Provider(auth.SchemeX509).(auth.Certifier); ok {
 		o.Certificate = func(cert *x509.Certificate) []jute.ID {
 			ids, err := identity.Certify(cert)

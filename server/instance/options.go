@@ -42,6 +42,7 @@ func (i *Instance) serverOptions(a authentication) server.Options {
 		Metrics:           i.setMetrics,
 		SlowFsyncs:        i.figures.slowFsyncs.Load,
 		SlowRequest:       c.Metrics.SlowRequest,
+		TrafficOff:        !c.Metrics.Traffic,
 		LinearizableReads: c.Client.LinearizableReads,
 		Audit:             i.audit.log, AuditUser: i.audit.user,
 	}

@@ -476,6 +476,7 @@ func (o *Output) AwaitWrites() {
 type Write struct {
 	Came  time.Duration
 	Bytes int // that the group gets to store
+	Frame int // bytes of its frame, with its length
 }
 
 // BeginWrite counts a write in, after waiting while too much is under way: of this connection, of its address, of all
@@ -485,7 +486,7 @@ type Write struct {
 // alone: it looks again when they are written, and nobody has to wake the readers of other connections. Only for the
 // bytes of its address it stands in a line (limits.Shares).
 func (o *Output) BeginWrite(w Write, all *limits.InFlight, elapsed func() time.Duration) bool {
-	a := Arrival{At: w.Came, Taken: w.Came, bytes: w.Bytes}
+	a := Arrival{At: w.Came, Taken: w.Came, Frame: w.Frame, bytes: w.Bytes}
 	waited, ok := o.share.Begin(w.Bytes, o.Ending)
 	if !ok {
 		return false
@@ -553,6 +554,7 @@ func (o *Output) fullLocked(all *limits.InFlight) bool {
 // Arrival is when a write came, and when its connection might propose it: later only if it was held back.
 type Arrival struct {
 	At, Taken time.Duration
+	Frame     int
 	bytes     int
 }
 

@@ -31,17 +31,19 @@ const keepFound = 1 << 17
 // go to the data table, NodeChildrenChanged to the child table, NodeDeleted to both, the data table first; any other
 // type does nothing. The parent's NodeChildrenChanged is an event of its own, after the node's.
 //
-// Only one goroutine may fire. What it calls may register and remove watches.
-func (t *Table) Fire(ev *Event) {
+// Only one goroutine may fire. What it calls may register and remove watches. Fire returns how many watchers it has
+// told.
+func (t *Table) Fire(ev *Event) (told int) {
 	if t.firing.busy {
 		invariants.Violated("one goroutine fires watches, and no watcher does", slog.String("path", ev.Path))
 	}
 	t.firing.busy = true
 	t.gather(ev)
 	if len(t.firing.found) > 0 {
-		t.tell(ev)
+		told = t.tell(ev)
 	}
 	t.firing.busy = false
+	return told
 }
 
 // keepVerdicts is above how many entries of lists and answers Fire forgets what it knows of them, between two entries
@@ -137,8 +139,8 @@ func (t *Table) found(number uint32) bool {
 	return true
 }
 
-// tell calls the watchers that were found and may read the znode.
-func (t *Table) tell(ev *Event) {
+// tell calls the watchers that were found and may read the znode, and returns how many.
+func (t *Table) tell(ev *Event) (told int) {
 	f := &t.firing
 	f.notice = f.notice[:0]
 	for i, h := range f.found {
@@ -152,11 +154,13 @@ func (t *Table) tell(ev *Event) {
 			f.notice = AppendNotice(f.notice, ev.Type, ev.Path, ev.Zxid)
 		}
 		h.watcher.WatchFired(ev, f.notice)
+		told++
 	}
 	f.found = f.found[:0]
 	if cap(f.found) > keepFound {
 		f.found = nil
 	}
+	return told
 }
 
 // AppendNotice adds the frame of a notification to b. Changes carry their zxid; the events that setWatches makes for

@@ -1,7 +1,7 @@
 package catalog
 
 // ownGauges are what only zkd has of values that go up and down. They begin with zkd_ and carry base units. The label
-// peer is a member's id, store is raftlog or state.
+// peer is a member's id, store is raftlog or state, operation is a request's by its name in the protocol.
 var ownGauges = []Row{
 	{Name: "zkd_build_info", Help: "1; the label is the release, or the commit of a build that is none.",
 		Label: "version"},
@@ -110,6 +110,12 @@ var ownCounters = []Row{
 	{Name: "zkd_writes_refused_total", Help: "Writes of this server's clients that were refused for want of room."},
 	{Name: "zkd_forwarded_writes_refused_total",
 		Help: "Writes that this server, leading, has refused for want of room when they came to it."},
+	{Name: "zkd_requests_total",
+		Help: "Requests that were answered, by operation; some of the last second are missing.", Label: "operation"},
+	{Name: "zkd_requests_failed_total", Help: "Those of them that were answered with an error code.",
+		Label: "operation"},
+	{Name: "zkd_request_bytes_total", Help: "Bytes of their frames.", Label: "operation"},
+	{Name: "zkd_answer_bytes_total", Help: "Bytes of the frames of the answers.", Label: "operation"},
 	{Name: "zkd_slow_requests_total", Help: "Requests that took longer than zkd.slowRequestThreshold."},
 	{Name: "zkd_slow_entries_total", Help: "Entries that took more than 0.5 s to apply."},
 	{Name: "zkd_slow_reads_total", Help: "Reads that held the state for more than 0.5 s."},
@@ -126,4 +132,6 @@ var ownSummaries = []Row{
 	{Name: "zkd_fsync_seconds", Help: "Time to write and sync the raft log."},
 	{Name: "zkd_commit_seconds", Help: "Time from the proposal of a batch on this server until it is applied here."},
 	{Name: "zkd_election_seconds", Help: "Time without a leader, until one was known."},
+	{Name: "zkd_request_seconds", Help: "Time from when a request came until its answer was ready to be sent, by " +
+		"operation.", Label: "operation"},
 }

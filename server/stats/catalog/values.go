@@ -15,6 +15,7 @@ type Values struct {
 	distributions map[string]Distribution
 	latencies     map[string]Latency
 	sets          map[string]map[string]Number
+	latencySets   map[string]map[string]Latency
 }
 
 // Number is the value of a gauge or a counter.
@@ -43,7 +44,7 @@ type Latency struct {
 func New() *Values {
 	return &Values{
 		numbers: map[string]Number{}, distributions: map[string]Distribution{}, latencies: map[string]Latency{},
-		sets: map[string]map[string]Number{},
+		sets: map[string]map[string]Number{}, latencySets: map[string]map[string]Latency{},
 	}
 }
 
@@ -118,6 +119,15 @@ func (v *Values) SetLatency(name string, l Latency) {
 	v.latencies[name] = l
 }
 
+// SetKeyedLatency sets the value of one key in a set of summaries of ours.
+func (v *Values) SetKeyedLatency(name, key string, l Latency) {
+	row(name, Percentiles)
+	if v.latencySets[name] == nil {
+		v.latencySets[name] = map[string]Latency{}
+	}
+	v.latencySets[name][key] = l
+}
+
 // Number returns the value of a gauge or counter of one value; ok is false if nobody has set it.
 func (v *Values) Number(name string) (n Number, ok bool) {
 	n, ok = v.numbers[name]
@@ -135,6 +145,9 @@ func (v *Values) Latency(name string) (l Latency, ok bool) {
 
 // Keyed returns the values of a set; read it only.
 func (v *Values) Keyed(name string) map[string]Number { return v.sets[name] }
+
+// KeyedLatencies returns the values of a set of summaries; read it only.
+func (v *Values) KeyedLatencies(name string) map[string]Latency { return v.latencySets[name] }
 
 // Shown reports whether a metric of one value is on the pages: all of ZooKeeper's are, but those that only some servers
 // have, and ours if they are set.

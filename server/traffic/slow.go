@@ -1,0 +1,75 @@
+package traffic
+
+import (
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"zkd/jute"
+)
+
+// Phases are where the time of a request went, in the order in which it passes them. They add up to what it took.
+type Phases struct {
+	Queue time.Duration // held back by a limit, or because the client does not read
+	Turn  time.Duration // a read behind writes of its own connection
+	// Confirm is for the leader to confirm that it leads: of sync and linearizable reads.
+	Confirm time.Duration
+	// Log is, of a write, until it is on this server's disk, with the time in its batch, and on the way to the leader;
+	// Replicate from then on until this server knows that it is committed.
+	Log, Replicate time.Duration
+	Apply          time.Duration // of a write, behind other entries and with those of its own
+	Answer         time.Duration // of a read: looking it up and making the answer
+}
+
+// Slow is one of the slowest requests of a window.
+type Slow struct {
+	At     time.Time // of the answer
+	Op     jute.Op
+	Path   string // cut if it is long; "" if the request has none, or it is not known
+	Failed bool
+	Took   time.Duration
+	Bytes  int // of the request and the answer
+	Client Client
+	Phases Phases
+}
+
+// slowestMax is how many of the slowest requests of a second are kept, and of a window.
+const slowestMax = 16
+
+// pathBytesMax is how much is kept of a path.
+const pathBytesMax = 256
+
+// kept is a copy of a path, cut if it is long.
+func kept(path string) string {
+	if len(path) <= pathBytesMax {
+		return strings.Clone(path)
+	}
+	cut := pathBytesMax - len("…")
+	for cut > 0 && !utf8.RuneStart(path[cut]) {
+		cut--
+	}
+	return path[:cut] + "…"
+}
+
+// noteSlow takes one of the slowest requests in, if it still is one.
+func (r *Recorder) noteSlow(owner Owner, a *Answer, path string, phases *Phases) {
+	s := Slow{At: r.opts.Clock.Now(), Op: a.Op, Path: kept(path), Failed: a.Failed, Took: a.Took, Bytes: a.In + a.Out,
+		Client: owner.Client(), Phases: *phases}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := r.mu.frame
+	if f.slowest = slowestOf(append(f.slowest, s)); len(f.slowest) == slowestMax {
+		r.shared.slowest.Store(int64(f.slowest[slowestMax-1].Took))
+	}
+}
+
+// slowestOf sorts them, the slowest first, and leaves those out that are too many.
+func slowestOf(all []Slow) []Slow {
+	slices.SortStableFunc(all, func(a, b Slow) int { return int(min(max(b.Took-a.Took, -1), 1)) })
+	if len(all) > slowestMax {
+		clear(all[slowestMax:])
+		all = all[:slowestMax]
+	}
+	return all
+}
