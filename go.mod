@@ -32,6 +32,8 @@ require (
 	software.sslmate.com/src/go-pkcs12 v0.7.4
 )
 
+require golang.org/x/term v0.47.0
+
 require (
 	github.com/DataDog/zstd v1.5.7 // indirect
 	github.com/RaduBerinde/axisds v0.1.0 // indirect

@@ -198,15 +198,11 @@ func (f *backupFlags) request(ctx context.Context) (*http.Request, error) {
 	if u.Path == "" || u.Path == "/" {
 		u.Path = backup.Path
 	}
-	credentials := os.Getenv(credentialsVariable)
-	if f.credentials != "" {
-		text, err := os.ReadFile(f.credentials)
-		if err != nil {
-			return nil, fmt.Errorf("read the credentials: %w", err)
-		}
-		credentials = string(text)
+	authorization, err := superCredentials(f.credentials)
+	if err != nil {
+		return nil, err
 	}
-	if credentials = strings.TrimSpace(credentials); credentials == "" {
+	if authorization == "" {
 		return nil, usageError{errors.New("a server gives a backup to its superuser only: give super:password by " +
 			"--credentials-file or in " + credentialsVariable)}
 	}
@@ -214,7 +210,7 @@ func (f *backupFlags) request(ctx context.Context) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	request.Header.Set("Authorization", "digest "+credentials)
+	request.Header.Set("Authorization", authorization)
 	return request, nil
 }
 

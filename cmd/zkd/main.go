@@ -83,7 +83,7 @@ func newRootCommand() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(newServeCommand(), newImportCommand(), newExportCommand(), newBackupCommand(), newRestoreCommand(),
-		newCheckCommand(), newStatusCommand(), newCLICommand(), newInspectCommand(), newBenchCommand(),
+		newCheckCommand(), newStatusCommand(), newTopCommand(), newCLICommand(), newInspectCommand(), newBenchCommand(),
 		newVersionCommand(),
 		newManCommand(), newExitCodesTopic(), newDevCommand())
 	root.SetVersionTemplate("{{.Version}}\n")

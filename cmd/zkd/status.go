@@ -179,8 +179,8 @@ type ensembleStatus struct {
 	Notes   []string       `json:"notes,omitempty"`
 }
 
-// look asks the first seed that answers which servers there are, then all of them.
-func (f *statusFlags) look(ctx context.Context, seeds []place) *ensembleStatus {
+// places asks the first seed that answers which servers there are.
+func (f *statusFlags) places(ctx context.Context, seeds []place) []place {
 	places := slices.Clone(seeds)
 	for _, seed := range seeds { // first, since its session is a write
 		if seed.unknown {
@@ -194,7 +194,12 @@ func (f *statusFlags) look(ctx context.Context, seeds []place) *ensembleStatus {
 			break
 		}
 	}
-	places = f.withNamed(ctx, places, slices.DeleteFunc(slices.Clone(seeds), func(p place) bool { return p.unknown }))
+	return f.withNamed(ctx, places, slices.DeleteFunc(slices.Clone(seeds), func(p place) bool { return p.unknown }))
+}
+
+// look asks all servers.
+func (f *statusFlags) look(ctx context.Context, seeds []place) *ensembleStatus {
+	places := f.places(ctx, seeds)
 	found := map[string]serverStatus{} // by address
 	f.ask(ctx, places, found)
 	s := &ensembleStatus{Servers: []serverStatus{}}

@@ -1,0 +1,396 @@
+package top
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"zkd/cmd/zkd/terminal"
+	"zkd/compat-tests/leak"
+	"zkd/quorum/clock"
+)
+
+var update = flag.Bool("update", false, "write testdata anew")
+
+func TestMain(m *testing.M) {
+	time.Local = time.UTC // times of slow requests are shown as on this machine
+	leak.VerifyTestMain(m)
+}
+
+// serverAnswer is what a server of zkd answers: the golden file of package server/admin.
+func serverAnswer(t *testing.T) []byte {
+	t.Helper()
+	b, err := os.ReadFile("../../../server/admin/testdata/top.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// web serves answers by path.
+func web(t *testing.T, answer func(path string) (status int, body string)) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status, body := answer(strings.TrimPrefix(r.URL.Path, "/commands/"))
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	}))
+	t.Cleanup(s.Close)
+	return s.URL + "/commands"
+}
+
+// newAsker returns an asker and its clock.
+func newAsker(t *testing.T) (*Asker, *clock.Manual) {
+	t.Helper()
+	now := clock.NewManual(time.Unix(1_800_000_000, 0))
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	return NewAsker(Options{Client: client, Timeout: time.Minute, Clock: now}), now
+}
+
+// golden compares a text with a file.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+}
+
+// TestReport: what two servers and one that is away say becomes one report, as text and as JSON.
+func TestReport(t *testing.T) {
+	body := string(serverAnswer(t))
+	zkd := web(t, func(string) (int, string) { return http.StatusOK, body })
+	a, _ := newAsker(t)
+	targets := []Target{{Name: "zk1:2181", Admin: zkd}, {Name: "zk2:2181", Admin: zkd}, {Name: "zk3:2181"}}
+	r := a.Ask(t.Context(), targets, 2)
+	if err := r.Answered(); err != nil || a.Waits(r) {
+		t.Error(err)
+	}
+	var b strings.Builder
+	if err := r.Text(&b, &TextOptions{Rows: 10}); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "report.txt", b.String())
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "report.json", string(text)+"\n")
+	if strings.ContainsRune(b.String(), 0x1b) {
+		t.Error("a name from a stranger is an escape sequence")
+	}
+	b.Reset()
+	if err := r.Text(&b, &TextOptions{View: "znodes", Filter: "two", Sort: "p99", Rows: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Split(b.String(), "\n"); !strings.Contains(lines[6], "P99*") || len(lines) != 9 {
+		t.Errorf("znodes with two, by p99:\n%s", b.String())
+	}
+}
+
+// TestRefusals: what keeps a server from answering is said.
+func TestRefusals(t *testing.T) {
+	a, _ := newAsker(t)
+	for _, tc := range []struct {
+		status int
+		body   string
+		want   string
+	}{
+		{http.StatusOK, `{"command":"top","error":"Requests are not counted: zkd.traffic=false"}`, "zkd.traffic=false"},
+		{http.StatusForbidden, `{}`, "not authorized: ask on its own machine"},
+		{http.StatusBadGateway, ``, "its admin server answers 502 Bad Gateway"},
+		{http.StatusOK, `<html>`, "not the answer of an admin server"},
+	} {
+		r := a.Ask(t.Context(), []Target{{Name: "a", Admin: web(t, func(string) (int, string) {
+			return tc.status, tc.body
+		})}}, 1)
+		if got := r.Servers[0].Error; !strings.Contains(got, tc.want) || r.Answered() == nil {
+			t.Errorf("%d %s: %q, want %q", tc.status, tc.body, got, tc.want)
+		}
+	}
+	broken := func(context.Context, string) (string, error) { return "", errors.New("not on the whitelist") }
+	r := a.Ask(t.Context(), []Target{{Name: "a", Admin: "http://127.0.0.1:1/commands", Words: broken}}, 1)
+	got := r.Servers[0].Error
+	if !strings.Contains(got, "refused") || !strings.Contains(got, "mntr: not on the whitelist") {
+		t.Errorf("neither answers: %q", got)
+	}
+}
+
+// What a server of Apache's says: two samples of its admin server and of its words.
+const (
+	monitor1 = `{"packets_received":100,"avg_latency":0.5,"max_latency":7,"num_alive_connections":2,` +
+		`"outstanding_requests":0,"watch_count":3,"znode_count":5,"uptime":61000,"server_state":"leader"}`
+	connections1 = `{"connections":[{"remote_socket_address":"10.0.0.1:4711","packets_received":40,"session_id":7,` +
+		`"avg_latency":0.25,"max_latency":2},{"remote_socket_address":"10.0.0.2:4711","packets_received":5,` +
+		`"session_id":8,"avg_latency":1,"max_latency":9}],"secure_connections":[],"error":null}`
+	mntr1 = "zk_version\t3.9.5\nzk_server_state\tleader\nzk_packets_received\t100\nzk_avg_latency\t0.5\n" +
+		"zk_max_latency\t7\nzk_num_alive_connections\t2\nzk_outstanding_requests\t0\nzk_watch_count\t3\n" +
+		"zk_znode_count\t5\nzk_uptime\t61000\n"
+	cons1 = " /10.0.0.1:4711[1](queued=0,recved=40,sent=40,sid=0x7,lop=GETD,est=1,to=30000,lcxid=0x5,lzxid=0x3," +
+		"lresp=3,llat=1,minlat=0,avglat=0,maxlat=2)\n" +
+		" /10.0.0.2:4711[1](queued=0,recved=5,sent=5,sid=0x8,lop=PING,est=1,to=30000,lcxid=0x5,lzxid=0x3,lresp=3," +
+		"llat=1,minlat=0,avglat=1,maxlat=9)\n /127.0.0.1:9[0](queued=0,recved=1,sent=0)\n\n"
+)
+
+// later is a sample with 20 requests more, all of one client.
+func later(text string) string {
+	return strings.NewReplacer(`received":100`, `received":120`, `received":40`, `received":60`,
+		"received\t100", "received\t120", "recved=40", "recved=60").Replace(text)
+}
+
+// TestApache: of servers of Apache's what comes between two samples is shown, by their admin server and by words.
+func TestApache(t *testing.T) {
+	var second atomic.Bool
+	say := func(text string) string {
+		if second.Load() {
+			return later(text)
+		}
+		return text
+	}
+	admin := web(t, func(path string) (int, string) {
+		switch path {
+		case "monitor":
+			return http.StatusOK, say(monitor1)
+		case "connections":
+			return http.StatusOK, say(connections1)
+		}
+		return http.StatusOK, `{"command":"top","error":"Unknown command: top"}`
+	})
+	words := func(_ context.Context, word string) (string, error) {
+		return map[string]string{"mntr": say(mntr1), "cons": say(cons1)}[word], nil
+	}
+	for kind, target := range map[string]Target{ // any order
+		kindAdmin: {Name: "zk1:2181", Admin: admin},
+		kindWords: {Name: "zk1:2181", Admin: "http://127.0.0.1:1/commands", Words: words},
+	} {
+		second.Store(false)
+		a, now := newAsker(t)
+		r := a.Ask(t.Context(), []Target{target}, 2)
+		if !a.Waits(r) || r.Servers[0].Kind != kind || r.Servers[0].State.State != "leader" {
+			t.Errorf("%s: %+v", kind, r.Servers[0])
+		}
+		second.Store(true)
+		now.Advance(2 * time.Second)
+		r = a.Ask(t.Context(), []Target{target}, 2)
+		if a.Waits(r) || r.Total.Requests != 20 || r.Total.PerSecond != 10 || r.Total.MaxUs != 7000 {
+			t.Errorf("%s: %+v", kind, r.Total)
+		}
+		if len(r.Sessions) != 1 || r.Sessions[0].Session != "0x7" || r.Sessions[0].PerSecond != 10 ||
+			len(r.Addresses) != 1 || r.Addresses[0].Address != "10.0.0.1" {
+			t.Errorf("%s: sessions %+v, addresses %+v", kind, r.Sessions, r.Addresses)
+		}
+	}
+}
+
+// aReport is the report of one server.
+func aReport(t *testing.T) *Report {
+	t.Helper()
+	body := string(serverAnswer(t))
+	zkd := web(t, func(string) (int, string) { return http.StatusOK, body })
+	a, _ := newAsker(t)
+	return a.Ask(t.Context(), []Target{{Name: "zk1:2181", Admin: zkd}}, 2)
+}
+
+// screenText is what is on a screen.
+func screenText(lines []terminal.Line) string {
+	var b strings.Builder
+	for _, l := range lines {
+		b.WriteString(l.Text + "\n")
+	}
+	return b.String()
+}
+
+// press has a model take keys.
+func press(t *testing.T, m *Model, keys string) {
+	t.Helper()
+	for _, k := range keys {
+		if m.Key(terminal.Key(k)) {
+			t.Fatalf("%q ends", k)
+		}
+	}
+}
+
+// TestModel: what keys do to what is shown.
+func TestModel(t *testing.T) {
+	m := NewModel(&TextOptions{})
+	if got := screenText(m.Lines(24)); !strings.Contains(got, "asking") {
+		t.Errorf("at first: %s", got)
+	}
+	r := aReport(t)
+	m.Show(r)
+	golden(t, "screen.txt", screenText(m.Lines(24)))
+	want := func(what string, texts ...string) {
+		t.Helper()
+		got := screenText(m.Lines(24))
+		for _, text := range texts {
+			if !strings.Contains(got, text) {
+				t.Errorf("%s: %q is not on the screen:\n%s", what, text, got)
+			}
+		}
+	}
+	press(t, m, "3")
+	want("znodes", "[3 Znodes]", "/app/one", `\x1b[2J`)
+	press(t, m, "/tw")
+	want("while a filter is typed", "/tw_", `"two"`)
+	press(t, m, "o\r")
+	if got := screenText(m.Lines(24)); strings.Contains(got, "/app/one") || !strings.Contains(got, `"two"`) {
+		t.Errorf("filtered:\n%s", got)
+	}
+	press(t, m, "\x1b")
+	want("without a filter", "/app/one")
+	press(t, m, "sss")
+	want("sorted", "FAIL%*")
+	if got := screenText(m.Lines(24)); strings.Index(got, `"two"`) > strings.Index(got, "/app/one") {
+		t.Errorf("by failures:\n%s", got)
+	}
+	press(t, m, "r")
+	if got := screenText(m.Lines(24)); strings.Index(got, `"two"`) < strings.Index(got, "/app/one") {
+		t.Errorf("the other way round:\n%s", got)
+	}
+	press(t, m, " ")
+	m.Show(&Report{Servers: []Server{{Address: "other", Error: "away"}}})
+	want("frozen", "FROZEN", "zk1:2181")
+	press(t, m, " ")
+	want("not frozen", "other  away")
+	for range len(views) {
+		m.Key(terminal.KeyTab)
+	}
+	want("all around", "[3 Znodes]")
+	m.Key(terminal.KeyLeft)
+	want("to the left", "[2 Subtrees]")
+	if !m.Key('q') {
+		t.Error("q does not end")
+	}
+}
+
+// TestModelMovesThroughRows: a window of any size shows what fits, and keys move through the rest.
+func TestModelMovesThroughRows(t *testing.T) {
+	r := aReport(t)
+	r.Operations = nil
+	for i := range 50 {
+		r.Operations = append(r.Operations, Row{Operation: "op" + string(rune('A'+i%26)) + string(rune('a'+i/26))})
+	}
+	m := NewModel(&TextOptions{View: "operations"})
+	m.Show(r)
+	for rows := range 40 {
+		if got := len(m.Lines(rows)); got > max(rows, 6) {
+			t.Errorf("%d lines in a window of %d", got, rows)
+		}
+	}
+	m.Lines(14)
+	shows := func(k terminal.Key, first string) {
+		t.Helper()
+		m.Key(k)
+		if lines := m.Lines(14); !strings.HasPrefix(lines[5].Text, first) {
+			t.Errorf("%d: %q is first, want %q", k, lines[5].Text, first)
+		}
+	}
+	shows(terminal.KeyDown, "opBa")
+	shows(terminal.KeyPageDown, "opKa")
+	shows(terminal.KeyUp, "opJa")
+	shows(terminal.KeyPageUp, "opAa")
+	shows(terminal.KeyEnd, "opPb")
+	shows(terminal.KeyHome, "opAa")
+}
+
+// paper is a display that keeps what was drawn.
+type paper struct {
+	columns atomic.Int64
+	drawn   chan string
+}
+
+func (p *paper) Size() (columns, rows int) { return int(p.columns.Load()), 30 }
+
+func (p *paper) Draw(lines []terminal.Line) error {
+	p.drawn <- screenText(lines)
+	return nil
+}
+
+// TestLive: reports are shown as they come, keys at once, and a window that changes is drawn anew.
+func TestLive(t *testing.T) {
+	r := aReport(t)
+	now := clock.NewManual(time.Unix(1_800_000_000, 0))
+	screen := &paper{drawn: make(chan string)}
+	screen.columns.Store(80)
+	keys := make(chan terminal.Key)
+	asked := 0
+	done := make(chan error, 1)
+	go func() {
+		done <- Live(context.Background(), &LiveOptions{Screen: screen, Keys: keys, Interval: 2 * time.Second,
+			Clock: now, Ask: func(context.Context) *Report {
+				asked++
+				return r
+			}, Model: NewModel(&TextOptions{})})
+	}()
+	if got := <-screen.drawn; !strings.Contains(got, "zk1:2181") {
+		t.Errorf("first:\n%s", got)
+	}
+	keys <- '7'
+	if got := <-screen.drawn; !strings.Contains(got, "[7 Slow requests]") || !strings.Contains(got, "REPLICATE") {
+		t.Errorf("slow requests:\n%s", got)
+	}
+	screen.columns.Store(120)
+	now.AwaitEvents(2)
+	now.Advance(sizeTick)
+	<-screen.drawn
+	now.Advance(2 * time.Second)
+	<-screen.drawn
+	keys <- 'q'
+	if err := <-done; err != nil || asked < 2 {
+		t.Errorf("%v after %d reports", err, asked)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for _, tc := range []struct {
+		o    TextOptions
+		want string
+	}{
+		{TextOptions{}, ""}, {TextOptions{View: "znodes", Sort: "req/s"}, ""}, {TextOptions{Sort: "USER"}, ""},
+		{TextOptions{View: "nodes"}, "want one of operations, subtrees"},
+		{TextOptions{View: "znodes", Sort: "USER"}, "want one of ZNODE"},
+		{TextOptions{Sort: "x"}, "want one of OPERATION"},
+	} {
+		err := tc.o.Check()
+		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%+v: %v, want %q", tc.o, err, tc.want)
+		}
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	for in, want := range map[float64]string{0: "0", 0.5: "0.5", 12: "12", 999: "999", 1234: "1.23k", 56789: "56.8k",
+		3456789: "3.46M", 2e9: "2.00G"} { // any order
+		if got := short(in); got != want {
+			t.Errorf("%v is %q, want %q", in, got, want)
+		}
+	}
+	for in, want := range map[float64]string{0: "-", 7: "7us", 1500: "1.50ms", 2.5e6: "2.50s"} { // any order
+		if got := micros(in); got != want {
+			t.Errorf("%v us is %q, want %q", in, got, want)
+		}
+	}
+	if got := shorten("/a/very/long/path/indeed", 11); got != "/a/ve…ndeed" {
+		t.Error(got)
+	}
+}
