@@ -256,6 +256,8 @@ type Admin struct {
 	Restore          bool          // admin.restore.enabled (true)
 	SnapshotInterval time.Duration // admin.rateLimiterIntervalInMS (300000 ms)
 	Profiles         bool          // zkd.admin.pprof (false)
+	Console          bool          // zkd.console (true)
+	ConsoleReadOnly  bool          // zkd.console.readOnly (false)
 }
 
 // Metrics describes the Prometheus endpoint, which requests count as slow, and whether those are told apart that come

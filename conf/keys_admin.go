@@ -101,6 +101,12 @@ var adminKeys = []key{
 		doc: "The admin server has the runtime's profiles at `/debug/pprof/`. They tell much, and cost while they " +
 			"are taken.",
 		set: func(c *Config, v value) { c.Admin.Profiles = v.flag }},
+	{name: "zkd.console", kind: kindBoolean, def: "true", mark: must, effect: works,
+		doc: "The admin server has the console at `/console/`.",
+		set: func(c *Config, v value) { c.Admin.Console = v.flag }},
+	{name: "zkd.console.readOnly", kind: kindBoolean, def: "false", mark: must, effect: works,
+		doc: "Nothing can be changed by the console, whoever signs in.",
+		set: func(c *Config, v value) { c.Admin.ConsoleReadOnly = v.flag }},
 	{name: "zkd.slowRequestThreshold", kind: kindMillis, def: "1000", min: 0, max: maxInt, mark: must, effect: works,
 		doc: "A request that took as long is logged, with where the time went; 0 is off.",
 		set: func(c *Config, v value) { c.Metrics.SlowRequest = v.span }},

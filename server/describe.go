@@ -39,6 +39,7 @@ func (c *conn) describe() fourletter.Connection {
 		d.LastResponseAt, d.LastLatency = n.lastResponse.Load(), n.lastLat.Load()
 		d.Latency = n.latency.Load()
 		d.HeldBytes = c.account.Held()
+		d.Identities = c.login.ids.Proven().IDs()
 		if watched := c.server.watches.BytesOf(&c.watch); watched >= limits.MemoryStepBytes {
 			d.HeldBytes += int64(watched)
 		}

@@ -1,6 +1,9 @@
 package server
 
 import (
+	"context"
+	"errors"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -158,3 +161,42 @@ func (s *Server) auditClosed(r *apply.Result) {
 			Result: audit.Success})
 	}
 }
+
+// ErrNoSession means that there is no such session, or that it is one that its own server alone knows.
+var ErrNoSession = errors.New("there is no such session")
+
+// EndSession ends a session as its client's goodbye would: its ephemerals go, and its connection is closed, at whatever
+// server it is. It is for operators: no password is asked for. It returns once the session is over here.
+func (s *Server) EndSession(ctx context.Context, id jute.SessionID) error {
+	if s.available.serving() != stateServing {
+		return ErrNoSession
+	}
+	v := s.opts.Machine.Present()
+	_, ok := v.Session(id)
+	v.Close()
+	if !ok {
+		return ErrNoSession
+	}
+	s.opts.Logger.Info("session ended by an operator", session(id))
+	waits := sessionEnd{over: make(chan error, 1)} // one of the two calls
+	p := &entry.Proposal{Op: jute.OpCloseSession, Session: id, Time: s.millis(), Flags: s.opts.Flags}
+	if err := (expirer{s}).end(p, waits); err != nil {
+		s.opts.Logger.Warn("failed to end session", session(id), slog.Any("err", err))
+		return err
+	}
+	select {
+	case err := <-waits.over:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// sessionEnd waits for the end of a session.
+type sessionEnd struct{ over chan error }
+
+// Applied implements batcher.Waiter.
+func (w sessionEnd) Applied(*apply.Result) { w.over <- nil }
+
+// Dropped implements batcher.Waiter.
+func (w sessionEnd) Dropped(err error) { w.over <- err }

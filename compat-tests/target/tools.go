@@ -35,7 +35,8 @@ var (
 	}
 	CZk = Linkable("a C compiler with libzookeeper-mt", "libzookeeper-mt-dev", "zookeeper/zookeeper.h",
 		"-lzookeeper_mt")
-	Shell = Tool{"a shell", []string{"sh", "dirname"}, nil, "dash coreutils"}
+	Chromium = Tool{"Chromium", []string{"chromium"}, nil, "chromium"}
+	Shell    = Tool{"a shell", []string{"sh", "dirname"}, nil, "dash coreutils"}
 )
 
 // Linkable is a library that C programs can be compiled with and linked to: a header without its library is none.

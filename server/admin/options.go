@@ -45,6 +45,8 @@ type Options struct {
 	CommandURL  string        // admin.commandURL; "" is /commands
 	IdleTimeout time.Duration // admin.idleTimeout: of a connection, and of a client that does not read
 	Profiles    bool          // zkd.admin.pprof: serve /debug/pprof/
+	// Console serves the console below ConsolePath; nil for no such path. It decides itself who may see what.
+	Console http.Handler
 	// Backups serves backups at backup.Path; nil for no such path. It decides itself who may have one.
 	Backups http.Handler
 

@@ -46,6 +46,9 @@ type taken struct {
 	at   int64 // seconds
 }
 
+// ConsolePath is where the console is; the root leads there.
+const ConsolePath = "/console/"
+
 // Bounds of what a client may ask for: guesses.
 const (
 	headerBytesMax = 64 << 10
@@ -74,6 +77,14 @@ func New(o Options) *Server {
 	}
 	if o.Backups != nil {
 		s.mux.Handle(backup.Path, o.Backups)
+	}
+	if o.Console != nil {
+		s.mux.Handle(ConsolePath, o.Console)
+		toConsole := http.RedirectHandler(ConsolePath, http.StatusFound)
+		s.mux.Handle("GET "+strings.TrimSuffix(ConsolePath, "/"), toConsole)
+		if base != "/" {
+			s.mux.Handle("GET /{$}", toConsole)
+		}
 	}
 	if o.Profiles {
 		s.mux.HandleFunc("GET /debug/pprof/", s.guard(pprof.Index))

@@ -117,6 +117,8 @@ type Connection struct {
 	// HeldBytes is what the connection holds of the server's memory, its watches too; 0 if that is little. Only the
 	// admin commands show it.
 	HeldBytes int64
+	// Identities are what the client has proven, not to be changed. Only the console shows them.
+	Identities []jute.ID
 }
 
 // SessionBucket is the sessions that expire at one moment unless they are heard of.

@@ -127,10 +127,18 @@ func (i *Instance) openAdmin(ctx context.Context, page http.Handler) error {
 		}
 	}
 	o.NeedCertificate = o.TLS != nil && c.Admin.NeedClientAuth
+	if c.Admin.Console {
+		if err := (consoleHost{i}).open(&o); err != nil {
+			return err
+		}
+	}
 	i.admin = admin.New(o)
 	err = i.operators.open(ctx, "admin", i.admin, c.Admin.Addr)
 	if err != nil {
 		i.admin = nil
+		if i.console != nil {
+			i.console.Close()
+		}
 	}
 	return err
 }

@@ -76,11 +76,16 @@ func (noFigures) OpenFiles() int64           { return -1 }
 func (noFigures) MaxOpenFiles() int64        { return -1 }
 func (noFigures) MemoryLimit() int64         { return 0 }
 
-// start starts a server; stop ends it before the test does.
+// start starts a server without an admin server; stop ends it before the test does.
 func start(t *testing.T, cfg string, w World) (i *Instance, stop func()) {
 	t.Helper()
-	config, err := conf.Load(conf.Sources{Text: []byte(cfg), Environ: []string{"ZKD_ADMIN_ENABLE_SERVER=false"},
-		ReadFile: w.Files.ReadFile})
+	return startAs(t, cfg+"\nadmin.enableServer=false\n", w)
+}
+
+// startAs starts a server as cfg has it.
+func startAs(t *testing.T, cfg string, w World) (i *Instance, stop func()) {
+	t.Helper()
+	config, err := conf.Load(conf.Sources{Text: []byte(cfg), ReadFile: w.Files.ReadFile})
 	if err != nil {
 		t.Fatal(err)
 	}

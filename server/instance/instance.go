@@ -17,6 +17,7 @@ import (
 	"zkd/server"
 	"zkd/server/admin"
 	"zkd/server/auth"
+	"zkd/server/console"
 	"zkd/server/fourletter"
 	"zkd/server/instance/peers"
 	"zkd/server/instance/tlsstores"
@@ -55,8 +56,10 @@ type Instance struct {
 
 	commands        *fourletter.Commands
 	registry        *auth.Registry
-	operators       *operators    // nil until the server runs
-	admin           *admin.Server // nil if there is none
+	operators       *operators       // nil until the server runs
+	admin           *admin.Server    // nil if there is none
+	console         *console.Console // nil if there is none
+	journal         *console.Journal // of logger; nil without a console
 	node            *quorum.Node
 	ports           *clientPorts
 	stores          []*tlsstores.Reloader // of the ports that are served with TLS; complete once all is open
@@ -104,8 +107,13 @@ func newInstance(config *conf.Config, world World, o Options) *Instance {
 	if o.DiskLogger == nil {
 		o.DiskLogger = o.Logger
 	}
-	return &Instance{config: config, options: o, logger: o.Logger, world: world, fatal: make(chan error, 1),
+	i := &Instance{config: config, options: o, logger: o.Logger, world: world, fatal: make(chan error, 1),
 		clientAddresses: make(chan string, 1), done: make(chan struct{})}
+	if config.Admin.Enabled && config.Admin.Console {
+		i.journal = console.NewJournal(o.Logger.Handler())
+		i.logger = slog.New(i.journal)
+	}
+	return i
 }
 
 // Open opens a server: its stores, its node, and its ports, at which nobody is served before Run. What was opened
@@ -244,6 +252,9 @@ func (i *Instance) Close() error {
 	defer cancel()
 	i.audit.stop()
 	var errs []error
+	if i.console != nil { // its sessions are clients, and pages wait for them
+		i.console.Close()
+	}
 	if i.operators != nil { // first: they look at all that is closed below
 		errs = append(errs, i.operators.close(ctx))
 	}

@@ -1,0 +1,173 @@
+package instance
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+
+	"zkd/jute"
+	"zkd/jute/client"
+	"zkd/server"
+	"zkd/server/admin"
+	"zkd/server/console"
+	"zkd/server/console/survey"
+	"zkd/server/fourletter"
+	"zkd/storage/ensemble"
+	"zkd/storage/serverid"
+)
+
+// consoleName is what the console calls the ensemble of this server in addresses of pages.
+const consoleName = "ensemble"
+
+// consoleHost is what the console has of a server.
+type consoleHost struct{ *Instance }
+
+// open makes the console of this server, whose sessions come over a port that nobody else has.
+func (i consoleHost) open(o *admin.Options) (err error) {
+	inside := newInside()
+	here := &console.Here{
+		Name: "this server", Info: i.server.Info, Journal: i.journal,
+		EndSession: i.server.EndSession,
+		Connect: func(_ context.Context, remote netip.AddrPort) (client.DialFunc, error) {
+			return func(ctx context.Context, _, _ string) (net.Conn, error) { return inside.dial(ctx, remote) }, nil
+		},
+		WhoAmI: func(ids []jute.ID) []jute.ClientInfo { return i.registry.WhoAmI(nil, ids) },
+		// Whom the port for plain text does not serve the console does not either.
+		Closed: i.config.Client.Addr == "" && i.config.Client.SecureAddr != "",
+		Operators: func(r *http.Request) bool {
+			return o.Anywhere || o.NeedCertificate && r.TLS != nil && len(r.TLS.PeerCertificates) > 0
+		},
+	}
+	_, port, _ := net.SplitHostPort(i.config.Admin.Addr) // conf has joined it
+	asker := survey.Asker{AdminURL: o.CommandURL}
+	if o.TLS == nil || o.Unified {
+		_, _ = fmt.Sscan(port, &asker.AdminPort) // what is no number is not asked at
+	}
+	i.console, err = console.New(console.Options{
+		Clock: i.world.Clock, Logger: i.logger, Random: i.world.Random, ReadOnly: i.config.Admin.ConsoleReadOnly,
+		Version: i.build(),
+		Ensembles: []console.Ensemble{{
+			Name: consoleName, Places: i.places, Asker: asker, Here: here,
+			Dial: func(ctx context.Context, _, address string) (net.Conn, error) {
+				return i.world.Network.Dial(ctx, address, false)
+			},
+		}},
+	})
+	if err != nil {
+		return err
+	}
+	o.Console = i.console
+	i.running.Go(func() {
+		if err := i.server.ServePort(inside, &server.Port{}); err != nil { // it ends with the server
+			i.logger.Error("console port failed: restart", slog.Any("err", err))
+		}
+	})
+	return nil
+}
+
+// places are the servers of the ensemble as this one knows them.
+func (i consoleHost) places() []survey.Place {
+	own := survey.Place{Addr: i.client.address(), Figures: i.shownFigures}
+	if i.peers == nil {
+		if own.Addr == "" {
+			own.Addr = i.secure.address()
+		}
+		return []survey.Place{own}
+	}
+	m := i.peers.Describe()
+	var all []survey.Place
+	for n := range m.Servers {
+		s := &m.Servers[n]
+		p := survey.Place{ID: fmt.Sprint(serverid.Number(s.ID)), Addr: i.clientAddr(s), Role: "participant"}
+		if s.Observer {
+			p.Role = "observer"
+		}
+		if s.ID == m.ID {
+			p.Figures = i.shownFigures
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// clientAddr is where a member's clients are. One whose line does not say is taken to have them at the port of this
+// server's.
+func (i consoleHost) clientAddr(s *ensemble.Server) string {
+	host, port, err := net.SplitHostPort(s.ClientAddr)
+	if err != nil {
+		if i.clientPort() == 0 {
+			return ""
+		}
+		host, port = "", fmt.Sprint(i.clientPort())
+	}
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+		host = s.Addresses[0].Host
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// shownFigures is what mntr says of this server.
+func (i consoleHost) shownFigures() (survey.Figures, error) {
+	info := i.server.Info()
+	if !info.Serving {
+		return nil, survey.NotServing(info.MissingVoters)
+	}
+	found := survey.Figures{}
+	i.commands.Figures(info, func(f *fourletter.Figure) { found[f.Name] = f.String() })
+	return found, nil
+}
+
+// inside is the port of sessions within the process.
+type inside struct {
+	come chan net.Conn // unbuffered: whom nobody takes any more gives up
+	down chan struct{} // closed by Close
+	once sync.Once
+}
+
+func newInside() *inside { return &inside{come: make(chan net.Conn), down: make(chan struct{})} }
+
+// Accept implements net.Listener.
+func (l *inside) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.come:
+		return c, nil
+	case <-l.down:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (l *inside) Close() error {
+	l.once.Do(func() { close(l.down) })
+	return nil
+}
+
+// Addr implements net.Listener.
+func (*inside) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv6loopback} }
+
+// dial connects. To the server the client is at remote, so that its ACLs and its limits hold for that address.
+func (l *inside) dial(ctx context.Context, remote netip.AddrPort) (net.Conn, error) {
+	own, server := net.Pipe()
+	select {
+	case l.come <- &from{Conn: server, remote: net.TCPAddrFromAddrPort(remote)}:
+		return own, nil
+	case <-l.down:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// from is the server's end of a connection from within.
+type from struct {
+	net.Conn
+
+	remote net.Addr
+}
+
+// RemoteAddr is the address of the visitor.
+func (f *from) RemoteAddr() net.Addr { return f.remote }
