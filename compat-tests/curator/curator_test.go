@@ -27,13 +27,14 @@ const (
 )
 
 // checksMin guards against a program that ends early and quietly.
-const checksMin = 33
+const checksMin = 35
 
 // TestRecipes runs the program, which connects straight and through a proxy that it can cut.
 func TestRecipes(t *testing.T) {
 	target.Require(t, target.Java, target.Maven)
 	server := target.Start(t, target.Options{JVMFlags: []string{"-Dznode.container.checkIntervalMs=500"}})
 	proxy := target.StartProxy(t, server.Addr)
+	t.Setenv("ZKD_SHELL", target.ZkdBinary(t))
 	run(t, checksMin, program(t, server.Addr, proxy.Addr, proxy.CutServer(t)))
 }
 

@@ -15,6 +15,7 @@ final class Leaders {
         checks.put("leaders/latch", Leaders::latch);
         checks.put("leaders/latch-over-a-cut", Leaders::latchOverCut);
         checks.put("leaders/selector", Leaders::selector);
+        checks.put("leaders/shell", Leaders::shell);
     }
 
     private static void latch() throws Exception {
@@ -29,6 +30,26 @@ final class Leaders {
                 Main.equal("one", two.getLeader().getId());
                 one.close();
                 Main.check(two.await(Main.WAIT_SECONDS, TimeUnit.SECONDS), "two never leads");
+            }
+        }
+    }
+
+    /** zkd cli elect and a latch: neither leads while the other one does. */
+    private static void shell() throws Exception {
+        try (CuratorFramework a = Main.client(); CuratorFramework b = Main.client()) {
+            LeaderLatch latch = new LeaderLatch(a, "/leaders/shell", "one");
+            latch.start();
+            Main.check(latch.await(Main.WAIT_SECONDS, TimeUnit.SECONDS), "never leads");
+            Main.equal(1, Main.shell("elect", "-t", "0.3", "/leaders/shell", "--", "true").waitFor());
+            latch.close();
+            Process leader = Main.shell("elect", "/leaders/shell", "--", "cat"); // until its input ends
+            Main.eventually("the shell leads", () -> !a.getChildren().forPath("/leaders/shell").isEmpty());
+            try (LeaderLatch next = new LeaderLatch(b, "/leaders/shell", "two")) {
+                next.start();
+                Main.check(!next.await(300, TimeUnit.MILLISECONDS), "leads though the shell does");
+                leader.getOutputStream().close();
+                Main.equal(0, leader.waitFor());
+                Main.check(next.await(Main.WAIT_SECONDS, TimeUnit.SECONDS), "not passed on");
             }
         }
     }

@@ -24,6 +24,7 @@ final class Locks {
     static void checks(Map<String, Main.Check> checks) {
         checks.put("locks/mutex", Locks::mutex);
         checks.put("locks/mutex-over-a-cut", Locks::mutexOverCut);
+        checks.put("locks/shell", Locks::shell);
         checks.put("locks/read-write", Locks::readWrite);
         checks.put("locks/semaphore", Locks::semaphore);
         checks.put("locks/semaphore-mutex", Locks::semaphoreMutex);
@@ -61,6 +62,24 @@ final class Locks {
             mutex.release();
             Main.check(second.acquire(Main.WAIT_SECONDS, TimeUnit.SECONDS), "the lock was not passed on");
             second.release();
+        }
+    }
+
+    /** zkd cli lock and a mutex: neither is let in while the other one is. */
+    private static void shell() throws Exception {
+        try (CuratorFramework client = Main.client()) {
+            InterProcessMutex mutex = new InterProcessMutex(client, "/locks/shell");
+            mutex.acquire();
+            Main.equal(1, Main.shell("lock", "-t", "0.3", "/locks/shell", "--", "true").waitFor());
+            mutex.release();
+            Process holder = Main.shell("lock", "/locks/shell", "--", "cat"); // until its input ends
+            Main.eventually("the shell has the lock",
+                () -> !client.getChildren().forPath("/locks/shell").isEmpty());
+            Main.check(!mutex.acquire(300, TimeUnit.MILLISECONDS), "acquired though the shell has it");
+            holder.getOutputStream().close();
+            Main.equal(0, holder.waitFor());
+            Main.check(mutex.acquire(Main.WAIT_SECONDS, TimeUnit.SECONDS), "not passed on");
+            mutex.release();
         }
     }
 

@@ -1,7 +1,9 @@
 import java.io.IOException;
 import java.net.Socket;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.Callable;
@@ -26,6 +28,14 @@ public final class Main {
     static String server;
     static String proxy;
     private static String cut;
+
+    /** Starts zkd cli, whose program the variable ZKD_SHELL names, with a command. */
+    static Process shell(String... command) throws IOException {
+        List<String> words = new ArrayList<>(List.of(System.getenv("ZKD_SHELL"), "cli", "-q", "-server", server));
+        words.addAll(List.of(command));
+        return new ProcessBuilder(words).redirectError(ProcessBuilder.Redirect.INHERIT)
+            .redirectOutput(ProcessBuilder.Redirect.DISCARD).start();
+    }
 
     interface Check {
         void run() throws Exception;
