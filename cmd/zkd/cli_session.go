@@ -58,17 +58,18 @@ func (f *cliFlags) opener(timeout time.Duration) (*opener, error) {
 }
 
 // open implements shell.Options.Open.
-func (o *opener) open(connect string, onEvent func(session.Event)) (*session.Session, error) {
+func (o *opener) open(connect string, onEvent func(session.Event), onTrouble func(string, error),
+) (*session.Session, error) {
 	servers, chroot, err := shell.ParseConnect(connect)
 	if err != nil {
 		return nil, err
 	}
 	//nolint:gosec // which server comes first is no secret
 	rand.Shuffle(len(servers), func(i, j int) { servers[i], servers[j] = servers[j], servers[i] })
-	s, err := session.Open(session.Options{Servers: servers, Chroot: chroot, Timeout: o.timeout, ReadOnly: o.readOnly,
-		MaxReplyBytes: o.reply, Dial: o.dialer.dial, Now: time.Now, Login: o.login, OnEvent: onEvent, Auth: o.auth,
+	return session.Open(session.Options{Servers: servers, Chroot: chroot, Timeout: o.timeout, ReadOnly: o.readOnly,
+		MaxReplyBytes: o.reply, Dial: o.dialer.dial, Now: time.Now, Login: o.login, Auth: o.auth,
+		OnEvent: onEvent, OnTrouble: onTrouble,
 		After: func(d time.Duration) <-chan time.Time { return clock.Real().NewTimer(d).C() }})
-	return s, err
 }
 
 // secure is how servers are reached: with TLS if flags, or properties as Java has them, say so.

@@ -90,7 +90,7 @@ func otherSession(c *call) (s *session.Session, close func(), err error) {
 	if !given {
 		return c.session, func() {}, nil
 	}
-	s, err = c.o.Open(connect, func(session.Event) {})
+	s, err = c.o.Open(connect, func(session.Event) {}, c.onTrouble)
 	if err != nil {
 		return nil, nil, err
 	}

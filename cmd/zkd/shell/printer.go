@@ -3,6 +3,7 @@ package shell
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -51,6 +52,20 @@ func (s *Shell) onEvent(e session.Event) {
 		s.printEvent("WatchedEvent state:SaslAuthenticated type:None path:null zxid: -1")
 	}
 	_ = s.out.w.Flush() // as in flush
+}
+
+// onTrouble tells a person why there is no connection, once as long as it is the same; and anybody why a login has
+// failed. zkCli has it in its log.
+func (s *Shell) onTrouble(address string, err error) {
+	text := address + ": " + err.Error()
+	s.out.lock.Lock()
+	defer s.out.lock.Unlock()
+	if text == s.trouble || !s.o.Terminal && !errors.Is(err, session.ErrLogin) {
+		return
+	}
+	s.trouble = text
+	_, _ = s.err.w.WriteString(s.paint(colorNote, s.shown(text)) + "\n") // as in print
+	_ = s.err.w.Flush()                                                  // as in flush
 }
 
 func (s *Shell) printEvent(text string) {

@@ -30,8 +30,8 @@ type Options struct {
 	JSON    bool // results as JSON
 	Quiet   bool // nothing of connections, and no events unless they are asked for
 
-	// Open opens a session; onEvent is the session's OnEvent.
-	Open func(connect string, onEvent func(session.Event)) (*session.Session, error)
+	// Open opens a session with this OnEvent and this OnTrouble.
+	Open func(connect string, onEvent func(session.Event), onTrouble func(string, error)) (*session.Session, error)
 	// SASL says that sessions log in by SASL, which zkCli tells of.
 	SASL bool
 
@@ -60,7 +60,8 @@ type Shell struct {
 	history      map[int]string
 	count        int // of commands so far
 	printWatches bool
-	silent       bool // events are not printed any more, or not at all; guarded by out
+	silent       bool   // events are not printed any more, or not at all; guarded by out
+	trouble      string // that was told last; guarded by out
 	status       int
 	quit         bool
 	hooks        hooks
@@ -164,7 +165,7 @@ func (s *Shell) connect(ctx context.Context, connect string) error {
 	if s.session != nil && !s.session.State().Ended() {
 		s.close()
 	}
-	opened, err := s.o.Open(connect, s.onEvent)
+	opened, err := s.o.Open(connect, s.onEvent, s.onTrouble)
 	if err != nil {
 		return err
 	}
