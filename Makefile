@@ -55,7 +55,7 @@ model: ## a million random operations on storage and on its oracle
 simulate: ## whole servers, with clients, under 2,000 seeds of faults on all cores; what fails is kept in ZKD_SIM_KEEP
 	ZKD_SIM_SEEDS=$${ZKD_SIM_SEEDS:-2000} go test -v -timeout 24h -run 'TestSeeds' ./compat-tests/simulation
 
-plants: ## plant each known bug in the servers of simulated ensembles, and see it found; ZKD_SIM_PLANTS names some
+plants: ## plant each known bug in the servers of simulated ensembles, and see it found; ZKD_SIM_PLANTS names some, ZKD_SIM_SEEDS counts how many of so many find each
 	ZKD_SIM_PLANTS=$${ZKD_SIM_PLANTS:-all} go test -v -timeout 90m -run TestPlants ./compat-tests/simulation
 
 published: ## ZooKeeper's and Curator's own tests against processes of zkd; ZKD_PUBLISHED names some classes; writes docs/published.md

@@ -5,15 +5,49 @@ import "slices"
 // Plant is a bug that a run is to have, to see it found. It is no part of the sources: the program that plays plans
 // with plants is built from patched copies of them, and one run has one plant at most.
 type Plant struct {
-	Name    string // as patches ask for it
-	Bug     string // what the program does
-	Whose   string // where it was, or would be, a bug: a decision, an issue of ZooKeeper's, or "" if nowhere
-	Within  uint64 // so many seeds find it, 1 being the first
-	Patches []Patch
+	Name  string // as patches ask for it
+	Bug   string // what the program does
+	Whose string // where it was, or would be, a bug: a decision, an issue of ZooKeeper's, or "" if nowhere
+	// Found of Of seeds have found it, when that was counted last: ZKD_SIM_SEEDS has it counted.
+	Found, Of uint64
+	Patches   []Patch
 	// Knobs are those without which it takes long to show; the plans that look for it have no others.
 	Knobs map[string]int64
 	// Before says that it shows beside servers of the version before; the plans that look for others have none.
 	Before bool
+}
+
+// What a plant has to be found within.
+const (
+	// soonSeeds is how many seeds it takes on average, at the most, to find a plant that CI looks for.
+	soonSeeds = 8
+	// missChance is the chance, for each of those, that none of the seeds finds it which have to, though it shows as
+	// often as it did when it was counted. For all of them together it is below one in a thousand. missChanceSeldom is
+	// that for each of the others, of which few finds are known: they are looked for by hand.
+	missChance       = 1.0 / 50_000
+	missChanceSeldom = 1.0 / 1000
+	// withinLeast is how many seeds have to find a plant that nearly each one has found: how often it shows changes a
+	// little with the code, and seeds behind the one that finds it are not played.
+	withinLeast = 12
+)
+
+// seldom tells whether CI does not look for the plant.
+func (p *Plant) seldom() bool { return p.Of > soonSeeds*p.Found }
+
+// within is how many seeds have to find the plant, 1 being the first. Each change of the code moves what a seed plays,
+// so which of them finds it is chance, and how often one does is known from a sample: that none of n others finds it
+// has the chance ∏ (Of-Found+i)/(Of+1+i) for i from 1 to n, if any frequency was as likely before as any other.
+func (p *Plant) within() uint64 {
+	chance, most := 1.0, missChance
+	if p.seldom() {
+		most = missChanceSeldom
+	}
+	for n := uint64(1); ; n++ {
+		chance *= float64(p.Of-p.Found+n) / float64(p.Of+1+n)
+		if chance <= most && n >= withinLeast {
+			return n
+		}
+	}
 }
 
 // Patch is one place that reads otherwise. Old is there exactly once. New may ask planted(name), or plantedEach(name,

@@ -17,19 +17,19 @@ func plantsOfDisks() []Plant {
 	return []Plant{
 		{
 			Name: "lying-disk", Bug: "disks say that they have synced, and have not",
-			Within: 24,
+			Found: 7, Of: 12,
 			Patches: []Patch{returns("lying-disk", "storage/crashfs/crashfs.go",
 				"	return f.fs.change(f.sync)", "nil")},
 		},
 		{
 			Name: "append-unsynced", Bug: "entries are acknowledged before they are synced", Whose: "ZOOKEEPER-3911",
-			Within: 24,
+			Found: 9, Of: 12,
 			Patches: []Patch{{"quorum/appender.go", "a.log.Append(a.entries, hard, sync)",
 				`a.log.Append(a.entries, hard, sync && !planted("append-unsynced"))`}},
 		},
 		{
 			Name: "log-failure-survived", Bug: "a server whose log cannot be written goes on", Whose: "ZOOKEEPER-2247",
-			Within: 40,
+			Found: 2, Of: 37,
 			Patches: []Patch{
 				returns("log-failure-survived", "quorum/start.go",
 					"	n.stop(err)\n	n.fatal <- err\n", ""),
@@ -39,8 +39,8 @@ func plantsOfDisks() []Plant {
 		},
 		{
 			Name: "hung-leader-stays", Bug: "a leader whose disk hangs neither hands over nor proposes",
-			Whose:  "decision 19",
-			Within: 76,
+			Whose: "decision 19",
+			Found: 2, Of: 24,
 			Patches: []Patch{
 				unless("hung-leader-stays", "quorum/stall.go", "		h.transfer.tryForDisk()"),
 				{"quorum/stall.go",
@@ -49,7 +49,7 @@ func plantsOfDisks() []Plant {
 		},
 		{
 			Name: "durable-early", Bug: "what is applied counts as durable, and leaves the log", Whose: "decision 2",
-			Within: 24,
+			Found: 2, Of: 12,
 			Patches: []Patch{{"storage/state/machine.go",
 				"DurableIndex() uint64 { return m.flush.durable.Load() }", `DurableIndex() uint64 {
 	if planted("durable-early") {
@@ -66,7 +66,7 @@ func plantsOfTheLog() []Plant {
 	return []Plant{
 		{
 			Name: "old-tail-stays", Bug: "entries that another leader replaces stay on disk", Whose: "ZOOKEEPER-2845",
-			Within: 184,
+			Found: 5, Of: 100,
 			Patches: []Patch{{"storage/raftlog/append.go", "		op := l.writer.batch.SetDeferred(", `
 		if planted("old-tail-stays") && entry.Index <= last {
 			continue
@@ -75,7 +75,7 @@ func plantsOfTheLog() []Plant {
 		},
 		{
 			Name: "last-entry-lost", Bug: "a start forgets the last entry of the log", Whose: "ZOOKEEPER-4643",
-			Within: 24,
+			Found: 7, Of: 12,
 			Patches: []Patch{{"storage/raftlog/recover.go", "	if acknowledged := replayed.mark.sequence;", `
 	if planted("last-entry-lost") && l.mu.last > l.mu.startIndex {
 		l.mu.tail.cutFrom(l.mu.last)
@@ -86,7 +86,7 @@ func plantsOfTheLog() []Plant {
 		},
 		{
 			Name: "applied-ahead", Bug: "the state on disk says that it has one entry more", Whose: "etcd 3.5",
-			Within: 32,
+			Found: 8, Of: 12,
 			Patches: []Patch{{"storage/apply/writer.go",
 				"	w.scratch = c.Position.Append(w.scratch[:0])", `	ahead := c.Position
 	if planted("applied-ahead") {
@@ -96,20 +96,20 @@ func plantsOfTheLog() []Plant {
 		},
 		{
 			Name: "log-kept", Bug: "the log forgets nothing",
-			Within: 108,
+			Found: 2, Of: 31,
 			Patches: []Patch{{"quorum/compactor.go", "	if upTo < first ||",
 				`	if planted("log-kept") || upTo < first ||`}},
 			Knobs: map[string]int64{"quorum.defaultFlushInterval": 1e9}, // what is not durable stays in any case
 		},
 		{
 			Name: "never-flushed", Bug: "what is applied is not made durable by time",
-			Within: 108,
+			Found: 1, Of: 27,
 			Patches: []Patch{returns("never-flushed", "quorum/compactor.go",
 				"	if c.clock.Since(c.oldSince) < c.flushInterval {", "nil")},
 		},
 		{
 			Name: "forwarded-twice", Bug: "what a follower forwards is proposed twice", Whose: "decision 10",
-			Within: 24,
+			Found: 12, Of: 12,
 			Patches: []Patch{{"quorum/propose.go",
 				"		l.entries = append(l.entries, e)\n	}\n	return len(pending)", `
 		l.entries = append(l.entries, e)
@@ -121,7 +121,7 @@ func plantsOfTheLog() []Plant {
 		},
 		{
 			Name: "write-skipped", Bug: "a write is dropped on its way, and those behind it are not",
-			Within: 24,
+			Found: 3, Of: 12,
 			Patches: []Patch{{"quorum/node.go", "	return n.batcher.Add(p, w)", `
 	if p.Op == jute.OpSetData && plantedEach("write-skipped", 100) {
 		return nil
@@ -130,7 +130,7 @@ func plantsOfTheLog() []Plant {
 		},
 		{
 			Name: "created-before-committed", Bug: "a create is acknowledged when it is proposed",
-			Within: 28,
+			Found: 5, Of: 12,
 			Patches: []Patch{{"server/writes.go", "func (c *writes) create(r *request) error { return", `
 func (c *writes) create(r *request) error {
 	req := &c.req.create
@@ -156,13 +156,13 @@ func (c *writes) createAsEver(r *request) error { return`}},
 		},
 		{
 			Name: "sync-before-applied", Bug: "sync is answered before this server has applied what the leader has",
-			Within: 64,
+			Found: 2, Of: 18,
 			Patches: []Patch{{"quorum/applier.go", "a.waiting[n].index <= applied {",
 				`(planted("sync-before-applied") || a.waiting[n].index <= applied) {`}},
 		},
 		{
 			Name: "sync-without-leader", Bug: "sync is answered at once", Whose: "ZOOKEEPER-2136",
-			Within: 24,
+			Found: 3, Of: 12,
 			Patches: []Patch{returns("sync-without-leader", "server/sync.go",
 				"	c.server.opts.node.Barrier(w)\n	select",
 				"c.server.opts.Machine.LastZxid(), nil")},

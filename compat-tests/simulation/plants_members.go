@@ -5,8 +5,8 @@ func plantsOfMembers() []Plant {
 	return []Plant{
 		{
 			Name: "emptied-votes", Bug: "a server that has lost its disk votes and acknowledges at once",
-			Whose:  "decision 18",
-			Within: 24,
+			Whose: "decision 18",
+			Found: 1, Of: 12,
 			Patches: []Patch{
 				returns("emptied-votes", "quorum/rejoin.go",
 					"	if !a.empty {\n		return a.anotherKnown()", "false"),
@@ -21,8 +21,8 @@ func plantsOfMembers() []Plant {
 		},
 		{
 			Name: "incarnation-kept", Bug: "a server that has lost its disk is taken for the one that it was",
-			Whose:  "decision 18",
-			Within: 24,
+			Whose: "decision 18",
+			Found: 1, Of: 26,
 			Patches: []Patch{{"quorum/rejoin.go", "	r.incarnation = max(random.Uint64(), 1)",
 				`	if r.incarnation = max(random.Uint64(), 1); planted("incarnation-kept") {
 		r.incarnation = id
@@ -30,15 +30,15 @@ func plantsOfMembers() []Plant {
 		},
 		{
 			Name: "not-added-again", Bug: "a server that was removed, as it has lost its disk, is not added again",
-			Whose:  "decision 18",
-			Within: 24,
+			Whose: "decision 18",
+			Found: 3, Of: 12,
 			Patches: []Patch{returns("not-added-again", "quorum/admit.go",
 				"	for _, id := range slices.Sorted(maps.Keys(a.member.Returning)) {\n		o :=", "nil")},
 		},
 		{
 			Name: "redial-given-up", Bug: "a server that a peer cannot reach for a while is not dialed any more",
-			Whose:  "ZOOKEEPER-2938",
-			Within: 24,
+			Whose: "ZOOKEEPER-2938",
+			Found: 3, Of: 12,
 			Patches: []Patch{{"quorum/transport/peer.go", "		wait = min(2*wait, backoffMost)", `
 		if wait = min(2*wait, backoffMost); planted("redial-given-up") && wait == backoffMost {
 			<-p.done
@@ -46,8 +46,8 @@ func plantsOfMembers() []Plant {
 		},
 		{
 			Name: "install-forgets-sessions", Bug: "a server that gets a snapshot does not know its sessions",
-			Whose:  "ZOOKEEPER-1367",
-			Within: 84,
+			Whose: "ZOOKEEPER-1367",
+			Found: 2, Of: 25,
 			Patches: []Patch{{"storage/state/replace.go", "	err = m.load()\n", `	err = m.load()
 	if planted("install-forgets-sessions") {
 		clear(m.mu.Sessions)
@@ -56,14 +56,14 @@ func plantsOfMembers() []Plant {
 		},
 		{
 			Name: "barrier-not-asked-again", Bug: "a server that could not catch up with a leader once never serves",
-			Whose:  "ZOOKEEPER-3940",
-			Within: 32,
+			Whose: "ZOOKEEPER-3940",
+			Found: 4, Of: 12,
 			Patches: []Patch{unless("barrier-not-asked-again", "server/availability.go",
 				"		a.retry.Reset(barrierRetry)")},
 		},
 		{
 			Name: "dates-of-followers", Bug: "what a follower forwards bears the follower's time", Whose: "decision 24",
-			Within: 24,
+			Found: 11, Of: 12,
 			Patches: []Patch{{"quorum/propose.go", "		entry.StampEntry(f.data, now)", `
 		if !planted("dates-of-followers") {
 			entry.StampEntry(f.data, now)
@@ -77,27 +77,27 @@ func plantsOfReconfigs() []Plant {
 	return []Plant{
 		{
 			Name: "removed-votes", Bug: "a server that was removed keeps its vote",
-			Within: 24,
+			Found: 2, Of: 12,
 			Patches: []Patch{{"quorum/reconfigure.go", "		case !stays && r.leaving.keeps(id):",
 				`		case !stays && planted("removed-votes"):
 		case !stays && r.leaving.keeps(id):`}},
 		},
 		{
 			Name: "observer-votes", Bug: "a participant that becomes an observer keeps its vote",
-			Within: 60,
+			Found: 1, Of: 15,
 			Patches: []Patch{{"quorum/reconfigure.go", "		case stays && s.Observer && votes && quorum:",
 				`		case stays && s.Observer && votes && quorum && !planted("observer-votes"):`}},
 		},
 		{
 			Name: "never-promoted", Bug: "a server that joins does not get its vote when it has caught up",
-			Within: 24,
+			Found: 4, Of: 12,
 			Patches: []Patch{{"quorum/reconfigure.go",
 				"		case !s.Observer && !r.member.Votes(s.ID) && ready[s.ID]:",
 				`		case !s.Observer && !r.member.Votes(s.ID) && ready[s.ID] && !planted("never-promoted"):`}},
 		},
 		{
 			Name: "client-port-stays", Bug: "a server serves clients where it was, and not where a reconfig has it",
-			Within: 112,
+			Found: 1, Of: 28,
 			Patches: []Patch{returns("client-port-stays", "server/instance/peers/follow.go",
 				"	if addr == \"\" || addr == p.client || !p.config.Tree.Reconfig {", "")},
 		},

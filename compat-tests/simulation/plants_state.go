@@ -5,7 +5,7 @@ func plantsOfTheState() []Plant {
 	return []Plant{
 		{
 			Name: "write-missed-by-one", Bug: "one member does not apply a write", Whose: "decision 26",
-			Within: 24,
+			Found: 12, Of: 12,
 			Patches: []Patch{{"storage/apply/txn.go", "	proposalHandler(p.Op)(t, r)", `
 	if p.Op != jute.OpSetData || !plantedEach("write-missed-by-one", 200) {
 		proposalHandler(p.Op)(t, r)
@@ -13,7 +13,7 @@ func plantsOfTheState() []Plant {
 		},
 		{
 			Name: "other-acl", Bug: "one member gives a znode another ACL, which no client sees", Whose: "decision 26",
-			Within: 40,
+			Found: 8, Of: 12,
 			Patches: []Patch{{"storage/apply/create.go", "	switch {\n	case r.Flags == jute.ModeContainer:", `
 	if plantedEach("other-acl", 25) {
 		n.ACL = []jute.ACL{{Perms: jute.PermAll &^ jute.PermAdmin, ID: jute.ID{Scheme: "world", ID: "anyone"}}}
@@ -23,7 +23,7 @@ func plantsOfTheState() []Plant {
 		},
 		{
 			Name: "clock-in-apply", Bug: "each member dates a write by its own clock",
-			Within: 24,
+			Found: 12, Of: 12,
 			Patches: []Patch{{"storage/apply/change.go", "	n.Mzxid, n.Mtime = t.Position.Zxid, t.p.Time", `
 	n.Mzxid, n.Mtime = t.Position.Zxid, t.p.Time
 	if planted("clock-in-apply") {
@@ -32,7 +32,7 @@ func plantsOfTheState() []Plant {
 		},
 		{
 			Name: "version-unchecked", Bug: "setData does not look at the version",
-			Within: 24,
+			Found: 12, Of: 12,
 			Patches: []Patch{{"storage/apply/change.go",
 				"		return jute.BadVersion\n	}\n	n := t.tree.modify(c)\n	n.Version++",
 				`		if !planted("version-unchecked") {
@@ -44,8 +44,8 @@ func plantsOfTheState() []Plant {
 		},
 		{
 			Name: "sequence-from-before", Bug: "two sequential znodes of one entry get one name",
-			Whose:  "ZOOKEEPER-1046",
-			Within: 24,
+			Whose: "ZOOKEEPER-1046",
+			Found: 3, Of: 12,
 			Patches: []Patch{{"storage/apply/create.go",
 				"		path = t.sequentialName(path, int32(parent.cur.Creations))", `
 		counter := parent.cur.Creations
@@ -62,8 +62,8 @@ func plantsOfSessions() []Plant {
 	return []Plant{
 		{
 			Name: "ephemeral-stays-on-one", Bug: "one member keeps the ephemerals of a session that is closed",
-			Whose:  "ZOOKEEPER-2355",
-			Within: 24,
+			Whose: "ZOOKEEPER-2355",
+			Found: 12, Of: 12,
 			Patches: []Patch{{"storage/apply/sessions.go", "	paths, more := t.tree.ephemeralsOf(id, most)", `
 	paths, more := t.tree.ephemeralsOf(id, most)
 	if plantedEach("ephemeral-stays-on-one", 4) {
@@ -72,26 +72,26 @@ func plantsOfSessions() []Plant {
 		},
 		{
 			Name: "ephemerals-stay", Bug: "all members keep the ephemerals of sessions that are closed",
-			Whose:  "ZOOKEEPER-1208",
-			Within: 24,
+			Whose: "ZOOKEEPER-1208",
+			Found: 12, Of: 12,
 			Patches: []Patch{{"storage/apply/sessions.go", "		if c.cur != nil && parent.cur != nil {",
 				`		if c.cur != nil && parent.cur != nil && !planted("ephemerals-stay") {`}},
 		},
 		{
 			Name: "moved-session-unchecked", Bug: "a late write counts though its session is at another server by now",
-			Within: 288,
+			Found: 2, Of: 91,
 			Patches: []Patch{{"storage/apply/sessions.go", "	if t.p.Server != 0 && info.Owner != t.p.Server {",
 				`	if t.p.Server != 0 && info.Owner != t.p.Server && !planted("moved-session-unchecked") {`}},
 		},
 		{
 			Name: "no-time-from-new-leader", Bug: "a new leader does not give sessions their full timeout",
-			Within: 24,
+			Found: 1, Of: 12,
 			Patches: []Patch{unless("no-time-from-new-leader", "quorum/liveness/report.go",
 				"	t.floor.Store(t.now())")},
 		},
 		{
 			Name: "clients-of-others-unheard", Bug: "the leader does not hear of the clients of others",
-			Within: 24,
+			Found: 3, Of: 12,
 			Patches: []Patch{
 				{"server/sessions.go", "	if leads && s.opts.Ensemble != nil {",
 					`	if leads && s.opts.Ensemble != nil && !planted("clients-of-others-unheard") {`},
@@ -101,7 +101,7 @@ func plantsOfSessions() []Plant {
 		},
 		{
 			Name: "expiry-of-an-old-term", Bug: "a session that a former leader has given up ends under the next one",
-			Within: 780,
+			Found: 1, Of: 195,
 			Patches: []Patch{{"storage/apply/sessions.go", "	if len(t.p.Body) == 8 &&",
 				`	if len(t.p.Body) == 8 && !planted("expiry-of-an-old-term") &&`}},
 		},
@@ -113,7 +113,7 @@ func plantsOfClients() []Plant {
 	return []Plant{
 		{
 			Name: "watch-lost", Bug: "an event of several is not told",
-			Within: 24,
+			Found: 8, Of: 12,
 			Patches: []Patch{{"server/writes.go", "		told := s.watches.Fire((*watch.Event)(&r.Events[i]))", `
 		told := 0
 		if !plantedEach("watch-lost", 10) {
@@ -122,13 +122,13 @@ func plantsOfClients() []Plant {
 		},
 		{
 			Name: "watch-fires-twice", Bug: "a watch stays after it has fired",
-			Within: 24,
+			Found: 12, Of: 12,
 			Patches: []Patch{{"server/watch/fire.go", "		t.found(r.holder)\n		if r.modes()&standard != 0 {",
 				"		t.found(r.holder)\n		if r.modes()&standard != 0 && !planted(\"watch-fires-twice\") {"}},
 		},
 		{
 			Name: "event-after-data", Bug: "a client sees a change before the event that tells it",
-			Within: 24,
+			Found: 6, Of: 12,
 			Patches: []Patch{{"server/conn.go", "	taken, cut, wake := c.Out.Push(notice,", `
 	if planted("event-after-data") {
 		late := append([]byte(nil), notice...)
@@ -143,14 +143,14 @@ func plantsOfClients() []Plant {
 		},
 		{
 			Name: "missed-change-untold", Bug: "setWatches does not tell what has changed meanwhile",
-			Whose:  "ZOOKEEPER-1412",
-			Within: 28,
+			Whose: "ZOOKEEPER-1412",
+			Found: 2, Of: 12,
 			Patches: []Patch{{"server/watch/missed.go", "		if stat.Mzxid > relative {",
 				`		if stat.Mzxid > relative && !planted("missed-change-untold") {`}},
 		},
 		{
 			Name: "slot-lost", Bug: "a write that is dropped stays in flight",
-			Within: 204,
+			Found: 1, Of: 51,
 			Patches: []Patch{{"server/writes.go", "	c.server.inFlight.End()\n	c.Out.DropWrite()", `
 	if !planted("slot-lost") {
 		c.server.inFlight.End()

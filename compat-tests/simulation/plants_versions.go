@@ -4,7 +4,7 @@ package simulation
 func plantsOfVersions() []Plant {
 	return []Plant{
 		{
-			Name: "flag-at-any-level", Whose: "decision 22", Within: 24, Before: true,
+			Name: "flag-at-any-level", Whose: "decision 22", Found: 2, Of: 12, Before: true,
 			Bug: "an entry has a flag that is new in this version, though the level is not raised",
 			Patches: []Patch{{
 				"storage/entry/proposal.go",
@@ -26,7 +26,7 @@ func plantsOfVersions() []Plant {
 			}},
 		},
 		{
-			Name: "level-raised-early", Whose: "decision 22", Within: 24, Before: true,
+			Name: "level-raised-early", Whose: "decision 22", Found: 2, Of: 12, Before: true,
 			Bug: "a leader raises the level though a member cannot do it",
 			Patches: []Patch{{
 				"quorum/level.go",
