@@ -122,7 +122,7 @@ func (x *b[T]) three() {}
 var floors = map[string][]string{
 	"storage": {
 		"invariants", "space", "crashfs", "serverid", "acl", "ensemble", "zkdata",
-		"entry", "schema", "entry/entrytest", "schema/schematest", "apply",
+		"entry", "schema", "entry/entrytest", "schema/schematest", "apply", "childlist",
 		"disk", "crashfs/powercut", "zkdata/zkdatatest", "raftlog", "raftlog/logtest", "datadir", "datadir/dirtest",
 		"state", "state/statetest", "backup", "migrate", "inspect", ".",
 	},
