@@ -38,6 +38,43 @@ func TestTheLastFlushWaitsForWhoIsWriting(t *testing.T) {
 	})
 }
 
+// TestPartsAreInTheirPlace: a reply in parts goes behind what was appended before room was left for it, which somebody
+// is writing, and before what was appended since. A client that goes away leaves nothing undone.
+func TestPartsAreInTheirPlace(t *testing.T) {
+	for _, leaves := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			near, far := net.Pipe()
+			defer func() { _ = far.Close() }()
+			var o Output
+			o.init(near, &Options{Figures: &Figures{}, Share: share()})
+			o.Append([]byte("before "))
+			go o.Flush() // is stuck until the far end reads
+			synctest.Wait()
+			o.Append([]byte("also "))
+			o.Reserve(1 << 20)
+			o.Append([]byte("behind"))
+			go func() {
+				o.InsertParts(net.Buffers{[]byte("a "), []byte("list "), []byte("in parts ")}, 1)
+				o.FlushLast()
+				o.Close()
+			}()
+			synctest.Wait()
+			if leaves {
+				_ = far.Close()
+			} else if got, err := io.ReadAll(far); err != nil || string(got) != "before also a list in parts behind" {
+				t.Errorf("read %q (%v)", got, err)
+			}
+			synctest.Wait()
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			if !o.closed || o.writing || o.reserved || o.charged != 0 || o.sending != 0 {
+				t.Errorf("closed %t, writing %t, reserved %t, charged %d, sending %d", o.closed, o.writing, o.reserved,
+					o.charged, o.sending)
+			}
+		})
+	}
+}
+
 func TestReadersGoOnByBatches(t *testing.T) {
 	var u limits.InFlight
 	u.Init(16, limits.RequestThrottle{}, clock.Real())

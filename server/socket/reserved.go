@@ -1,6 +1,7 @@
 package socket
 
 import (
+	"net"
 	"slices"
 	"sync"
 )
@@ -90,6 +91,42 @@ func (o *Output) Insert(reply *[]byte, bodyBytes int) {
 	}
 	o.ahead = append(o.ahead, piece{buf: reply})
 	o.aheadBytes += len(*reply)
+}
+
+// Gathers reports whether InsertParts may be called: nothing has to be done to the bytes before they are sent.
+func (o *Output) Gathers() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.raw != nil
+}
+
+// InsertParts is Insert for a large reply in parts, which others may have, too: without a copy it writes them behind
+// what was appended before, and returns when the client has taken them.
+func (o *Output) InsertParts(parts net.Buffers, bodyBytes int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.writing && !o.closed {
+		o.settled.Wait()
+	}
+	o.writing = true
+	o.drainLocked() // what goes before it
+	if !o.closed {
+		o.writing = true
+		o.replies.add(bodyBytes)
+		o.wroteLocked(bodyBytes)
+		o.sending = bodyBytes
+		o.chargeLocked()
+		o.mu.Unlock()
+		_, err := parts.WriteTo(o.net)
+		o.mu.Lock()
+		o.sending = 0
+		o.chargeLocked()
+		if err != nil {
+			o.closeLocked()
+		}
+		o.doneLocked()
+	}
+	o.reserved = false
 }
 
 // largeBuffers holds buffers that have grown beyond maxPooledBytes, until the next collections of garbage: who lists a
