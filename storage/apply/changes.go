@@ -64,12 +64,12 @@ func (c *Changes) end() {
 	c.upload.end()
 }
 
-// Each calls f with each znode that differs; is is nil if it is gone. A znode that is there may be kept: its memory is
-// its own.
-func (c *Changes) Each(f func(path string, is *schema.Znode)) {
+// Each calls f with each znode that differs: was is nil if it was made, is if it is gone. A znode that is there may be
+// kept: its memory is its own.
+func (c *Changes) Each(f func(path string, was, is *schema.Znode)) {
 	for _, z := range c.znodes {
 		if z.cur != z.base {
-			f(z.path, z.cur)
+			f(z.path, z.base, z.cur)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func TestHeldViewsAgainstOracle(t *testing.T) {
 // holdViews is TestHeldViewsAgainstOracle under one seed.
 func holdViews(t *testing.T, seed uint64, ops int) {
 	t.Helper()
-	r := rand.New(rand.NewPCG(seed, 0))
+	r, lists := rand.New(rand.NewPCG(seed, 0)), rand.New(rand.NewPCG(seed, 1))
 	h := newHarness(t, modelOptions(r))
 	g := entrytest.NewGenerator(r, func() string { return h.m.EnsembleConfig() })
 	o := newOracle()
@@ -62,6 +62,7 @@ func holdViews(t *testing.T, seed uint64, ops int) {
 			t.Fatalf("seed %d: digest %#x, %d below /a (%v), want %#x and %d", seed, k.v.Digest(),
 				k.v.CountBelow("/a"), k.v.Err(), k.digest, k.below)
 		}
+		listedIn(t, k.v, "/")
 	}
 	for done := 0; done < ops; {
 		entry := make([]*entry.Proposal, 1+r.IntN(1+r.IntN(20)))
@@ -71,6 +72,7 @@ func holdViews(t *testing.T, seed uint64, ops int) {
 		}
 		h.apply(entry...)
 		done += len(entry)
+		listSome(t, lists, h.m, o)
 		switch n := r.IntN(40); {
 		case n < 4 && len(held) < 8:
 			want, digest := o.dump()

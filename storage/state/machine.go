@@ -25,9 +25,10 @@ type MachineOptions struct {
 	Dir    string       // of the state store
 	FS     vfs.FS       // default the operating system's
 	Logger *slog.Logger // default discards
-	// CacheBytes is the memory for znodes that were in use lately, BlockCacheBytes the one for blocks of the store,
-	// MemTableBytes the one for what is not flushed yet (of which two may exist).
-	CacheBytes, BlockCacheBytes, MemTableBytes int64
+	// CacheBytes is the memory for znodes that were in use lately, ListBytes the one for lists of children,
+	// BlockCacheBytes the one for blocks of the store, MemTableBytes the one for what is not flushed yet (of which two
+	// may exist).
+	CacheBytes, ListBytes, BlockCacheBytes, MemTableBytes int64
 	// FlushBytes and FlushRequests bound what a crash leaves to replay: when the entries applied since the last flush
 	// began hold that much, another one begins; when four times as much is not durable, Apply waits.
 	FlushBytes    int64
@@ -49,6 +50,7 @@ type MachineOptions struct {
 // Defaults of MachineOptions, chosen with a million znodes of 100 bytes (docs/decisions/0009, docs/performance.md).
 const (
 	defaultCacheBytes      = 16 << 20
+	defaultListBytes       = 16 << 20
 	defaultBlockCacheBytes = 8 << 20
 	defaultMemTableBytes   = 4 << 20
 	defaultFlushBytes      = 4 << 20
@@ -68,6 +70,7 @@ func (o *MachineOptions) setDefaults() {
 		def int64
 	}{
 		{&o.CacheBytes, defaultCacheBytes},
+		{&o.ListBytes, defaultListBytes},
 		{&o.BlockCacheBytes, defaultBlockCacheBytes},
 		{&o.MemTableBytes, defaultMemTableBytes},
 		{&o.FlushBytes, defaultFlushBytes},
@@ -91,6 +94,7 @@ type Machine struct {
 	opts  MachineOptions // immutable after OpenMachine
 	store *stateStore    // replaced by Install, which holds mu, copying and reading
 	cache *cache
+	lists lists
 	flush flusher
 	txn   *apply.Txn // owned by the apply goroutine, as are the next two
 	shown shown      // to txn
@@ -138,6 +142,7 @@ func OpenMachine(o MachineOptions) (*Machine, error) {
 		return nil, err
 	}
 	m := &Machine{opts: o, cache: newCache(o.CacheBytes), frugal: o.frugal}
+	m.lists.init(o.ListBytes)
 	m.setStore(store)
 	m.flush.m = m
 	if err := m.load(); err != nil {
@@ -283,11 +288,15 @@ func (m *Machine) publish(sink Sink) error {
 		return err
 	}
 	index := c.Position.Index
-	c.Each(func(path string, is *schema.Znode) {
+	lists := m.lists.any()
+	c.Each(func(path string, was, is *schema.Znode) {
 		if is == nil {
 			m.cache.remove(path, index)
 		} else {
 			m.cache.put(is, index)
+		}
+		if lists && (was == nil || is == nil) {
+			m.lists.note(path, is != nil, index)
 		}
 	})
 	m.mu.Take(c)
@@ -413,6 +422,9 @@ type MachineMetrics struct {
 
 	CacheBytes, CacheEntries int64  // znodes that were in use lately
 	CacheHits, CacheMisses   uint64 // of look-ups of znodes
+
+	ListBytes, Lists     int64  // lists of children that are kept
+	ListHits, ListMisses uint64 // of reads of lists
 }
 
 // Metrics returns the machine's figures. Costs some microseconds; while a snapshot replaces the state it has those of
@@ -428,6 +440,7 @@ func (m *Machine) Metrics() MachineMetrics {
 		found.CacheMisses += s.mu.misses
 		s.mu.Unlock()
 	}
+	m.lists.figures(&found)
 	if !m.copying.TryRLock() {
 		return found
 	}

@@ -29,6 +29,7 @@ type oracle struct {
 	finished int                        // counts that have come to their end
 	endPiece int                        // how many ephemerals an end in pieces deletes; 0: all
 	ended    int                        // ends that have left some behind
+	kept     int                        // lists of children that the machine had in memory
 }
 
 // oracleNode is a znode of an oracle.
@@ -58,7 +59,7 @@ func newOracle() *oracle {
 func (o *oracle) copy() *oracle {
 	c := &oracle{nodes: map[string]*oracleNode{}, sessions: maps.Clone(o.sessions), zxid: o.zxid,
 		ensemble: o.ensemble, level: o.level, piece: o.piece, counts: o.copyCounts(), budget: o.budget,
-		finished: o.finished, endPiece: o.endPiece, ended: o.ended}
+		finished: o.finished, endPiece: o.endPiece, ended: o.ended, kept: o.kept}
 	for path, n := range o.nodes { // order does not matter: a map to a map
 		m := *n
 		m.child = maps.Clone(n.child)

@@ -34,6 +34,12 @@ func (m *Machine) LookData(path string) (Present, Node, bool) {
 	return Present{m}, Node{n}, n != nil
 }
 
+// LookChildren is Look for who will ask for the List of the children, which needs little time then.
+func (m *Machine) LookChildren(path string) (Present, Node, bool) {
+	m.lists.catchUp(path)
+	return m.Look(path)
+}
+
 // LookAll takes the lock with the znodes at all paths, whose data may be missing. It adds one to dst for each path:
 // Found says whether there is one. The lock is held for the look-ups in memory, so the caller bounds their number.
 func (m *Machine) LookAll(paths []string, dst []Node) (Present, []Node) {

@@ -24,11 +24,14 @@ import (
 func TestMachineAgainstOracle(t *testing.T) {
 	ops := envNumber(t, "ZKD_MODEL_OPS", 12000)
 	seed := uint64(envNumber(t, "ZKD_MODEL_SEED", 1))
-	counts, ended := 0, 0
+	counts, ended, kept := 0, 0, 0
 	for worlds := 4; worlds > 0; worlds-- {
 		o := runModel(t, seed, ops/4)
-		counts, ended = counts+o.finished, ended+o.ended
+		counts, ended, kept = counts+o.finished, ended+o.ended, kept+o.kept
 		seed++
+	}
+	if kept == 0 {
+		t.Error("no list of children was in memory")
 	}
 	if ended == 0 {
 		t.Error("no session ended in pieces")
@@ -57,13 +60,14 @@ func modelOptions(r *rand.Rand) MachineOptions {
 	return MachineOptions{
 		CacheBytes: []int64{1, 64 << 10, 16 << 20}[r.IntN(3)], MemTableBytes: []int64{256 << 10, 1 << 20}[r.IntN(2)],
 		FlushBytes: []int64{1, 2 << 10, 32 << 10, 1 << 20}[r.IntN(4)], FlushRequests: []int{10, 1000}[r.IntN(2)],
+		ListBytes: []int64{1, 1500, 16 << 20}[r.IntN(3)],
 	}
 }
 
 // runModel compares machine and oracle over so many proposals, and returns the oracle.
 func runModel(t *testing.T, seed uint64, ops int) *oracle {
 	t.Helper()
-	r := rand.New(rand.NewPCG(seed, 0))
+	r, lists := rand.New(rand.NewPCG(seed, 0)), rand.New(rand.NewPCG(seed, 1))
 	options := modelOptions(r)
 	options.countPiece = []int64{1, 2, 7, apply.CountZnodesMax}[r.IntN(4)]
 	options.endPiece = []int{1, 2, 3, apply.EndZnodesMax}[r.IntN(4)]
@@ -91,6 +95,7 @@ func runModel(t *testing.T, seed uint64, ops int) *oracle {
 			t.Fatalf("seed %d, entry %d: oracle -, machine +\n%s", seed, len(h.log), diff)
 		}
 		done += len(record)
+		o.kept += listSome(t, lists, h.m, o)
 		compare := r.IntN(200) == 0 || done >= ops
 		switch r.IntN(300) {
 		case 0:

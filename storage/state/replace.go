@@ -131,6 +131,7 @@ func (m *Machine) replaceStore(dir string, published func()) error {
 	err := m.endBatch()
 	m.store.retire()
 	m.cache.clear()
+	m.lists.clear()
 	if err == nil {
 		err = datadir.SwapState(m.opts.FS, dir, m.opts.Dir)
 	}
