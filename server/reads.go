@@ -19,6 +19,7 @@ type queries struct {
 	scan   limits.Scan // of the present one
 	pace   func() bool // scan.Pace; nil before the first
 	making making
+	shared shared // of the present answer
 }
 
 // making is an answer that is being made, as the connection's account knows it.
@@ -120,6 +121,9 @@ func (c *queries) answerReserved(r *request, p state.Present, bytes int,
 		c.scan.End()
 		return errGone
 	}
+	if c.shared.may {
+		bytes = 0
+	}
 	buf := socket.TakeBufferFor(bytes)
 	b, mark := jute.BeginFrame(*buf)
 	h := jute.ReplyHeader{Xid: r.xid, Zxid: zxid}
@@ -139,8 +143,12 @@ func (c *queries) answerReserved(r *request, p state.Present, bytes int,
 		h.Append(b[:header])
 	}
 	c.making.over()
-	c.Out.Insert(buf, len(b)-header)
-	c.readDone(r, zxid, len(b)-mark, h.Err)
+	c.readDone(r, zxid, len(b)-mark+c.shared.bytes, h.Err)
+	if c.shared.bytes > 0 {
+		c.insertShared(buf, mark)
+	} else {
+		c.Out.Insert(buf, len(b)-header)
+	}
 	return nil
 }
 
@@ -256,70 +264,19 @@ func (c *queries) getData(r *request) error {
 	return c.answer(r, v, jute.OK, func(b []byte) []byte { return stat.Append(jute.AppendBuffer(b, data)) })
 }
 
-// getChildren answers getChildren and getChildren2.
-func (c *queries) getChildren(r *request) error {
-	v, n, ok, err := c.findFor(r, c.look)
-	if !ok {
-		return err
-	}
-	p := &c.req.pathWatch
-	if p.Watch {
-		c.server.watches.AddChild(&c.watch, p.Path)
-		c.metered.watches++
-	}
-	stat := n.Stat()
-	if stat.NumChildren == 0 {
-		return c.answer(r, v, jute.OK, func(b []byte) []byte { return c.appendStat(jute.AppendInt(b, 0), r, &stat) })
-	}
-	return c.answerReserved(r, v, int(stat.NumChildren)*aboutNameBytes,
-		func(v state.View, b []byte) ([]byte, jute.Code) {
-			b = c.appendChildren(b, v, p.Path, int(stat.NumChildren))
-			return c.appendStat(b, r, &stat), jute.OK
-		})
-}
-
-// appendStat appends the Stat to the reply to getChildren2.
-func (c *queries) appendStat(b []byte, r *request, stat *jute.Stat) []byte {
-	if r.op == jute.OpGetChildren2 {
-		return stat.Append(b)
-	}
-	return b
-}
-
-// aboutNameBytes is what a name takes in a list of children, about.
-const aboutNameBytes = 24
-
-// appendChildren appends the list of the children of a znode that is there and has n of them.
-func (c *queries) appendChildren(b []byte, v state.View, path string, n int) []byte {
-	if n == 0 {
-		return jute.AppendInt(b, 0)
-	}
-	keys := v.ListKeys(path, n)
-	if keys > state.ScanPace {
-		if !c.scan.Ready() {
-			c.scanning()
-		}
-		v.Pace(c.pace)
-	}
-	if !c.scan.Expect(keys) {
-		return b
-	}
-	mark, count := len(b), 0
-	b = jute.AppendInt(b, 0)
-	v.EachChild(path, n, func(name []byte) {
-		b = jute.AppendBuffer(b, name)
-		count++
-	})
-	jute.AppendInt(b[:mark], int32(count))
-	return b
-}
-
 // scanning prepares the connection's scan. A connection has one at most.
 func (c *queries) scanning() {
 	if c.pace == nil {
 		c.pace = c.scan.Pace
 	}
 	c.scan = c.server.readTurns.Scan(&c.Out, &c.held.waits)
+}
+
+// mayPause prepares a read that turns out to be large.
+func (c *queries) mayPause() {
+	if !c.scan.Ready() {
+		c.scanning()
+	}
 }
 
 // getACL answers getACL: READ or ADMIN will do, and without ADMIN the digests are not shown.
@@ -544,9 +501,10 @@ func (c *queries) appendRead(b []byte, v state.View, op jute.Op, path string, se
 	}
 	h := jute.MultiHeader{Type: op}
 	b = h.Append(b)
-	if op == jute.OpGetChildren {
-		return c.appendChildren(b, v, path, int(n.Stat().NumChildren))
-	}
 	stat := n.Stat()
+	if op == jute.OpGetChildren {
+		list := v.List(path, int(stat.NumChildren))
+		return c.appendChildren(b, v, path, int(stat.NumChildren), &list)
+	}
 	return stat.Append(jute.AppendBuffer(b, n.Data()))
 }

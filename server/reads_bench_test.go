@@ -7,8 +7,8 @@ import (
 	"zkd/jute"
 )
 
-// BenchmarkRead answers one small read, past the network: znodes of 100 bytes that are in the cache, a list of ten
-// children, a znode that does not exist.
+// BenchmarkRead answers one small read, past the network: znodes of 100 bytes that are in the cache, lists of ten and
+// of a thousand children, a znode that does not exist.
 func BenchmarkRead(b *testing.B) {
 	r := newRig(b, nil)
 	cl := r.connect(b)
@@ -19,6 +19,10 @@ func BenchmarkRead(b *testing.B) {
 	create("/ten")
 	for i := range 10 {
 		create(fmt.Sprintf("/ten/child-%05d", i))
+	}
+	create("/thousand")
+	for i := range 1000 {
+		create(fmt.Sprintf("/thousand/child-%05d", i))
 	}
 	c := r.server.connections.all()[0]
 	for _, bench := range []struct {
@@ -31,6 +35,7 @@ func BenchmarkRead(b *testing.B) {
 		{"exists", jute.OpExists, "/a", (*queries).exists},
 		{"existsNot", jute.OpExists, "/none", (*queries).exists},
 		{"getChildren10", jute.OpGetChildren2, "/ten", (*queries).getChildren},
+		{"getChildren1000", jute.OpGetChildren2, "/thousand", (*queries).getChildren},
 		{"getChildren0", jute.OpGetChildren2, "/a", (*queries).getChildren},
 	} {
 		for _, watch := range []bool{false, true} {

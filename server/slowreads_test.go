@@ -195,6 +195,9 @@ func TestRepliesAndEventsAreInOneOrder(t *testing.T) {
 	readers.Wait()
 	close(done)
 	writers.Wait()
+	if r.kept() == 0 {
+		t.Error("no list came from memory")
+	}
 }
 
 // followOrder is one of the clients that read in TestRepliesAndEventsAreInOneOrder.

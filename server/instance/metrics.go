@@ -72,6 +72,10 @@ func (i *Instance) setMetrics(v *catalog.Values) {
 	v.Set("zkd_cache_entries", state.CacheEntries)
 	v.Set("zkd_cache_hits_total", int64(state.CacheHits))
 	v.Set("zkd_cache_misses_total", int64(state.CacheMisses))
+	v.Set("zkd_list_cache_bytes", state.ListBytes)
+	v.Set("zkd_list_cache_entries", state.Lists)
+	v.Set("response_packet_get_children_cache_hits", int64(state.ListHits))
+	v.Set("response_packet_get_children_cache_misses", int64(state.ListMisses))
 	setDiskMetrics(v, i.guard.Volumes(), &i.config.Storage)
 	if i.peers != nil {
 		i.peers.SetMetrics(v)

@@ -13,8 +13,8 @@ const (
 	scanTurnKeys = 1024
 	// scanYieldKeys is after how many keys one gives its processor to other threads that wait for it: some 0.2 ms.
 	scanYieldKeys = 1024
-	// bytesPerKey is how much data takes as long as a key. A guess: a tenth of a microsecond for the copies.
-	bytesPerKey = 256
+	// BytesPerKey is how much data takes as long as a key. A guess: a tenth of a microsecond for the copies.
+	BytesPerKey = 256
 )
 
 // ReadTurns bounds how many large reads are made at once. Those of connections, commands and the clean-up are alike.
@@ -104,7 +104,7 @@ func (s *Scan) Rest() (rests bool) {
 func (s *Scan) Resume() bool { return s.begin() }
 
 // KeysOf is how many keys so many bytes of data count as: those of names of children, with what is around them.
-func KeysOf(bytes int) int { return bytes / bytesPerKey }
+func KeysOf(bytes int) int { return bytes / BytesPerKey }
 
 // End gives the turn back, if there is one.
 func (s *Scan) End() {

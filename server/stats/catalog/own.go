@@ -51,6 +51,8 @@ var ownGauges = []Row{
 			"3 all but removals."},
 	{Name: "zkd_cache_bytes", Help: "Memory of the znodes that were in use lately."},
 	{Name: "zkd_cache_entries", Help: "Znodes in that memory."},
+	{Name: "zkd_list_cache_bytes", Help: "Memory of the lists of children that are asked for."},
+	{Name: "zkd_list_cache_entries", Help: "Lists in that memory."},
 	{Name: "zkd_client_memory_bytes",
 		Help: "What clients hold of the server's memory: unread answers and events, requests that are being read, " +
 			"watches.", Label: "use"},
