@@ -53,6 +53,7 @@ type conn struct {
 	held        held // by the present read
 	counts      connCounts
 	metered     metered
+	gathered    gathered
 	req         records       // owned by the reader
 	now         time.Duration // when the requests in the input buffer came; owned by the reader
 	queueWait   time.Duration // how long the present one has waited for its turn; owned by the reader
@@ -72,7 +73,7 @@ func newConn(s *Server, p *Port, remote netip.AddrPort) *conn {
 	c := &conn{server: s, port: p, remote: remote}
 	c.login.conn, c.admitter.conn, c.queries.conn, c.writes.conn = c, c, c, c
 	c.queries.making.account = &c.account
-	c.metered.conn = c
+	c.metered.conn, c.gathered.conn = c, c
 	c.metered.Init(s.traffic, &c.metered)
 	c.auditor = newAuditor(c)
 	if s.opts.LinearizableReads {
@@ -91,6 +92,7 @@ func (c *conn) serve() {
 		err = c.step()
 	}
 	c.metered.Flush()
+	c.gathered.add()
 	c.logEnd(err)
 	if errors.Is(err, io.EOF) {
 		c.server.metrics.drops.Add(1)
@@ -121,6 +123,7 @@ func (c *conn) step() error {
 	waits := !c.In.HasFrame()
 	if waits {
 		c.metered.Flush()
+		c.gathered.add()
 		c.Out.Flush()
 		c.In.Release()
 	}
@@ -142,8 +145,7 @@ func (c *conn) step() error {
 	var h jute.RequestHeader
 	d.Reset(frame)
 	h.Decode(&d)
-	c.counts.received.Add(1)
-	c.server.metrics.received.Add(1)
+	c.gathered.received++
 	if c.closing.Load() {
 		return nil
 	}
@@ -181,8 +183,9 @@ func (c *conn) logEnd(err error) {
 // session is the log attribute of a session.
 func session(id jute.SessionID) slog.Attr { return slog.String("session", hex(int64(id))) }
 
-// reply appends a reply without a body.
+// reply appends a reply without a body. For the reader.
 func (c *conn) reply(xid jute.Xid, zxid jute.Zxid, code jute.Code) {
+	c.gathered.add()
 	c.Out.Lock()
 	c.appendReplyLocked(xid, zxid, code)
 	c.Out.Unlock()

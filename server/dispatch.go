@@ -213,6 +213,7 @@ func (c *conn) handle(r *request, h handler) error {
 	}
 	if c.Out.Unread() > socket.FlushAtBytes {
 		c.server.memory.relieve()
+		c.gathered.add()
 		c.Out.Flush()
 	}
 	return nil

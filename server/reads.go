@@ -155,10 +155,8 @@ func (c *queries) answerReserved(r *request, p state.Present, bytes int,
 // readDone counts a read that was answered with a frame of so many bytes.
 func (c *queries) readDone(r *request, zxid jute.Zxid, out int, code jute.Code) {
 	now := c.server.elapsed()
-	c.answered(r.xid, zxid)
-	c.latency(r.op, c.now, now)
 	took := now - c.now
-	c.server.metrics.reads.Add(took.Milliseconds())
+	c.gathered.read(r, zxid, c.now, now)
 	c.metered.tally(r, out, code, took)
 	if c.server.isSlow(took) {
 		c.server.slowRead(c.conn, r, took)

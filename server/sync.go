@@ -24,6 +24,7 @@ func (c *writes) sync(r *request) error {
 	out := len(b) - mark
 	c.Out.EndLocked(b, mark)
 	c.Out.Unlock()
+	c.gathered.add()
 	c.answered(r.xid, zxid)
 	c.latency(r.op, c.now, now)
 	took := now - c.now

@@ -162,6 +162,7 @@ func (c *writes) begin(r *request, code jute.Code) (batcher.Waiter, error) {
 	s := c.server
 	write := socket.Write{Came: c.now, Bytes: len(r.body) + c.identification.bytes(c.login.ids.Proven()),
 		Frame: requestHeadBytes + len(r.body)}
+	c.gathered.add() // before it can be answered
 	if !c.Out.BeginWrite(write, &s.inFlight, s.elapsed) {
 		return nil, errGone
 	}

@@ -28,6 +28,12 @@ func (h *Histogram) Add(v int64) {
 	h.counts[bucketOf(v)].Add(1)
 }
 
+// AddMany takes in v, count times, which is one at least.
+func (h *Histogram) AddMany(v, count int64) {
+	h.Summary.AddMany(count, v*count, v, v)
+	h.counts[bucketOf(v)].Add(count)
+}
+
 // AddNonZero takes v in unless it is 0.
 func (h *Histogram) AddNonZero(v int64) {
 	if v != 0 {

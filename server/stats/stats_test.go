@@ -170,6 +170,28 @@ func TestQuantileSince(t *testing.T) {
 	}
 }
 
+// TestAddMany: it is as good as adding each.
+func TestAddMany(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		var each, many Histogram
+		var one, all Summary
+		for range rapid.IntRange(1, 5).Draw(rt, "runs") {
+			v, n := rapid.Int64Range(-3, 1000).Draw(rt, "value"), rapid.Int64Range(1, 9).Draw(rt, "count")
+			w := rapid.Int64Range(-3, 1000).Draw(rt, "other")
+			for range n {
+				each.Add(v)
+			}
+			many.AddMany(v, n)
+			one.Add(v)
+			one.Add(w)
+			all.AddMany(2, v+w, min(v, w), max(v, w))
+		}
+		if each.Load() != many.Load() || each.Percentiles() != many.Percentiles() || one.Load() != all.Load() {
+			rt.Errorf("%+v %+v, want %+v %+v", many.Load(), all.Load(), each.Load(), one.Load())
+		}
+	})
+}
+
 func TestAllocations(t *testing.T) {
 	var h Histogram
 	if got := testing.AllocsPerRun(100, func() { h.Add(17) }); got != 0 {

@@ -31,21 +31,24 @@ type Summary struct {
 }
 
 // Add takes one value in.
-func (s *Summary) Add(v int64) {
+func (s *Summary) Add(v int64) { s.AddMany(1, v, v, v) }
+
+// AddMany takes in count values, one at least, of which the sum and the extremes are known.
+func (s *Summary) AddMany(count, sum, least, greatest int64) {
 	for {
 		old := s.min.Load()
-		if v >= old^math.MaxInt64 || s.min.CompareAndSwap(old, v^math.MaxInt64) {
+		if least >= old^math.MaxInt64 || s.min.CompareAndSwap(old, least^math.MaxInt64) {
 			break
 		}
 	}
 	for {
 		old := s.max.Load()
-		if v <= old^math.MinInt64 || s.max.CompareAndSwap(old, v^math.MinInt64) {
+		if greatest <= old^math.MinInt64 || s.max.CompareAndSwap(old, greatest^math.MinInt64) {
 			break
 		}
 	}
-	s.sum.Add(v)
-	s.count.Add(1)
+	s.sum.Add(sum)
+	s.count.Add(count)
 }
 
 // AddNonZero takes v in unless it is 0.
