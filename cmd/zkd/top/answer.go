@@ -32,6 +32,8 @@ type Row struct {
 	SamplingError int64   `json:"sampling_error"`
 	PerSecond     float64 `json:"requests_per_second"`
 	Seconds       float64 `json:"-"` // the longest window of the servers that it is of
+
+	untold bool // some of the servers that it is of tell requests and latencies alone
 }
 
 // Slow is one of the slowest requests.

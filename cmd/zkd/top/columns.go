@@ -60,7 +60,15 @@ func with(others []column, names ...column) []column { return append(names, othe
 
 // number is a column of numbers.
 func number(title string, value func(r *Row) float64, text func(v float64) string) column {
-	return column{title: title, value: value, text: func(r *Row) string { return text(value(r)) }}
+	return column{title: title, value: value, text: func(r *Row) string { return r.told(value(r), text) }}
+}
+
+// told writes a number, or a dash for 0 where a server may not have told it.
+func (r *Row) told(v float64, text func(v float64) string) string {
+	if v == 0 && r.untold {
+		return "-"
+	}
+	return text(v)
 }
 
 // counted are the columns of counts. What is per second is of the row's window.

@@ -51,6 +51,7 @@ func newReport(at time.Time, servers []Server) *Report {
 			continue
 		}
 		r.Total.add(s.Total, s.Seconds)
+		r.Total.untold = r.Total.untold || s.Kind != kindZkd
 		for k, list := range s.lists.rows() {
 			if all[k] == nil {
 				all[k] = &joined{index: map[Row]int{}}
@@ -117,6 +118,7 @@ func (j *joined) add(r *Row, seconds float64) {
 		j.rows = append(j.rows, key)
 	}
 	j.rows[at].add(&r.Counts, seconds)
+	j.rows[at].untold = j.rows[at].untold || r.untold
 	j.rows[at].MissedAtMost += r.MissedAtMost
 	j.rows[at].SamplingError += r.SamplingError // at most: of independent errors it is less
 }

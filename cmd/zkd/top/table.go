@@ -141,7 +141,8 @@ func (r *Report) header() []string {
 		one = max(one, r.Servers[i].SampledOneIn)
 	}
 	all := fmt.Sprintf("%s req/s  %s%% failed  in %s/s  out %s/s  mean %s  p50 %s  p99 %s  max %s", short(t.PerSecond),
-		percent(ratio(100*t.Failed, t.Requests)), short(t.perSecond(t.BytesIn)), short(t.perSecond(t.BytesOut)),
+		t.told(ratio(100*t.Failed, t.Requests), percent), t.told(t.perSecond(t.BytesIn), short),
+		t.told(t.perSecond(t.BytesOut), short),
 		micros(float64(t.MeanUs)), micros(float64(t.P50Us)), micros(float64(t.P99Us)), micros(float64(t.MaxUs)))
 	lines = append(lines, all)
 	if one > 1 {

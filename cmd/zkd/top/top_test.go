@@ -199,6 +199,11 @@ func TestApache(t *testing.T) {
 			len(r.Addresses) != 1 || r.Addresses[0].Address != "10.0.0.1" {
 			t.Errorf("%s: sessions %+v, addresses %+v", kind, r.Sessions, r.Addresses)
 		}
+		var b strings.Builder
+		if err := r.Text(&b, &TextOptions{View: "addresses", Rows: 1}); err != nil ||
+			!strings.Contains(b.String(), "10.0.0.1     10      -     -      -  ") {
+			t.Errorf("%s: %v\n%s", kind, err, b.String())
+		}
 	}
 }
 
