@@ -41,6 +41,7 @@ type frame struct {
 	subtrees   sketch[string]
 	znodes     sketch[string]
 	slowest    []Slow
+	slowNotes  int // requests that were among them at some time
 	samples    int // of paths
 	every      uint32
 }
@@ -155,7 +156,9 @@ func (j *joining) add(p *period) {
 	j.sessions.add(&p.sessions)
 	j.addresses.add(&p.addresses)
 	j.users.add(&p.users)
-	j.slowest = slowestOf(append(j.slowest, p.slowest...))
+	for i := range p.slowest {
+		j.slowest = insertSlow(j.slowest, &p.slowest[i])
+	}
 }
 
 // seal returns them as one period.

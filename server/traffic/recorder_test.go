@@ -272,6 +272,30 @@ func TestSlowest(t *testing.T) {
 	}
 }
 
+// TestRisingLatencies: when each request is slower than those before, most of them are not looked at.
+func TestRisingLatencies(t *testing.T) {
+	c := newCounting()
+	m := c.meter(1)
+	wanted := 0
+	for range 2 {
+		for n := range 10 * slowNotesMax {
+			a := Answer{Op: jute.OpGetData, Took: time.Duration(n) * time.Microsecond}
+			mark := m.Answered(&a)
+			if mark.slow {
+				wanted++
+			}
+			m.Note(mark, &a, "/a", &Phases{})
+		}
+		c.second()
+		if w := c.Window(second); len(w.Slowest) != slowestMax || w.Slowest[0].Took == 0 {
+			t.Errorf("the slowest: %+v", w.Slowest)
+		}
+	}
+	if wanted != 2*slowNotesMax {
+		t.Errorf("%d requests were looked at, want %d a second", wanted, slowNotesMax)
+	}
+}
+
 // TestMemoryIsBounded whatever clients ask for, and however many they are.
 func TestMemoryIsBounded(t *testing.T) {
 	c := newCounting()
@@ -406,7 +430,7 @@ func BenchmarkAnswered(b *testing.B) {
 		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {
 			c := newCounting()
 			m := c.meter(1)
-			c.shared.mask.Store(63)
+			c.shared.mask.Store(map[int]uint32{1: 63, 100: 1023}[batch]) // as many are sampled of what a server can do
 			c.shared.slowest.Store(math.MaxInt64)
 			c.mu.samples = math.MaxInt
 			a := Answer{Op: jute.OpGetData, In: 40, Out: 100}

@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -34,6 +35,10 @@ type Slow struct {
 	Phases Phases
 }
 
+// slowNotesMax is how many requests a second are looked at because each was slower than those before: while latencies
+// only rise that would be every one. Then the next second is waited for.
+const slowNotesMax = 256
+
 // slowestMax is how many of the slowest requests of a second are kept, and of a window.
 const slowestMax = 16
 
@@ -59,17 +64,27 @@ func (r *Recorder) noteSlow(owner Owner, a *Answer, path string, phases *Phases)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f := r.mu.frame
-	if f.slowest = slowestOf(append(f.slowest, s)); len(f.slowest) == slowestMax {
+	f.slowNotes++
+	f.slowest = insertSlow(f.slowest, &s)
+	switch {
+	case f.slowNotes == slowNotesMax:
+		r.shared.slowest.Store(math.MaxInt64)
+	case f.slowNotes < slowNotesMax && len(f.slowest) == slowestMax:
 		r.shared.slowest.Store(int64(f.slowest[slowestMax-1].Took))
 	}
 }
 
-// slowestOf sorts them, the slowest first, and leaves those out that are too many.
-func slowestOf(all []Slow) []Slow {
-	slices.SortStableFunc(all, func(a, b Slow) int { return int(min(max(b.Took-a.Took, -1), 1)) })
-	if len(all) > slowestMax {
-		clear(all[slowestMax:])
-		all = all[:slowestMax]
+// insertSlow adds one to those that are sorted, the slowest first, and leaves out what is one too many.
+func insertSlow(sorted []Slow, s *Slow) []Slow {
+	at := len(sorted)
+	for at > 0 && sorted[at-1].Took < s.Took {
+		at--
 	}
-	return all
+	if at == slowestMax {
+		return sorted
+	}
+	if len(sorted) == slowestMax {
+		sorted = sorted[:slowestMax-1]
+	}
+	return slices.Insert(sorted, at, *s)
 }
