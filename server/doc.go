@@ -27,7 +27,8 @@
 //
 // conn is one connection. Its reader goroutine shakes hands, takes frames, and has each request answered in its turn by
 // one of its types, which hold it: queries are what this server answers by itself, writes what the group decides on,
-// login is who the client is. The admitter lets in what limits allow, and the auditor writes the audit log.
+// login is who the client is. The admitter lets in what limits allow, and the auditor writes the audit log. metered
+// counts who does what (server/traffic), gathered is what the shared figures get of reads once for what came together.
 //
 // # A member of an ensemble
 //

@@ -252,8 +252,8 @@ func (m *Meter) Noticed(bytes int) {
 	m.mu.Unlock()
 }
 
-// Note takes what was wanted to be known of an answer. path and what is in s are copied as far as they are kept; s is
-// asked for only if the request is among the slowest. Any goroutine may call it.
+// Note takes what was wanted to be known of an answer. path and phases are copied as far as they are kept. Any
+// goroutine may call it.
 func (m *Meter) Note(mark Mark, a *Answer, path string, phases *Phases) {
 	if mark.weight > 0 {
 		m.rec.notePath(path, a, mark.weight)

@@ -67,7 +67,7 @@ type Options struct {
 	Clock clock.Clock
 }
 
-// freeMax is how many empty sheets are kept: some 1.5 MiB.
+// freeMax is how many empty sheets are kept: some 1 MiB.
 const freeMax = 1024
 
 // New returns a recorder. Run is to be called.
