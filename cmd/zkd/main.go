@@ -83,7 +83,8 @@ func newRootCommand() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(newServeCommand(), newImportCommand(), newExportCommand(), newBackupCommand(), newRestoreCommand(),
-		newCheckCommand(), newStatusCommand(), newTopCommand(), newCLICommand(), newInspectCommand(), newBenchCommand(),
+		newCheckCommand(), newStatusCommand(), newTopCommand(), newCLICommand(), newConsoleCommand(),
+		newInspectCommand(), newBenchCommand(),
 		newVersionCommand(),
 		newManCommand(), newExitCodesTopic(), newDevCommand())
 	root.SetVersionTemplate("{{.Version}}\n")

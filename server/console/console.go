@@ -57,6 +57,10 @@ type Here struct {
 	// certificate that the port demands was shown.
 	Operators func(r *http.Request) bool
 	Journal   *Journal // of its log
+	// HandOver has another server lead, if this one does; nil for a server that is alone.
+	HandOver func(ctx context.Context) error
+	// Backup answers a superuser with a backup.
+	Backup http.Handler
 	// EndSession ends the session of a client.
 	EndSession func(ctx context.Context, id jute.SessionID) error
 }
@@ -177,6 +181,11 @@ var routes = []struct {
 	{"GET /quotas", looks, quotasPage},
 	{"POST /quotas", changes, setQuota},
 	{"POST /quotas/remove", changes, removeQuota},
+	{"GET /members", operates, membersPage},
+	{"POST /members/preview", changes, previewMembers},
+	{"POST /members/change", changes, changeMembers},
+	{"POST /members/handover", changes, handOver},
+	{"GET /backup", fills, backup},
 	{"POST /sessions/end", changes, endSession},
 	{"GET /job", fills, jobPage},
 	{"GET /job/live", fills, jobLive},

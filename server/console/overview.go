@@ -182,7 +182,7 @@ func draw(title, unit string, history []survey.Point, of func(*survey.Point) flo
 		return c
 	}
 	last := &history[len(history)-1]
-	if c.Known = last.Known || title == "Clients"; c.Known {
+	if c.Known = last.Known || title == "Clients"; c.Known && (title != "Latency" || of(last) > 0) {
 		c.Value = text(of(last))
 	}
 	var line, area strings.Builder

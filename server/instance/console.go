@@ -42,6 +42,10 @@ func (i consoleHost) open(o *admin.Options) (err error) {
 			return o.Anywhere || o.NeedCertificate && r.TLS != nil && len(r.TLS.PeerCertificates) > 0
 		},
 	}
+	if i.peers != nil {
+		here.HandOver = i.node.TransferLeadership
+	}
+	here.Backup = o.Backups
 	_, port, _ := net.SplitHostPort(i.config.Admin.Addr) // conf has joined it
 	asker := survey.Asker{AdminURL: o.CommandURL}
 	if o.TLS == nil || o.Unified {
@@ -107,7 +111,11 @@ func (i consoleHost) clientAddr(s *ensemble.Server) string {
 	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
 		host = s.Addresses[0].Host
 	}
-	return net.JoinHostPort(host, port)
+	addr := net.JoinHostPort(host, port)
+	if s.ClientAddr == "" && s.ID != i.id && addr == i.client.address() { // a guess that cannot be right
+		return ""
+	}
+	return addr
 }
 
 // shownFigures is what mntr says of this server.

@@ -156,6 +156,11 @@ func (s *Session) Delete(ctx context.Context, path string, version jute.Version)
 // Reconfig changes the members of the ensemble, if its configuration has that version.
 func (s *Session) Reconfig(ctx context.Context, joining, leaving string, version int64) ([]byte, error) {
 	request := jute.ReconfigRequest{JoiningServers: joining, LeavingServers: leaving, CurConfigID: version}
+	for field, text := range []string{joining, leaving, ""} { // what is not asked for is null, not empty
+		if text == "" {
+			request.Nulls |= 1 << field
+		}
+	}
 	body, err := s.Do(ctx, jute.OpReconfig, "/zookeeper/config", request.Append)
 	if err != nil {
 		return nil, err

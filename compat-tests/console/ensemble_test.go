@@ -1,0 +1,173 @@
+package console_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"zkd/compat-tests/ensemble"
+	"zkd/compat-tests/target"
+)
+
+// TestThreeServers: the console of one of three shows all, says when one dies and what to do, and goes on.
+func TestThreeServers(t *testing.T) {
+	target.Require(t, target.Chromium)
+	ports := target.FreePorts(t, 3)
+	e := ensemble.Prepare(t, ensemble.Options{Calm: true, Dynamic: true,
+		Config: map[string]string{"zkd.diskReserve": "0"}})
+	withConsoles(t, e, ports)
+	at := 0 // a follower
+	for i, s := range e.Servers {
+		if s.Mode() == "follower" {
+			at = i
+		}
+	}
+	b := open(t, fmt.Sprintf("http://127.0.0.1:%d/console/ensemble/", ports[at]))
+	b.visit("")
+	b.see("#live", "Every server answers")
+	for _, role := range []string{"leader", "follower"} {
+		b.see("#live table", role)
+	}
+	c := connect(t, e.Servers[at].Addr)
+	if _, err := c.Create("/app", []byte("shared"), 0, everybody); err != nil {
+		t.Fatal(err)
+	}
+	b.shot("three", wide, dark, narrow)
+	gone := (at + 1) % 3
+	e.Servers[gone].Kill9()
+	b.see("#live", "cannot be asked")
+	b.see("#live", "One more voter that fails stops all writes")
+	b.shot("dead", wide, dark)
+	b.tree("/app")
+	b.see("pre.value", "shared")
+	e.Servers[gone].Restart()
+	b.visit("")
+	b.see("#live", "Every server answers")
+}
+
+// withConsoles starts the servers, with consoles at those ports.
+func withConsoles(t *testing.T, e *ensemble.Ensemble, ports []int) {
+	t.Helper()
+	for i, s := range e.Servers {
+		f, err := os.OpenFile(filepath.Join(s.Dir, "zoo.cfg"), os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = fmt.Fprintf(f, "admin.enableServer=true\nadmin.serverPort=%d\n", ports[i])
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.StartAll()
+}
+
+// TestMembersAreChanged: a change is shown before it is made, a leadership is handed over, a backup is downloaded.
+func TestMembersAreChanged(t *testing.T) {
+	target.Require(t, target.Chromium)
+	ports := target.FreePorts(t, 3)
+	e := ensemble.Prepare(t, ensemble.Options{Calm: true, Dynamic: true,
+		Config: map[string]string{"zkd.diskReserve": "0", "reconfigEnabled": "true"}})
+	withConsoles(t, e, ports)
+	leader, follower := 0, 0
+	for i, s := range e.Servers {
+		if s.Mode() == "leader" {
+			leader = i
+		} else {
+			follower = i
+		}
+	}
+	b := open(t, fmt.Sprintf("http://127.0.0.1:%d/console/ensemble/", ports[leader]))
+	b.signIn("digest", target.SuperUser, target.SuperPassword)
+	b.visit("members")
+	b.see("table", "leader")
+	b.shot("members", wide, narrow)
+	b.submit(fmt.Sprintf("tbody tr:nth-child(%d) button", follower+1))
+	b.see("main", fmt.Sprintf("Server %d leaves", follower+1))
+	b.see("main", "Voters: 2 instead of 3")
+	b.see("main", "An even number of voters")
+	b.shot("preview", wide, dark)
+	b.submit("main button.danger")
+	b.see("main", "The members are changed")
+	var rows int
+	b.value(`document.querySelectorAll("tbody tr").length`, &rows)
+	if rows != 2 {
+		t.Errorf("%d members", rows)
+	}
+	b.value(`fetch(document.querySelector("a[download]").href).then(r => r.blob()).then(
+		b => window.got = b.size), 0`, nil)
+	waitFor(b, "window.got > 100")
+	b.agree()
+	b.submit(`form[action$="/members/handover"] button`)
+	b.see("main", "Another server leads now")
+}
+
+// TestSeveralEnsembles: zkd console shows ensembles elsewhere, side by side; each wants a credential of its own.
+func TestSeveralEnsembles(t *testing.T) {
+	target.Require(t, target.Chromium)
+	one := target.Start(t, target.Options{Config: map[string]string{"zkd.diskReserve": "0"}})
+	two := target.Start(t, target.Options{Config: map[string]string{"zkd.diskReserve": "0",
+		"4lw.commands.whitelist": "srvr"}})
+	for addr, path := range map[string]string{one.Addr: "/first", two.Addr: "/second"} { // any order
+		if _, err := connect(t, addr).Create(path, []byte("of "+path), 0, everybody); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := open(t, zkdConsole(t, "--connect", "one="+one.Addr, "--connect", "two="+two.Addr))
+	b.visit("")
+	b.see("main", "one")
+	b.visit("one/")
+	b.see("#live", "standalone")
+	b.see("#live", "Every server answers")
+	b.visit("two/")
+	b.see("#live", "only srvr is allowed")
+	b.visit("one/tree?path=/first")
+	b.see("pre.value", "of /first")
+	b.visit("two/tree?path=/second")
+	b.see("pre.value", "of /second")
+	b.visit("one/sessions")
+	b.see("table", "127.0.0.1")
+	b.visit("one/signin")
+	b.fill("#user", target.SuperUser)
+	b.fill("#password", target.SuperPassword)
+	b.submit("main button.primary")
+	b.see(".who", "super")
+	b.visit("two/tree?path=/second")
+	b.see(".who", "not signed in")
+	b.visit("one/tree/edit?path=/first")
+	b.fill("#value", "changed")
+	b.submit("main button.primary")
+	b.see("main", "Saved")
+}
+
+// zkdConsole runs zkd console, and returns where its pages are.
+func zkdConsole(t *testing.T, args ...string) string {
+	t.Helper()
+	args = append([]string{"console", "--listen", "127.0.0.1:0", "--admin-port", "0"}, args...)
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), target.ZkdBinary(t), args...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("zkd console ends with %v", err)
+		}
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(line)
+}
