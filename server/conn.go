@@ -166,6 +166,9 @@ func (c *conn) logEnd(err error) {
 	case errors.Is(err, errTLS), errors.Is(err, errNoTLS):
 		c.server.bad.Warn("closed connection: TLS handshake failed", slog.String("peer", c.remote.String()),
 			slog.Any("err", err))
+	case errors.Is(err, socket.ErrAnswers):
+		c.server.bad.Warn("closed connection: TLS answers not read",
+			slog.String("peer", c.remote.String()), session(c.session))
 	case errors.Is(err, socket.ErrMemory): // heldMost has said so
 	case errors.Is(err, errTooManyTokens):
 		c.server.bad.Warn("closed connection: too many login attempts",

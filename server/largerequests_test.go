@@ -82,10 +82,22 @@ func TestLargeRequestsWaitInLineWithTheirBytes(t *testing.T) {
 }
 
 // TestLargeFramesAreTakenInTurns: who sends a large request waits for a turn and is answered; small ones go on beside
-// it, and who goes away while it waits is forgotten.
+// it, and who goes away while it waits is forgotten. The same over TLS.
 func TestLargeFramesAreTakenInTurns(t *testing.T) {
-	r := newRig(t, nil)
-	waits, leaves, other := r.connect(t), r.connect(t), r.connect(t)
+	t.Run("plain", func(t *testing.T) {
+		r := newRig(t, nil)
+		largeFramesAreTakenInTurns(t, r, func() *client { return r.connect(t) })
+	})
+	t.Run("tls", func(t *testing.T) {
+		r := newRig(t, nil)
+		addr := r.securePort(&Port{})
+		largeFramesAreTakenInTurns(t, r, func() *client { return connectTLS(t, addr) })
+	})
+}
+
+func largeFramesAreTakenInTurns(t *testing.T, r *rig, connect func() *client) {
+	t.Helper()
+	waits, leaves, other := connect(), connect(), connect()
 	other.mustCreate("/n", "", jute.ModePersistent)
 	frames := &r.server.largeTurns
 	turns := takeTurns(frames)

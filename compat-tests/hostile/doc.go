@@ -6,6 +6,8 @@
 // count goroutines, memory and descriptors. The test of this package is of the whole process: thousands of connections
 // that say nothing, and a client that works beside them.
 //
+// An Updater is a client of TLS that updates its keys as often as it likes, for server.TestKeyUpdates and its like.
+//
 // PeerStreams are what strangers send to the ports for servers, for server/instance.TestHostileStreams.
 //
 // It owns the mutations, the reading of the captures (jute/testdata) and the settings of an attack. It must never know

@@ -14,6 +14,9 @@
 //   - No two frames share a TLS record: Apache's C client would not find the second one.
 //   - TLS is between the socket and Input and Output, which are the same with it and without; a plain connection is
 //     read and written by its file descriptor, past all of it.
+//   - What crypto/tls writes gathers, and is sent past its locks: who waits for a client to take something never keeps
+//     crypto/tls from answering that client within a read. So the reader waits for nobody but the client while it reads
+//     TLS, and for nobody at all while it has a turn.
 //   - A handshake runs on its connection's goroutine. While it waits for its client, or for anybody else, it holds no
 //     turn to compute.
 //   - Who appends never waits for the client, and no lock is held during a system call that may. Nothing here allocates
@@ -25,7 +28,7 @@
 //	Input                                 the connection's reader goroutine
 //	Output                                its lock; what is being written belongs to whoever has set writing
 //	TLS records that are read             the connection's reader goroutine
-//	TLS records that are gathered         recordConn, its lock
+//	TLS records that are to be sent       recordConn, its lock; who has set writing sends them, and at last the reader
 //	handshakes under way, turns           Handshakes: an atomic, and a channel
 //	outputs to be written                 Flusher, its lock, a leaf
 package socket

@@ -145,7 +145,7 @@ func (in *Input) fill(n int) error {
 		if err := in.charge(room); err != nil {
 			return err
 		}
-		if room >= largeInputBytes && in.raw != nil && in.large != nil {
+		if room >= largeInputBytes && (in.raw != nil || in.tls != nil) && in.large != nil {
 			return in.fillInTurn(room)
 		}
 		in.grow(room)
@@ -169,25 +169,42 @@ func (in *Input) fill(n int) error {
 }
 
 // fillInTurn is the rest of fill for a large frame: a thousand clients that send a megabyte each are not to have a
-// thousand goroutines copy it at once. Who has the turn waits for nobody; it waits for the client before.
+// thousand goroutines copy, or decrypt, it at once. Who has the turn waits for nobody; it waits for the client before.
 func (in *Input) fillInTurn(room int) error {
 	for {
-		if err := in.raw.Read(in.await); err != nil {
+		if err := in.awaitMore(); err != nil {
 			return err
 		}
 		if !in.large.Begin(in.ending()) {
 			return net.ErrClosed
 		}
 		in.grow(room)
-		err := in.raw.Read(in.once)
+		err := in.takeMore()
 		in.large.End()
 		if err != nil {
 			return err
 		}
-		if !errors.Is(in.err, syscall.EAGAIN) {
+		if !errors.Is(in.err, syscall.EAGAIN) && !errors.Is(in.err, notYetError{}) {
 			return in.filled()
 		}
 	}
+}
+
+// awaitMore returns when takeMore finds something.
+func (in *Input) awaitMore() error {
+	if in.tls != nil {
+		return in.tls.awaitRecord()
+	}
+	return in.raw.Read(in.await)
+}
+
+// takeMore is one read that does not wait.
+func (in *Input) takeMore() error {
+	if in.tls == nil {
+		return in.raw.Read(in.once)
+	}
+	in.got, in.err = in.tls.read((*in.buf)[len(*in.buf):cap(*in.buf)], false)
+	return nil
 }
 
 // filled takes in what was read.
@@ -212,8 +229,8 @@ func (in *Input) pull() bool {
 	if !in.tls.full && !in.tls.records.whole() {
 		return false
 	}
-	if in.buf != nil && in.makeRoom(in.wanted()) != nil {
-		return false // the next read that waits finds it again
+	if in.buf != nil && (in.wanted() >= largeInputBytes || in.makeRoom(in.wanted()) != nil) {
+		return false // the next read that waits takes it in turns, or finds what is wrong again
 	}
 	in.takeBuffer()
 	n, err := in.tls.read((*in.buf)[len(*in.buf):cap(*in.buf)], false)

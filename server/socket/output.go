@@ -66,7 +66,7 @@ type Output struct {
 
 	mu sync.Mutex
 	// The rest is guarded by mu.
-	to               io.Writer       // net, or its TLS
+	tls              *tlsStream      // what is sent goes through; nil: it goes to net
 	raw              syscall.RawConn // socket, while no TLS is between
 	settled          sync.Cond       // outstanding became 0, or the output was written, or the connection ended
 	buf              *[]byte         // what is appended to; nil while there is nothing to send
@@ -123,7 +123,7 @@ func (o *Output) wroteLocked(n int) {
 
 // init sets up the output of a connection.
 func (o *Output) init(c net.Conn, from *Options) {
-	o.net, o.to, o.figures, o.account, o.share = c, c, from.Figures, from.Account, from.Share
+	o.net, o.figures, o.account, o.share = c, from.Figures, from.Account, from.Share
 	o.settled.L = &o.mu
 	if tcp, ok := c.(syscall.Conn); ok {
 		if raw, err := tcp.SyscallConn(); err == nil {
@@ -139,7 +139,7 @@ func (o *Output) init(c net.Conn, from *Options) {
 // begin has what is sent go through TLS. Nothing was sent before.
 func (o *Output) begin(t *tlsStream) {
 	o.mu.Lock()
-	o.to, o.raw = t, nil
+	o.tls, o.raw = t, nil
 	o.mu.Unlock()
 }
 
@@ -252,7 +252,12 @@ func (o *Output) State() State {
 }
 
 // Writer is where the bytes go: the connection, or its TLS. For its reader, who alone changes that.
-func (o *Output) Writer() io.Writer { return o.to }
+func (o *Output) Writer() io.Writer {
+	if o.tls != nil {
+		return o.tls
+	}
+	return o.net
+}
 
 // lenLocked returns how much waits to be written.
 func (o *Output) lenLocked() int {
@@ -292,32 +297,12 @@ func (o *Output) FlushLast() {
 func (o *Output) drainLocked() {
 	for !o.closed {
 		p, ok := o.takeLocked()
-		if !ok {
+		if !ok && !o.answersLocked() {
 			break
 		}
-		to := o.to
-		o.wroteLocked(len(p.rest()))
-		o.sending = heldBytes(*p.buf)
-		o.mu.Unlock()
-		err := writeFrames(to, p.rest())
-		GiveBuffer(p.buf)
-		o.mu.Lock()
-		o.sending = 0
-		o.chargeLocked()
-		if err != nil {
-			o.closeLocked()
-		}
+		o.writeLocked(p)
 	}
 	o.doneLocked()
-}
-
-// writeFrames writes whole frames.
-func writeFrames(to io.Writer, b []byte) error {
-	if t, ok := to.(*tlsStream); ok {
-		return t.writeFrames(b)
-	}
-	_, err := to.Write(b)
-	return err
 }
 
 // doneLocked ends writing.

@@ -44,9 +44,13 @@ func (p *Pair) StartTLS(config *tls.Config, s *Handshakes) (tls.ConnectionState,
 	err := t.Handshake()
 	t.records.give()
 	t.records.turns = nil
+	if sent := t.records.send(); err == nil { // the last messages of the handshake, or an alert
+		err = sent
+	}
 	if err != nil {
 		return tls.ConnectionState{}, err
 	}
+	t.records.out = &p.Out
 	p.In.begin(t)
 	p.Out.begin(t)
 	return t.ConnectionState(), nil
@@ -61,7 +65,7 @@ const (
 // Linger ends the sending side alone and takes in what the client has under way: closing a socket with unread bytes
 // in it resets the connection, which can cost the client the last reply.
 func (p *Pair) Linger(now clock.Clock) {
-	if p.In.tls != nil && p.In.tls.CloseWrite() != nil { // close_notify, which has a deadline of its own
+	if p.In.tls != nil && !p.notifyClose(now) {
 		return
 	}
 	half, ok := p.In.net.(interface{ CloseWrite() error })
@@ -72,4 +76,13 @@ func (p *Pair) Linger(now clock.Clock) {
 		return
 	}
 	_, _ = io.CopyN(io.Discard, p.In.net, lingerBytes) // whatever ends it, the connection is over
+}
+
+// notifyClose sends TLS's close_notify, behind what was sent before. false: the connection has ended.
+func (p *Pair) notifyClose(now clock.Clock) bool {
+	if p.In.tls.CloseWrite() != nil || p.In.net.SetWriteDeadline(now.Now().Add(lingerTime)) != nil {
+		return false
+	}
+	p.Out.FlushLast()
+	return !p.Out.Ended()
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"zkd/jute"
 	"zkd/server/limits"
@@ -50,41 +52,140 @@ func (t *tlsStream) read(b []byte, wait bool) (int, error) {
 // while a connection is idle.
 func (t *tlsStream) await() {
 	if !t.full {
-		_, _ = t.records.cipher.Peek(1) // the read that follows finds the error
+		_, _ = t.records.peek(1) // the read that follows finds the error
 	}
 }
 
-// writeFrames writes whole frames, each in records of its own, which go to the socket together.
+// awaitRecord returns when a whole record is there, or what has been decrypted already: a read that does not wait finds
+// something then, unless it is a message of TLS's own.
+func (t *tlsStream) awaitRecord() error {
+	if t.full {
+		return nil
+	}
+	head, err := t.records.peek(RecordHeaderBytes)
+	if err != nil || t.records.whole() {
+		return err
+	}
+	_, err = t.records.peek(RecordHeaderBytes + contentBytes(head))
+	return err
+}
+
+// partBytes is how much of a frame crypto/tls is given at once: whole records, so that long frames have no more.
+const partBytes = 4 << 14
+
+// writeFrames writes whole frames, each in records of its own, and what crypto/tls has to say besides. The records go
+// to the socket together. For whoever has set Output.writing.
 //
 // Two frames must not share a record, as they never do from ZooKeeper: its C client takes one frame whenever the socket
 // has something, and does not ask OpenSSL for what is decrypted already. It would find the second frame only when a
 // third one comes.
 func (t *tlsStream) writeFrames(b []byte) error {
-	t.records.gather()
 	var err error
 	for len(b) > 0 && err == nil {
 		n := jute.FrameHeaderBytes + int(binary.BigEndian.Uint32(b))
-		_, err = t.Write(b[:n])
+		err = t.encrypt(b[:n])
 		b = b[n:]
 	}
-	return errors.Join(err, t.records.sendGathered())
+	return errors.Join(err, t.records.send()) // also the alert that says why nothing is encrypted any more
+}
+
+// Write writes b, which is no frame, before there is anybody else who writes.
+func (t *tlsStream) Write(b []byte) (int, error) {
+	if err := errors.Join(t.encrypt(b), t.records.send()); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// encrypt has records of b gather, and writes them as soon as they are many.
+func (t *tlsStream) encrypt(b []byte) error {
+	for len(b) > 0 {
+		n := min(len(b), partBytes)
+		if _, err := t.Conn.Write(b[:n]); err != nil {
+			return err
+		}
+		b = b[n:]
+		if t.records.gathered() >= FlushAtBytes {
+			if err := t.records.send(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// answersLocked reports whether crypto/tls has something to say besides what was appended.
+func (o *Output) answersLocked() bool { return o.tls != nil && o.tls.records.gathered() > 0 }
+
+// writeLocked writes a piece, or only what crypto/tls has to say, without the lock.
+func (o *Output) writeLocked(p piece) {
+	var b []byte
+	if p.buf != nil {
+		b = p.rest()
+		o.wroteLocked(len(b))
+		o.sending = heldBytes(*p.buf)
+	}
+	to := o.tls
+	if to != nil { // which has records of it besides
+		o.sending += min(o.sending, unsentMax)
+		o.chargeLocked()
+	}
+	o.mu.Unlock()
+	var err error
+	if to != nil {
+		err = to.writeFrames(b)
+	} else {
+		_, err = o.net.Write(b)
+	}
+	if p.buf != nil {
+		GiveBuffer(p.buf)
+	}
+	o.mu.Lock()
+	o.sending = 0
+	o.chargeLocked()
+	if err != nil {
+		o.closeLocked()
+	}
 }
 
 // recordConn is the socket as crypto/tls sees it. It gives out no byte beyond the end of a record, so that crypto/tls
 // has no records that it has not decrypted, and whether one is there can be told without waiting for it.
+//
+// What crypto/tls writes gathers here until somebody sends it. So no lock of crypto/tls's is held while anybody waits
+// for the client, and who reads does not wait, either, when crypto/tls answers from within the read.
 type recordConn struct {
-	net.Conn               // writes and deadlines
+	net.Conn               // what it is read and written through past this, and its deadline of reads
 	cipher   Input         // owned by the reader, as the rest
 	left     int           // bytes of the record that was begun
 	hurried  bool          // reads do not wait
 	turns    *limits.Turns // during the handshake: who computes has one
+	out      *Output       // has others who write; nil during the handshake
 
-	mu       sync.Mutex
-	gathered *[]byte // guarded by mu: records that wait for more; nil: each is written at once
+	overrun atomic.Bool // more answers of crypto/tls were to gather than may
+
+	mu      sync.Mutex
+	unsent  *[]byte // guarded by mu: records in their order; nil: none
+	sending bool    // guarded by mu: somebody writes records to the socket that were gathered before
 }
+
+// Bounds of what gathers.
+const (
+	// unsentMax is more than whoever writes frames has gather: encrypt sends from FlushAtBytes on, and a part has less
+	// than as much again for its records.
+	unsentMax = FlushAtBytes + 2*partBytes
+	// answersMax is what may gather while who writes waits for the client. A guess: a hundred answers to updates of the
+	// keys, which clients want after some million records, if ever.
+	answersMax = 4 << 10
+)
+
+// ErrAnswers means a client that has TLS answer again and again, and does not read the answers.
+var ErrAnswers = errors.New("answers of TLS, as to updates of the keys, are not read")
 
 // Read returns bytes of one record.
 func (r *recordConn) Read(b []byte) (int, error) {
+	if r.overrun.Load() {
+		return 0, ErrAnswers
+	}
 	if r.left == 0 {
 		if r.hurried && !r.whole() {
 			return 0, notYetError{}
@@ -93,7 +194,7 @@ func (r *recordConn) Read(b []byte) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		r.left = RecordHeaderBytes + int(binary.BigEndian.Uint16(head[RecordHeaderBytes-2:]))
+		r.left = RecordHeaderBytes + contentBytes(head)
 	}
 	if _, err := r.peek(1); err != nil {
 		return 0, err
@@ -106,60 +207,96 @@ func (r *recordConn) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// whole reports whether a whole record is there.
+// contentBytes is the length of a record's content by its header.
+func contentBytes(head []byte) int { return int(binary.BigEndian.Uint16(head[RecordHeaderBytes-2:])) }
+
+// whole reports whether a whole record is there, or the beginning of one that is too long, which crypto/tls refuses by
+// its header.
 func (r *recordConn) whole() bool {
 	b := r.cipher.Buffered()
-	return len(b) >= RecordHeaderBytes &&
-		len(b) >= RecordHeaderBytes+int(binary.BigEndian.Uint16(b[RecordHeaderBytes-2:]))
+	if len(b) < RecordHeaderBytes {
+		return false
+	}
+	n := contentBytes(b)
+	return n > recordBytesMax || len(b) >= RecordHeaderBytes+n
 }
 
-// peek returns the next n bytes of the socket; who waits for them lets others compute.
+// recordBytesMax is the most that a record's content may have (RFC 5246, section 6.2.3; RFC 8446 allows less).
+const recordBytesMax = 1<<14 + 2048
+
+// peek returns the next n bytes of the socket. Before it waits for the client it sends what gathered, for which the
+// client may wait; who waits lets others compute.
 func (r *recordConn) peek(n int) (b []byte, err error) {
 	if b = r.cipher.Buffered(); len(b) >= n {
 		return b[:n], nil
 	}
-	r.Await(func() { b, err = r.cipher.Peek(n) })
+	r.Await(func() {
+		if err = r.flush(); err == nil {
+			b, err = r.cipher.Peek(n)
+		}
+	})
 	return b, err
 }
 
-// Write writes a record to the socket, or gathers it; who waits for the client lets others compute. The records keep
-// their order: the reader's answer to an update of the keys may come between those of writeFrames.
-func (r *recordConn) Write(b []byte) (n int, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.gathered == nil {
-		r.Await(func() { n, err = r.Conn.Write(b) })
-		return n, err
+// flush sends what gathered, unless somebody is at it who will come back for more. The reader calls it.
+func (r *recordConn) flush() error {
+	switch {
+	case r.out == nil:
+		return r.send()
+	case r.gathered() > 0:
+		r.out.Flush() // what goes wrong ends the connection, which the read that follows finds
 	}
-	*r.gathered = append(*r.gathered, b...)
-	if len(*r.gathered) < FlushAtBytes {
-		return len(b), nil
-	}
-	_, err = r.Conn.Write(*r.gathered)
-	*r.gathered = (*r.gathered)[:0]
-	return len(b), err
+	return nil
 }
 
-// gather has records wait for sendGathered.
-func (r *recordConn) gather() {
+// Write takes records in, and never waits. What there is no room for is answers to a client that does not read them: it
+// is cut off, and the reader finds out why.
+func (r *recordConn) Write(b []byte) (int, error) {
 	r.mu.Lock()
-	r.gathered = TakeBuffer()
+	defer r.mu.Unlock()
+	if r.unsent == nil {
+		r.unsent = TakeBuffer()
+	}
+	if n := len(*r.unsent) + len(b); r.out != nil && (n > unsentMax || r.sending && n > answersMax) {
+		r.overrun.Store(true)
+		_ = r.Conn.Close() // there is nobody left to tell
+		return 0, ErrAnswers
+	}
+	*r.unsent = append(*r.unsent, b...)
+	return len(b), nil
+}
+
+// gathered returns how many bytes wait for send.
+func (r *recordConn) gathered() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.unsent == nil {
+		return 0
+	}
+	return len(*r.unsent)
+}
+
+// send writes the records that have gathered to the socket. It waits for the client, so no lock is held meanwhile: what
+// crypto/tls writes then is sent next. For whoever has set Output.writing, and during the handshake its goroutine.
+func (r *recordConn) send() error {
+	r.mu.Lock()
+	b := r.unsent
+	r.unsent, r.sending = nil, b != nil
 	r.mu.Unlock()
-}
-
-// sendGathered writes the records that have gathered since gather.
-func (r *recordConn) sendGathered() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	b := r.gathered
-	r.gathered = nil
-	var err error
-	if len(*b) > 0 {
-		_, err = r.Conn.Write(*b)
+	if b == nil {
+		return nil
 	}
+	_, err := r.Conn.Write(*b)
 	GiveBuffer(b)
+	r.mu.Lock()
+	r.sending = false
+	r.mu.Unlock()
 	return err
 }
+
+// SetWriteDeadline does nothing: crypto/tls has one for its last record and another one behind it, when that may not be
+// sent yet. Who sends has set what is right.
+func (r *recordConn) SetWriteDeadline(time.Time) error { return nil }
 
 // Await calls f, which waits for something, and lets others compute meanwhile.
 func (r *recordConn) Await(f func()) {
