@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
@@ -20,11 +21,11 @@ type Base struct {
 	Kept     schema.Kept                            // the sums that are written with every entry
 	Ensemble *schema.EnsembleRecord                 // immutable; nil if none was founded
 	Sessions map[jute.SessionID]*schema.SessionInfo // the infos are immutable
-	Quotas   map[string]struct{}                    // paths that have a quota
-	Counts   Counts                                 // of quotas, under way
-	Upload   *schema.Upload                         // nil if none is under way
-	Level    entry.Level                            // of the ensemble
-	Loaded   jute.Zxid                              // with which a load has replaced the state last; 0: never
+	Quotas   Quotas
+	Counts   Counts         // of quotas, under way
+	Upload   *schema.Upload // nil if none is under way
+	Level    entry.Level    // of the ensemble
+	Loaded   jute.Zxid      // with which a load has replaced the state last; 0: never
 }
 
 // Take makes what an entry has come to the state before the next one.
@@ -50,9 +51,9 @@ func (b *Base) takeQuotas(c *Changes) {
 		if target, ok := schema.QuotaTarget(z.path, schema.LimitsName); !ok {
 			continue
 		} else if z.cur != nil {
-			b.Quotas[strings.Clone(target)] = struct{}{}
+			b.Quotas.put(target)
 		} else {
-			delete(b.Quotas, target)
+			b.Quotas.drop(target)
 		}
 	}
 }
@@ -75,22 +76,45 @@ func (b *Base) Sums() entry.Sums {
 	return entry.Sums{Znodes: b.Kept.Znodes, Sessions: b.Kept.Sessions, Rest: xxhash.Sum64(rest)}
 }
 
+// Quotas are the paths that have a quota. The zero Quotas are none.
+type Quotas struct{ paths pathTree[string] }
+
+// put adds a path, of which it keeps a copy.
+func (q *Quotas) put(path string) {
+	path = strings.Clone(path)
+	q.paths.put(path, path, false)
+}
+
+// drop removes a path.
+func (q *Quotas) drop(path string) { q.paths.drop(path) }
+
+// Len returns how many there are.
+func (q *Quotas) Len() int { return q.paths.count }
+
+// All returns the paths, sorted.
+func (q *Quotas) All() []string {
+	all := make([]string, 0, q.paths.count)
+	q.paths.each(func(path string) { all = append(all, path) })
+	slices.Sort(all)
+	return all
+}
+
 // QuotasOf returns the paths that have a quota, of a state whose keys scan reads: it calls f with each key and value
 // from lower to before upper, until f returns false.
 func QuotasOf(
 	scan func(lower, upper []byte, f func(key, value []byte) (bool, error)) error,
-) (map[string]struct{}, error) {
-	all := make(map[string]struct{})
+) (Quotas, error) {
+	var all Quotas
 	for _, keys := range schema.Below(schema.QuotaPath) {
 		err := scan(keys.Lower, keys.Upper, func(key, _ []byte) (bool, error) {
 			path := string(schema.PathOfNodeKey(nil, key))
 			if target, ok := schema.QuotaTarget(path, schema.LimitsName); ok {
-				all[target] = struct{}{}
+				all.put(target)
 			}
 			return true, nil
 		})
 		if err != nil {
-			return nil, err
+			return Quotas{}, err
 		}
 	}
 	return all, nil

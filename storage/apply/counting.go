@@ -68,6 +68,7 @@ func (q *quotas) setCount(target string, c *schema.Count) {
 		q.changes.counts = map[string]*schema.Count{}
 	}
 	q.changes.counts[target] = c
+	q.countPaths.put(target, target, true)
 }
 
 // countUndo is how the count of a target was before a multi touched it.
@@ -110,15 +111,20 @@ func (q *quotas) countLater(path, charged string, bytes, znodes int64) (later bo
 	if len(q.base.Counts.by) == 0 && len(q.changes.counts) == 0 {
 		return false
 	}
-	schema.EachAbove(path, func(above string) {
-		c := q.countOf(above)
-		if c == nil {
-			return
+	found := q.countPaths.upTo(path, q.base.Counts.paths.upTo(path, q.found[:0]))
+	q.found = found
+	if len(found) == 0 {
+		return false
+	}
+	slices.SortFunc(found, func(a, b foundPath[string]) int { return a.length - b.length })
+	q.keyBuf = schema.AppendNodeKey(q.keyBuf[:0], schema.KindNode, path)
+	for i, above := range found {
+		if above.length == len(path) || i > 0 && above.length == found[i-1].length {
+			continue
 		}
-		q.keyBuf = schema.AppendNodeKey(q.keyBuf[:0], schema.KindNode, path)
-		switch {
-		case entry.ViewString(q.keyBuf) <= c.Cursor:
-		case above == charged:
+		switch c := q.countOf(above.value); {
+		case c == nil, entry.ViewString(q.keyBuf) <= c.Cursor:
+		case len(charged) == above.length:
 			later = true
 		default:
 			next := *c
@@ -126,7 +132,7 @@ func (q *quotas) countLater(path, charged string, bytes, znodes int64) (later bo
 			next.OwedBytes -= bytes
 			q.setCount(c.Target, &next)
 		}
-	})
+	}
 	return later
 }
 

@@ -15,7 +15,8 @@ const CountZnodesMax = 1 << 10
 
 // Counts are the counts of quotas that are under way.
 type Counts struct {
-	by map[string]*schema.Count // target
+	by    map[string]*schema.Count // target
+	paths pathTree[string]         // the targets
 	// queue has all of them, and maybe some that are no longer there, in the order in which they were made.
 	queue []*schema.Count
 }
@@ -25,6 +26,7 @@ func CountsOf(list []*schema.Count) Counts {
 	all := Counts{by: make(map[string]*schema.Count, len(list)), queue: list}
 	for _, c := range list {
 		all.by[c.Target] = c
+		all.paths.put(c.Target, c.Target, false)
 	}
 	return all
 }
@@ -45,9 +47,11 @@ func (a *Counts) put(target string, c *schema.Count) {
 	was := a.by[target]
 	if c == nil {
 		delete(a.by, target)
+		a.paths.drop(target)
 		return
 	}
 	a.by[c.Target] = c
+	a.paths.put(c.Target, c.Target, false)
 	if was == nil || was.Began != c.Began {
 		a.queue = append(a.queue, c)
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -446,7 +445,7 @@ func (im *Importer) Finish() (orphans int, err error) {
 			return 0, err
 		}
 	}
-	for _, target := range slices.Sorted(maps.Keys(im.t.base.Quotas)) {
+	for _, target := range im.t.base.Quotas.All() {
 		im.t.quotas.recountWhole(target)
 		im.changed()
 		if err := im.Settle(); err != nil {

@@ -22,13 +22,26 @@ type quotas struct {
 	countLeft    int64
 	countsAtOnce int         // how many quotas it has counted, or begun to
 	undo         []countUndo // of a multi
+
+	touched    pathTree[*change] // limits that the entry has made or deleted, by the path that they are for
+	countPaths pathTree[string]  // whose counts the entry has touched
+	// What was found above a path: scratch memory.
+	found        []foundPath[string]
+	foundTouched []foundPath[*change]
 }
 
 // begin starts an entry.
 func (q *quotas) begin() { q.countLeft, q.countsAtOnce = q.countMax, 0 }
 
 // end forgets the entry.
-func (q *quotas) end() { clear(q.countedBelow) }
+func (q *quotas) end() {
+	clear(q.countedBelow)
+	q.touched.clear()
+	q.countPaths.clear()
+	clear(q.found)
+	clear(q.foundTouched)
+	q.found, q.foundTouched = q.found[:0], q.foundTouched[:0]
+}
 
 // node looks at a znode of the quota of target.
 func (q *quotas) node(target, name string) *change {
@@ -39,25 +52,41 @@ func (q *quotas) node(target, name string) *change {
 // of returns the longest path with a quota that is path or above it, "" if there is none. The root's quota
 // counts nothing (DataTree.getMaxPrefixWithQuota).
 func (q *quotas) of(path string) string {
-	if len(q.base.Quotas) == 0 && !q.changes.quotaTouch { // written by this goroutine only
+	if q.base.Quotas.Len() == 0 && q.touched.count == 0 { // written by this goroutine only
 		return ""
 	}
-	for len(path) > 1 {
-		if q.has(path) {
-			return path
+	before := q.base.Quotas.paths.upTo(path, q.found[:0])
+	now := q.foundTouched[:0]
+	if q.touched.count > 0 {
+		now = q.touched.upTo(path, now)
+	}
+	q.found, q.foundTouched = before, now
+	for len(before) > 0 || len(now) > 0 { // the longest first
+		var length int
+		is := true
+		if n := len(before) - 1; n >= 0 {
+			length = before[n].length
 		}
-		path = schema.ParentOf(path)
+		if n := len(now) - 1; n >= 0 && now[n].length >= length { // the entry knows better
+			length, is, now = now[n].length, now[n].value.cur != nil, now[:n]
+		}
+		if n := len(before) - 1; n >= 0 && before[n].length == length {
+			before = before[:n]
+		}
+		if is && length > len(schema.RootPath) {
+			return path[:length]
+		}
 	}
 	return ""
 }
 
-// has reports whether path itself has a quota as the entry sees it.
-func (q *quotas) has(path string) bool {
-	if q.changes.quotaTouch {
-		return q.node(path, schema.LimitsName).cur != nil
+// touch notes that the entry makes or deletes the znode at path, which may be a quota.
+func (q *quotas) touch(path string) {
+	if target, ok := schema.QuotaTarget(path, schema.LimitsName); ok {
+		q.changes.quotaTouch = true
+		c := q.tree.look(path)
+		q.touched.put(c.path[len(schema.LimitsPrefix):][:len(target)], c, true)
 	}
-	_, ok := q.base.Quotas[path]
-	return ok
 }
 
 // check fails with QuotaExceeded if a hard quota refuses that the tree grows at path
@@ -82,9 +111,7 @@ func (q *quotas) check(path string, bytes, count int64) jute.Code {
 
 // created keeps quotas and their counts up to date when path was made.
 func (q *quotas) created(path string, bytes int64) {
-	if _, ok := schema.QuotaTarget(path, schema.LimitsName); ok {
-		q.changes.quotaTouch = true
-	}
+	q.touch(path)
 	charged := q.of(path)
 	later := q.countLater(path, charged, bytes, 1) // before another count begins, which finds path as it is
 	if target, ok := schema.QuotaTarget(path, schema.StatsName); ok {
@@ -97,9 +124,7 @@ func (q *quotas) created(path string, bytes int64) {
 
 // deleted does the same when path was deleted and held so many bytes.
 func (q *quotas) deleted(path string, bytes int64) {
-	if _, ok := schema.QuotaTarget(path, schema.LimitsName); ok {
-		q.changes.quotaTouch = true
-	}
+	q.touch(path)
 	q.endCount(path)
 	q.charge(path, -bytes, -1)
 }

@@ -60,7 +60,7 @@ func OpenImport(o MachineOptions) (*ImportState, error) {
 }
 
 // Quotas returns how many there are. Finish has returned.
-func (i *ImportState) Quotas() int { return len(i.m.mu.Quotas) }
+func (i *ImportState) Quotas() int { return i.m.mu.Quotas.Len() }
 
 // Reader reads the state. Finish has returned; the ImportState goes on to own the store.
 func (i *ImportState) Reader() (*Reader, error) {

@@ -1,9 +1,6 @@
 package state
 
 import (
-	"maps"
-	"slices"
-
 	"zkd/storage/apply"
 	"zkd/storage/schema"
 )
@@ -22,7 +19,7 @@ func (v View) Quotas(most int, f func(Quota)) {
 		v.at.m.fail(err)
 		return
 	}
-	paths := slices.Sorted(maps.Keys(all))
+	paths := all.All()
 	for _, path := range paths[:min(most, len(paths))] {
 		q := Quota{Path: path}
 		if path == schema.RootPath {
