@@ -14,7 +14,8 @@ const (
 	namesBits        = 1 << 24
 	namesMax         = namesBits / 10
 	namesParentsMax  = 16 << 10
-	namesScanMax     = 256 // children of a parent that are read to begin with it
+	namesScanMax     = 256     // children of a parent that are read to begin with it
+	namesEntryMax    = 4 << 10 // that an entry reads for all the parents that it begins with: a millisecond
 	namesProbes      = 4
 	namesBitsPerWord = 64
 )
@@ -28,7 +29,11 @@ type nameFilter struct {
 	parents map[string]struct{} // those that are followed
 	bits    []uint64
 	paths   int // that were added
+	read    int // children that the entry has read
 }
+
+// end forgets the entry.
+func (f *nameFilter) end() { f.read = 0 }
 
 // absent reports whether parent certainly has no child at path, and adds path: the caller is about to make it.
 func (f *nameFilter) absent(o *overlay, parent *change, path string) bool {
@@ -65,13 +70,15 @@ func (f *nameFilter) add(hash uint64) bool {
 // outside a multi.
 func (f *nameFilter) follow(o *overlay, parent *change) bool {
 	n := parent.cur
-	if n.Children > namesScanMax || parent.cur != parent.base && (o.journalling || n.Children > 0) {
+	if n.Children > namesScanMax || f.read+int(n.Children) > namesEntryMax ||
+		parent.cur != parent.base && (o.journalling || n.Children > 0) {
 		return false
 	}
 	if f.bits == nil {
 		f.bits = make([]uint64, namesBits/namesBitsPerWord)
 	}
 	if n.Children > 0 {
+		f.read += int(n.Children)
 		var path []byte
 		prefix := schema.AppendChildrenPrefix(nil, n.Path)
 		err := scan(o.store, prefix, schema.PrefixEnd(prefix), func(key, _ []byte) (bool, error) {

@@ -79,6 +79,7 @@ func (o *overlay) end() {
 	o.slabUsed, o.ephemerals, o.journal = 0, o.ephemerals[:0], o.journal[:0]
 	o.epoch, o.journalling = 0, false
 	o.arena.reset()
+	o.names.end()
 }
 
 // fail keeps the first error.
