@@ -2,6 +2,7 @@ package watch
 
 import (
 	"log/slog"
+	"slices"
 
 	"zkd/jute"
 	"zkd/server/stats"
@@ -18,6 +19,7 @@ type FiredCounts struct {
 // firing is the scratch memory of Fire, kept between calls.
 type firing struct {
 	found    []*Holder
+	above    []ancestor // of the path whose watchers are gathered
 	notice   []byte
 	busy     bool         // asserts that Fire is never inside itself
 	verdicts acl.Verdicts // who may hear of znodes with long lists
@@ -85,13 +87,14 @@ func (t *Table) gather(ev *Event) {
 
 // gatherData collects from the data table: the path's own watches, then the recursive ones of its ancestors. It returns
 // how many holders it found.
-func (t *Table) gatherData(path string, hash uint32) int64 {
+func (t *Table) gatherData(path string, hash uint64) int64 {
 	n := t.gatherList(path, hash, dataKind)
 	if t.recursive.Load() == 0 {
 		return n
 	}
-	for up := jute.ParentPath(path); up != ""; up = jute.ParentPath(up) {
-		p := t.findPath(up, t.hashPath(up))
+	t.firing.above = t.ancestors(t.firing.above[:0], path)
+	for _, up := range slices.Backward(t.firing.above) {
+		p := t.findPath(path[:up.bytes], up.hash)
 		if p == 0 {
 			continue
 		}
@@ -109,9 +112,33 @@ func (t *Table) gatherData(path string, hash uint32) int64 {
 	return n
 }
 
+// ancestor is a path above another one.
+type ancestor struct {
+	bytes int
+	hash  uint64
+}
+
+// ancestors adds those of path to b, the root first.
+func (t *Table) ancestors(b []ancestor, path string) []ancestor {
+	if len(path) <= 1 || path[0] != '/' {
+		return b
+	}
+	hash := t.hashRoot
+	b = append(b, ancestor{1, hash})
+	for start := 0; ; {
+		end := nextName(path, start)
+		if end == len(path) {
+			return b
+		}
+		hash = t.hashNext(hash, path[start+1:end])
+		b = append(b, ancestor{end, hash})
+		start = end
+	}
+}
+
 // gatherList collects the watches of one path in one table, consumes the standard ones, and returns how many watches
 // there were.
-func (t *Table) gatherList(path string, hash uint32, k kind) (n int64) {
+func (t *Table) gatherList(path string, hash uint64, k kind) (n int64) {
 	p := t.findPath(path, hash)
 	if p == 0 {
 		return 0
@@ -159,6 +186,9 @@ func (t *Table) tell(ev *Event) (told int) {
 	f.found = f.found[:0]
 	if cap(f.found) > keepFound {
 		f.found = nil
+	}
+	if cap(f.above) > keepFound {
+		f.above = nil
 	}
 	return told
 }

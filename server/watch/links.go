@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"encoding/binary"
 	"log/slog"
 	"strings"
 	"unsafe"
@@ -14,7 +15,7 @@ type (
 	watchChains struct{ t *Table }
 )
 
-func (c pathChains) hashOf(id uint32) uint32  { return c.t.hashPath(c.t.mu.paths.at(id).name()) }
+func (c pathChains) hashOf(id uint32) uint32  { return uint32(c.t.hashPath(c.t.mu.paths.at(id).name())) }
 func (c pathChains) nextOf(id uint32) *uint32 { return &c.t.mu.paths.at(id).chain }
 
 func (c watchChains) hashOf(id uint32) uint32 {
@@ -24,15 +25,21 @@ func (c watchChains) hashOf(id uint32) uint32 {
 func (c watchChains) nextOf(id uint32) *uint32 { return &c.t.mu.watches.at(id).chain }
 
 // newPath adds a record for a path that has none, with its own copy of the text.
-func (t *Table) newPath(path string, hash uint32) uint32 {
+func (t *Table) newPath(path string, hash uint64) uint32 {
 	id := t.mu.paths.take()
 	if id > pathsMax {
 		invariants.Violated("fewer than 2^28 different paths are watched", slog.String("path", path))
 	}
-	text := strings.Clone(path)
-	*t.mu.paths.at(id) = pathRecord{text: unsafe.StringData(text), bytes: uint32(len(text))}
-	t.mu.pathIndex.insert(id, hash, pathChains{t})
-	t.mu.bytes += len(text)
+	var text *byte
+	if len(path) < longPathBytes {
+		text = unsafe.StringData(strings.Clone(path))
+	} else {
+		b := append(make([]byte, 0, len(path)+hashBytes), path...)
+		text = unsafe.SliceData(binary.LittleEndian.AppendUint64(b, hash))
+	}
+	*t.mu.paths.at(id) = pathRecord{text: text, bytes: uint32(len(path))}
+	t.mu.pathIndex.insert(id, uint32(hash), pathChains{t})
+	t.mu.bytes += len(path)
 	return id
 }
 
@@ -99,7 +106,7 @@ func (t *Table) unlink(id uint32) {
 	t.mu.watches.release(id)
 	if p.data == 0 && p.child == 0 {
 		t.mu.bytes -= int(p.bytes)
-		t.mu.pathIndex.remove(path, t.hashPath(p.name()), pathChains{t})
+		t.mu.pathIndex.remove(path, uint32(t.hashPath(p.name())), pathChains{t})
 		t.mu.paths.release(path)
 	}
 }

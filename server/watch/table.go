@@ -1,8 +1,10 @@
 package watch
 
 import (
+	"encoding/binary"
 	"hash/maphash"
 	"math/bits"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -89,7 +91,7 @@ func (r *watchRecord) modes() mode  { return mode(r.word) & anyMode }
 
 // pathRecord is one watched path.
 type pathRecord struct {
-	text  *byte // the first byte of a string that nothing else refers to
+	text  *byte // the first byte of a string that nothing else refers to; its hash is behind a long one
 	bytes uint32
 	chain uint32 // next in the index bucket
 	data  uint32 // the first watch in the data table, or 0
@@ -97,6 +99,30 @@ type pathRecord struct {
 }
 
 func (p *pathRecord) name() string { return unsafe.String(p.text, p.bytes) }
+
+// hash is that of a long path.
+func (p *pathRecord) hash() uint64 {
+	return binary.LittleEndian.Uint64(unsafe.Slice(p.text, p.bytes+hashBytes)[p.bytes:])
+}
+
+// is reports whether it is the record of path. A long one is known by its hash: who walks up from a znode that is
+// thousands of others deep does not compare all that is above it. Two of them have one hash with a chance of 2^-64.
+func (p *pathRecord) is(path string, hash uint64) bool {
+	if int(p.bytes) != len(path) {
+		return false
+	}
+	if len(path) >= longPathBytes {
+		return p.hash() == hash && *p.text == path[0] // of which a path that no znode can have makes no name
+	}
+	return p.name() == path
+}
+
+// longPathBytes is from how many bytes on a path is known by its hash, of hashBytes. A guess: what is shorter is
+// compared in nanoseconds.
+const (
+	longPathBytes = 512
+	hashBytes     = 8
+)
 
 func (p *pathRecord) list(k kind) *uint32 {
 	if k == childKind {
@@ -108,6 +134,7 @@ func (p *pathRecord) list(k kind) *uint32 {
 // Table is the watches of one server. The zero Table is not ready; use New.
 type Table struct {
 	seed      maphash.Seed // immutable after New
+	hashRoot  uint64       // hash of the root; immutable after New
 	recursive atomic.Int64 // watches with the recursive mode; written under mu
 	mu        struct {
 		sync.Mutex
@@ -168,7 +195,10 @@ func (t *Table) largeLocked(most int, h *Holder, more int) bool {
 }
 
 // New returns an empty table.
-func New() *Table { return &Table{seed: maphash.MakeSeed()} }
+func New() *Table {
+	seed := maphash.MakeSeed()
+	return &Table{seed: seed, hashRoot: maphash.String(seed, "/")}
+}
 
 // AddData registers a standard watch in the data table, as exists and getData do. path is copied if it has to be kept.
 // It does nothing after RemoveAll(h) (ZooKeeper's WatchManager.isDeadWatcher).
@@ -290,8 +320,31 @@ func (t *Table) add(h *Holder, path string, k kind, m mode) {
 	t.setModes(id, t.mu.watches.at(id).modes()|m)
 }
 
-// hashPath needs no lock.
-func (t *Table) hashPath(path string) uint32 { return uint32(maphash.String(t.seed, path)) }
+// hashPath is made of the hashes of the path's names, one after the other, so that one pass finds those of all above
+// it, too. It needs no lock.
+func (t *Table) hashPath(path string) uint64 {
+	hash := t.hashRoot
+	for start := 0; start+1 < len(path); {
+		end := nextName(path, start)
+		hash = t.hashNext(hash, path[start+1:end])
+		start = end
+	}
+	return hash
+}
+
+// hashNext is the hash of a path by that of the one above it and its last name.
+func (t *Table) hashNext(above uint64, name string) uint64 {
+	hi, lo := bits.Mul64(above^maphash.String(t.seed, name), 0x9e3779b97f4a7c15)
+	return hi ^ lo
+}
+
+// nextName returns the end of the name that begins behind the '/' at start of path.
+func nextName(path string, start int) (end int) {
+	if i := strings.IndexByte(path[start+1:], '/'); i >= 0 {
+		return start + 1 + i
+	}
+	return len(path)
+}
 
 // hashWatch spreads a holder, a path and a kind over 32 bits.
 func hashWatch(holder, path uint32, k kind) uint32 {
@@ -300,13 +353,13 @@ func hashWatch(holder, path uint32, k kind) uint32 {
 }
 
 // findPath returns the number of a path, or 0.
-func (t *Table) findPath(path string, hash uint32) uint32 {
+func (t *Table) findPath(path string, hash uint64) uint32 {
 	if t.mu.pathIndex.count == 0 {
 		return 0
 	}
-	for id := *t.mu.pathIndex.bucket(hash); id != 0; {
+	for id := *t.mu.pathIndex.bucket(uint32(hash)); id != 0; {
 		p := t.mu.paths.at(id)
-		if p.name() == path {
+		if p.is(path, hash) {
 			return id
 		}
 		id = p.chain
