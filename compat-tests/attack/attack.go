@@ -36,7 +36,7 @@ type Attack struct {
 var attacks = []Attack{
 	events(setsFull), events(setsMore), identities(1), identities(writersMany), emptied, setWatches, lists, containers,
 	quotas, unread, longWatches, unfinished, unfinishedTLS, strangers, flood, halfOpen, drips, oversized, digestLogins,
-	kerberosLogins, ephemerals, multis, sequences, adminCommands,
+	kerberosLogins, ephemerals, multis, sequences, deep, adminCommands,
 }
 
 // Field is where an attack happens.
