@@ -269,6 +269,14 @@ func open(t testing.TB, o Options) *Set {
 	return set
 }
 
+// wantShakes checks that the two ends of a set shake hands.
+func wantShakes(t testing.TB, what string, set *Set) {
+	t.Helper()
+	if errServer, errClient := shake(t, set.Server(), set.Client("127.0.0.1")); errServer != nil || errClient != nil {
+		t.Errorf("%s: server %v, client %v", what, errServer, errClient)
+	}
+}
+
 // shake lets two configurations shake hands over the loopback, sends a byte each way, and returns what went wrong on
 // either side.
 func shake(t testing.TB, server, client *tls.Config) (errServer, errClient error) {

@@ -447,9 +447,7 @@ func TestSettings(t *testing.T) {
 	if len(set.Warnings()) != 1 {
 		t.Errorf("warnings %v", set.Warnings())
 	}
-	if errServer, errClient := shake(t, set.Server(), set.Client("127.0.0.1")); errServer != nil || errClient != nil {
-		t.Errorf("TLSv1.2: server %v, client %v", errServer, errClient)
-	}
+	wantShakes(t, "TLSv1.2", set)
 	o.End.CipherSuites = []string{cbc}
 	if _, err := Open(o); err == nil {
 		t.Error("opened with no cipher suite")

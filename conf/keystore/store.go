@@ -140,33 +140,52 @@ var (
 	errNoTrust     = errors.New("there is no trusted certificate in it")
 )
 
-// keys returns the keys in the file, with their certificates, and what of the file is left out, as warnings.
-func (s *store) keys(c contents) (pairs []keyPair, warnings []string, err error) {
+// decoders read what is wanted of a file, with a password, by its format; what they cannot read they leave out.
+type decoders[T any] map[string]func(file []byte, password string, left *leftOut) ([]T, error)
+
+// decode returns what is wanted of the file, some of it, and what of the file is left out. If there is nothing it fails
+// with none, or for what was left out.
+func decode[T any](s *store, c contents, by decoders[T], none error) (found []T, left leftOut, err error) {
 	format, err := s.sniff(c.file)
 	if err != nil {
 		return nil, nil, err
 	}
-	read := map[string]func([]byte, string, *leftOut) ([]keyPair, error){
-		"JKS": jksKeys, "PKCS12": pkcs12Keys, "PEM": pemKeys,
-	}
-	var left leftOut
-	pairs, err = read[format](c.file, c.password, &left)
+	found, err = by[format](c.file, c.password, &left)
 	switch {
 	case err != nil:
-	case len(pairs) == 0 && len(left) > 0:
+	case len(found) > 0:
+		return found, left, nil
+	case len(left) > 0:
 		err = left[0]
-	case len(pairs) == 0:
-		err = errNoKey
+	default:
+		err = none
 	}
-	for i := 0; i < len(pairs) && err == nil; i++ {
+	return nil, nil, s.explain(err)
+}
+
+// keys returns the keys in the file, with their certificates, and what of the file is left out, as warnings.
+func (s *store) keys(c contents) (pairs []keyPair, warnings []string, err error) {
+	pairs, left, err := decode(s, c, decoders[keyPair]{"JKS": jksKeys, "PKCS12": pkcs12Keys, "PEM": pemKeys}, errNoKey)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range pairs {
 		if pairs[i].chain, err = orderChain(pairs[i].key, pairs[i].chain); err != nil {
-			err = left.why(err)
+			return nil, nil, s.explain(left.why(err))
 		}
 	}
-	if err != nil {
-		return nil, nil, s.explain(err)
-	}
 	return pairs, s.warnings(left), nil
+}
+
+// trusted returns the certificates in the file, and what of it is left out, as warnings.
+func (s *store) trusted(c contents) (found []*x509.Certificate, warnings []string, err error) {
+	found, left, err := decode(s, c, decoders[*x509.Certificate]{
+		"JKS": jksTrusted, "PKCS12": pkcs12Trusted, "PEM": pemTrusted,
+	}, errNoTrust)
+	if err != nil {
+		return nil, nil, err
+	}
+	return found, s.warnings(left), nil
 }
 
 // warnings says what of the file is left out, for the log.
@@ -176,30 +195,6 @@ func (s *store) warnings(left leftOut) []string {
 		found = append(found, fmt.Sprintf("%slocation=%s: left out: %v", s.prefix, s.Location, err))
 	}
 	return found
-}
-
-// trusted returns the certificates in the file, and what of it is left out, as warnings.
-func (s *store) trusted(c contents) (found []*x509.Certificate, warnings []string, err error) {
-	format, err := s.sniff(c.file)
-	if err != nil {
-		return nil, nil, err
-	}
-	read := map[string]func([]byte, string, *leftOut) ([]*x509.Certificate, error){
-		"JKS": jksTrusted, "PKCS12": pkcs12Trusted, "PEM": pemTrusted,
-	}
-	var left leftOut
-	found, err = read[format](c.file, c.password, &left)
-	switch {
-	case err != nil:
-	case len(found) == 0 && len(left) > 0:
-		err = left[0]
-	case len(found) == 0:
-		err = errNoTrust
-	}
-	if err != nil {
-		return nil, nil, s.explain(err)
-	}
-	return found, s.warnings(left), nil
 }
 
 // orderChain returns certs with the one for key first, and behind it the one that signed it, and so on; what has no

@@ -77,10 +77,7 @@ func TestKeytool(t *testing.T) {
 			o.End.TrustStore.Type = "PEM"
 		}
 		set := open(t, o)
-		errServer, errClient := shake(t, set.Server(), set.Client("127.0.0.1"))
-		if errServer != nil || errClient != nil {
-			t.Errorf("%s, %s: server %v, client %v", c.key, c.trust, errServer, errClient)
-		}
+		wantShakes(t, c.key+", "+c.trust, set)
 		if chain := set.loaded.Load().certificates[0].Certificate; len(chain) != 2 {
 			t.Errorf("%s: a chain of %d certificates, want 2", c.key, len(chain))
 		}
@@ -212,10 +209,7 @@ plain.p12 short.p12 pss.key`) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		errServer, errClient := shake(t, set.Server(), set.Client("127.0.0.1"))
-		if errServer != nil || errClient != nil {
-			t.Errorf("%s: server %v, client %v", name, errServer, errClient)
-		}
+		wantShakes(t, name, set)
 		o.End.KeyStore.Password = "secret3"
 		_, err = Open(o)
 		switch encrypted := !slices.Contains([]string{".key", ".old"}, filepath.Ext(name)); {
