@@ -30,6 +30,7 @@ type conn struct {
 	socket.Pair
 	login   login
 	watch   watch.Holder
+	told    notices        // events of the write that is being told; owned by the apply goroutine
 	account limits.Account // what of the memory of clients is its
 	share   *limits.Share  // what its address has under way; set before it is served
 
@@ -240,11 +241,11 @@ func (c *conn) sent(packets int64) {
 	c.server.metrics.sent.Add(packets)
 }
 
-// notified counts an event to the client, of so many bytes with its frame's header.
-func (c *conn) notified(bytes int) {
-	c.sent(1)
-	c.server.metrics.watchBytes.Add(int64(bytes - jute.FrameHeaderBytes))
-	c.metered.Noticed(bytes)
+// notified counts events to the client, of so many bytes with the headers of their frames.
+func (c *conn) notified(bytes, events int) {
+	c.sent(int64(events))
+	c.server.metrics.watchBytes.Add(int64(bytes - events*jute.FrameHeaderBytes))
+	c.metered.Noticed(events, bytes)
 }
 
 // latency records how long a request took.
@@ -274,12 +275,19 @@ func (c *conn) allowed(list []jute.ACL, perm jute.Perms) bool {
 
 // WatchFired appends a watch event. The apply goroutine calls it.
 func (c *conn) WatchFired(_ *watch.Event, notice []byte) {
-	taken, cut, wake := c.Out.Push(notice, c.server.memory.unreadMax(c.server.opts.MaxUnreadBytes))
+	if !c.server.telling.gather(c, notice) {
+		c.push(notice, 1)
+	}
+}
+
+// push appends watch events, so many as these are.
+func (c *conn) push(notices []byte, events int) {
+	taken, cut, wake := c.Out.Push(notices, c.server.memory.unreadMax(c.server.opts.MaxUnreadBytes))
 	if !taken {
 		return
 	}
 	c.server.memory.looksOver() // with the notice: there may be none after it
-	c.notified(len(notice))
+	c.notified(len(notices), events)
 	if cut {
 		c.server.bad.Warn("closed connection: watch events not read",
 			slog.String("peer", c.remote.String()), session(c.session))

@@ -31,6 +31,7 @@ type Server struct {
 	ids     *idSource
 	watches *watch.Table
 	flusher *socket.Flusher
+	telling telling // owned by the apply goroutine
 	metrics metrics
 	bad     *warning.Limiter
 	turned  *warning.Repeated // clients away, because this server does not serve them now

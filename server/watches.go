@@ -162,6 +162,6 @@ func (c *queries) setWatch(missed []byte, w *watchAgain, n state.Node, relative 
 	}
 	before := len(missed)
 	missed = watch.AppendNotice(missed, event, w.path, watch.MissedZxid)
-	c.notified(len(missed) - before)
+	c.notified(len(missed)-before, 1)
 	return missed
 }

@@ -235,10 +235,12 @@ func (s *Server) Committed(r *apply.Result) {
 	if r.First {
 		s.watches.Begin()
 	}
+	s.telling.begin(len(r.Events))
 	for i := range r.Events {
 		told := s.watches.Fire((*watch.Event)(&r.Events[i]))
 		s.traffic.Noticed(r.Events[i].Path, told)
 	}
+	s.telling.end()
 	s.tellOfMembers(r)
 	if tracker := s.tracker.Load(); tracker != nil {
 		s.traffic.Applied(r.Op, applyShare(s.opts.node), func() string { return changedPath(r) })

@@ -129,9 +129,9 @@ func plantsOfClients() []Plant {
 		{
 			Name: "event-after-data", Bug: "a client sees a change before the event that tells it",
 			Found: 6, Of: 12,
-			Patches: []Patch{{"server/conn.go", "	taken, cut, wake := c.Out.Push(notice,", `
+			Patches: []Patch{{"server/conn.go", "	taken, cut, wake := c.Out.Push(notices,", `
 	if planted("event-after-data") {
-		late := append([]byte(nil), notice...)
+		late := append([]byte(nil), notices...)
 		plantedLater(20*time.Millisecond, func() {
 			if _, _, wake := c.Out.Push(late, c.server.opts.MaxUnreadBytes); wake {
 				c.server.flusher.Add(&c.Out)
@@ -139,7 +139,7 @@ func plantsOfClients() []Plant {
 		})
 		return
 	}
-	taken, cut, wake := c.Out.Push(notice,`}},
+	taken, cut, wake := c.Out.Push(notices,`}},
 		},
 		{
 			Name: "missed-change-untold", Bug: "setWatches does not tell what has changed meanwhile",

@@ -46,7 +46,7 @@ func countedTraffic(t *testing.T) *traffic.Recorder {
 	m.Note(mark, &a, path, &traffic.Phases{Queue: 1000, Log: time.Millisecond, Replicate: 900 * time.Microsecond,
 		Apply: 99 * time.Microsecond})
 	r.Applied(jute.OpSetData, 15*time.Microsecond, func() string { return path })
-	m.Noticed(61)
+	m.Noticed(1, 61)
 	r.Noticed("/app/one", 1)
 	now.Advance(time.Second)
 	deadline := time.Now().Add(time.Minute)

@@ -240,14 +240,14 @@ func (m *Meter) Written(a *Answer, apply time.Duration) (mark Mark, path string)
 	return mark, path
 }
 
-// Noticed counts a watch event that was sent, of so many bytes. Any goroutine may call it.
-func (m *Meter) Noticed(bytes int) {
+// Noticed counts watch events that were sent, of so many bytes together. Any goroutine may call it.
+func (m *Meter) Noticed(events, bytes int) {
 	if m.rec == nil {
 		return
 	}
 	m.mu.Lock()
 	m.wakeLocked()
-	m.notices.n++
+	m.notices.n += uint64(events)
 	m.notices.bytes += uint64(bytes)
 	m.mu.Unlock()
 }

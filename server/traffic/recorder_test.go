@@ -210,7 +210,7 @@ func TestWritesAndNotices(t *testing.T) {
 		m.Note(mark, &a, path, &Phases{Apply: a.Took})
 		c.Applied(jute.OpSetData, 10*time.Microsecond, func() string { return path })
 	}
-	m.Noticed(50)
+	m.Noticed(1, 50)
 	c.Noticed("/w/1", 3)
 	m.AnsweredAside(&Answer{Op: jute.OpCreateSession, In: 49, Out: 41})
 	c.second()
@@ -353,7 +353,7 @@ func TestCountersRace(t *testing.T) {
 		})
 		all.Go(func() { // who tells of events
 			for range each {
-				m.Noticed(10)
+				m.Noticed(1, 10)
 			}
 		})
 	}
@@ -413,7 +413,7 @@ func TestNoRecorder(t *testing.T) {
 	m.Flush()
 	m.Begun(10, nil)
 	m.Written(&a, 0)
-	m.Noticed(1)
+	m.Noticed(1, 1)
 	m.AnsweredAside(&a)
 	var r *Recorder
 	r.Applied(jute.OpCreate, 0, nil)
