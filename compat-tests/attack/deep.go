@@ -14,7 +14,8 @@ const (
 	deepFull      = 12_000
 	deepName      = "/d"
 	deepMulti     = 900_000 // bytes: below jute.maxbuffer
-	deepPartBytes = 64      // of a part of a multi besides its path, at the most
+	deepPartBytes = 80      // of a part of a multi besides its path, at the most
+	deepAtOnce    = 200     // znodes that are made by one multi
 	deepQuota     = "/zookeeper/quota" + deepName
 )
 
@@ -27,8 +28,8 @@ var deep = Attack{
 		path := deepPath(f)
 		return f.Session(func(c *client.Conn) error {
 			for made := 0; made < len(path); {
-				n := max(1, deepMulti/(made+deepPartBytes))
-				n = min(n, (len(path)-made)/len(deepName), partsAtOnce)
+				n := max(1, deepMulti/(made+deepAtOnce*len(deepName)+deepPartBytes))
+				n = min(n, (len(path)-made)/len(deepName), deepAtOnce)
 				record := multi(n, func(i int) part { return makes(path[:made+(i+1)*len(deepName)], 0) })
 				if err := must(c, jute.OpMulti, record); err != nil {
 					return err
