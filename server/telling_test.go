@@ -7,9 +7,9 @@ import (
 	"zkd/jute"
 )
 
-// TestEventsOfAWriteAreToldTogether: who watches what a multi changes thousands of times hears of each change, in order,
-// more of them than gather; who has sent it hears of all before the answer. What single writes change comes in its
-// place.
+// TestEventsOfAWriteAreToldTogether: who watches what a multi changes thousands of times hears of each change, in
+// order, more of them than gather; who has sent it hears of all before the answer. What single writes change comes in
+// its place.
 func TestEventsOfAWriteAreToldTogether(t *testing.T) {
 	r := newRig(t, nil)
 	const parts = 3000

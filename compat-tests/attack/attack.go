@@ -34,7 +34,8 @@ type Attack struct {
 
 // attacks are the rows of the table.
 var attacks = []Attack{
-	events(setsFull), events(setsMore), manyEvents, identities(1), identities(writersMany), emptied, setWatches, lists, containers,
+	events(setsFull), events(setsMore), manyEvents,
+	identities(1), identities(writersMany), emptied, setWatches, lists, containers,
 	quotas, unread, longWatches, unfinished, unfinishedTLS, strangers, flood, halfOpen, drips, oversized, digestLogins,
 	kerberosLogins, ephemerals, multis, sequences, deep, adminCommands,
 }
