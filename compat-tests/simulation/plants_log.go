@@ -29,7 +29,7 @@ func plantsOfDisks() []Plant {
 		},
 		{
 			Name: "log-failure-survived", Bug: "a server whose log cannot be written goes on", Whose: "ZOOKEEPER-2247",
-			Found: 2, Of: 37,
+			Found: 2, Of: 49,
 			Patches: []Patch{
 				returns("log-failure-survived", "quorum/start.go",
 					"	n.stop(err)\n	n.fatal <- err\n", ""),
@@ -40,7 +40,7 @@ func plantsOfDisks() []Plant {
 		{
 			Name: "hung-leader-stays", Bug: "a leader whose disk hangs neither hands over nor proposes",
 			Whose: "decision 19",
-			Found: 2, Of: 24,
+			Found: 3, Of: 36,
 			Patches: []Patch{
 				unless("hung-leader-stays", "quorum/stall.go", "		h.transfer.tryForDisk()"),
 				{"quorum/stall.go",
@@ -66,7 +66,7 @@ func plantsOfTheLog() []Plant {
 	return []Plant{
 		{
 			Name: "old-tail-stays", Bug: "entries that another leader replaces stay on disk", Whose: "ZOOKEEPER-2845",
-			Found: 5, Of: 100,
+			Found: 6, Of: 112,
 			Patches: []Patch{{"storage/raftlog/append.go", "		op := l.writer.batch.SetDeferred(", `
 		if planted("old-tail-stays") && entry.Index <= last {
 			continue
@@ -96,14 +96,14 @@ func plantsOfTheLog() []Plant {
 		},
 		{
 			Name: "log-kept", Bug: "the log forgets nothing",
-			Found: 2, Of: 31,
+			Found: 3, Of: 43,
 			Patches: []Patch{{"quorum/compactor.go", "	if upTo < first ||",
 				`	if planted("log-kept") || upTo < first ||`}},
 			Knobs: map[string]int64{"quorum.defaultFlushInterval": 1e9}, // what is not durable stays in any case
 		},
 		{
 			Name: "never-flushed", Bug: "what is applied is not made durable by time",
-			Found: 1, Of: 27,
+			Found: 1, Of: 39,
 			Patches: []Patch{returns("never-flushed", "quorum/compactor.go",
 				"	if c.clock.Since(c.oldSince) < c.flushInterval {", "nil")},
 		},
@@ -156,7 +156,7 @@ func (c *writes) createAsEver(r *request) error { return`}},
 		},
 		{
 			Name: "sync-before-applied", Bug: "sync is answered before this server has applied what the leader has",
-			Found: 2, Of: 18,
+			Found: 2, Of: 30,
 			Patches: []Patch{{"quorum/applier.go", "a.waiting[n].index <= applied {",
 				`(planted("sync-before-applied") || a.waiting[n].index <= applied) {`}},
 		},

@@ -6,7 +6,7 @@ func plantsOfMembers() []Plant {
 		{
 			Name: "emptied-votes", Bug: "a server that has lost its disk votes and acknowledges at once",
 			Whose: "decision 18",
-			Found: 1, Of: 12,
+			Found: 2, Of: 24,
 			Patches: []Patch{
 				returns("emptied-votes", "quorum/rejoin.go",
 					"	if !a.empty {\n		return a.anotherKnown()", "false"),
@@ -22,7 +22,7 @@ func plantsOfMembers() []Plant {
 		{
 			Name: "incarnation-kept", Bug: "a server that has lost its disk is taken for the one that it was",
 			Whose: "decision 18",
-			Found: 1, Of: 26,
+			Found: 1, Of: 38,
 			Patches: []Patch{{"quorum/rejoin.go", "	r.incarnation = max(random.Uint64(), 1)",
 				`	if r.incarnation = max(random.Uint64(), 1); planted("incarnation-kept") {
 		r.incarnation = id
@@ -47,7 +47,7 @@ func plantsOfMembers() []Plant {
 		{
 			Name: "install-forgets-sessions", Bug: "a server that gets a snapshot does not know its sessions",
 			Whose: "ZOOKEEPER-1367",
-			Found: 2, Of: 25,
+			Found: 8, Of: 37,
 			Patches: []Patch{{"storage/state/replace.go", "	err = m.load()\n", `	err = m.load()
 	if planted("install-forgets-sessions") {
 		clear(m.mu.Sessions)
@@ -84,7 +84,7 @@ func plantsOfReconfigs() []Plant {
 		},
 		{
 			Name: "observer-votes", Bug: "a participant that becomes an observer keeps its vote",
-			Found: 1, Of: 15,
+			Found: 1, Of: 27,
 			Patches: []Patch{{"quorum/reconfigure.go", "		case stays && s.Observer && votes && quorum:",
 				`		case stays && s.Observer && votes && quorum && !planted("observer-votes"):`}},
 		},
@@ -97,7 +97,7 @@ func plantsOfReconfigs() []Plant {
 		},
 		{
 			Name: "client-port-stays", Bug: "a server serves clients where it was, and not where a reconfig has it",
-			Found: 1, Of: 28,
+			Found: 1, Of: 40,
 			Patches: []Patch{returns("client-port-stays", "server/instance/peers/follow.go",
 				"	if addr == \"\" || addr == p.client || !p.config.Tree.Reconfig {", "")},
 		},
