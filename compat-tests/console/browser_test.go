@@ -171,11 +171,22 @@ func (b *browser) see(selector, want string) {
 	expression := fmt.Sprintf(`(document.querySelector(%q)?.innerText ?? "").includes(%q)`, selector, want)
 	ctx, cancel := context.WithTimeout(b.ctx, within)
 	defer cancel()
-	err := chromedp.Run(ctx, chromedp.Poll(expression, nil, chromedp.WithPollingInterval(50*time.Millisecond),
-		chromedp.WithPollingTimeout(within)))
+	poll := chromedp.Poll(expression, nil, chromedp.WithPollingInterval(50*time.Millisecond),
+		chromedp.WithPollingTimeout(within))
+	err := chromedp.Run(ctx, poll)
+	for err != nil && ctx.Err() == nil && betweenPages(err) {
+		err = chromedp.Run(ctx, poll)
+	}
 	if err != nil {
 		b.t.Fatalf("%s never shows %q: %v; the page is\n%s", selector, want, err, b.snapshot())
 	}
+}
+
+// betweenPages reports whether an error says that the page that was asked has made room for the next one.
+func betweenPages(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "Cannot find context") || strings.Contains(text, "context was destroyed") ||
+		strings.Contains(text, "navigated or closed")
 }
 
 // value is what an expression of the page is.
