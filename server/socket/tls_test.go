@@ -119,6 +119,7 @@ func TestTheReaderWaitsForNoWriter(t *testing.T) {
 		if _, err := io.ReadFull(u, got); err != nil || !bytes.Equal(got, append(aFrame(large), aFrame(1)...)) {
 			t.Errorf("what was written arrives otherwise: %v", err)
 		}
+		go func() { _, _ = io.Copy(io.Discard, u) }() // the answers that are left, until the end
 		if _, err := u.Write(aFrame(2)); err != nil {
 			t.Fatal(err)
 		}
