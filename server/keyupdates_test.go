@@ -134,13 +134,13 @@ func TestWhoUpdatesKeysAndReadsNothingIsCutOff(t *testing.T) {
 	other := connectTLS(t, addr)
 	c, u, _ := deaf(t, r, addr)
 	before := r.server.connections.count()
-	piece := c.encode(jute.OpSetData, setTo("/n", strings.Repeat("x", 1000)))
-	_ = c.net.SetWriteDeadline(time.Now().Add(testDeadline)) // it is new
-	for sent := 0; r.server.connections.count() == before; sent++ {
+	piece := c.encode(jute.OpSetData, setTo("/n", strings.Repeat("x", 200_000)))
+	_ = c.net.SetWriteDeadline(time.Now().Add(testDeadline))        // it is new
+	for sent := 0; r.server.connections.count() == before; sent++ { // each is answered with 27 bytes
 		if sent == len(piece)-1 {
 			t.Fatalf("after %d updates nobody is cut off", sent)
 		}
-		if u.Update() != nil || u.Update() != nil {
+		if u.Update() != nil {
 			break
 		}
 		if _, err := u.Write(piece[sent : sent+1]); err != nil { // or crypto/tls itself refuses the seventeenth

@@ -2,6 +2,7 @@ package attack
 
 import (
 	"io"
+	"sync"
 
 	"zkd/jute"
 	"zkd/jute/client"
@@ -18,8 +19,8 @@ var manyEvents = Attack{
 	Name:    "the longest multis before many who watch",
 	Prepare: func(f *Field) error { return f.Session(func(c *client.Conn) error { return create(c, "/w", nil) }) },
 	Run: func(f *Field) error {
-		listened := make(chan error, f.N(listenersFull, 4))
-		for range cap(listened) {
+		var listening sync.WaitGroup
+		for range f.N(listenersFull, 4) {
 			nc, err := f.Connect(f.Addr)
 			if err != nil {
 				return err
@@ -28,10 +29,9 @@ var manyEvents = Attack{
 			if _, err := nc.Write(client.Request(hello(), 1, jute.OpAddWatch, watch)); err != nil {
 				return err
 			}
-			go func() {
-				_, err := io.Copy(io.Discard, nc) // until it is hung up, or cut off
-				listened <- err
-			}()
+			listening.Go(func() {
+				_, _ = io.Copy(io.Discard, nc) // until it is hung up, or cut off
+			})
 		}
 		record := multi(f.N(changesFull, 100), func(int) part { return sets("/w") })
 		err := f.Session(func(c *client.Conn) error {
@@ -45,9 +45,7 @@ var manyEvents = Attack{
 		})
 		f.Await(1)
 		f.hangUp()
-		for range cap(listened) {
-			<-listened
-		}
+		listening.Wait()
 		return err
 	},
 }
