@@ -170,9 +170,9 @@ type recordConn struct {
 
 // Bounds of what gathers.
 const (
-	// unsentMax is more than whoever writes frames has gather: encrypt sends from FlushAtBytes on, and a part has less
-	// than as much again for its records.
-	unsentMax = FlushAtBytes + 2*partBytes
+	// unsentMax is more than whoever writes frames has gather: encrypt sends from FlushAtBytes (128 KiB) on, and a part
+	// has less than as much again for its records.
+	unsentMax = 256 << 10
 	// answersMax is what may gather while who writes waits for the client. A guess: a hundred answers to updates of the
 	// keys, which clients want after some million records, if ever.
 	answersMax = 4 << 10
