@@ -65,8 +65,9 @@ type Server struct {
 		all  []net.Listener
 		down bool // no more connections are taken
 	}
-	tasks sync.WaitGroup // every goroutine of the server but the flusher
-	stop  chan struct{}  // closed by Shutdown
+	tasks  sync.WaitGroup // every goroutine of the server but the flusher and the drains
+	drains sync.WaitGroup // who write to clients that do not take all at once: the flusher begins them
+	stop   chan struct{}  // closed by Shutdown
 }
 
 // connectionsPart is the part of what may be under way of all connections before all of them wait
@@ -106,7 +107,7 @@ func New(o Options) *Server {
 	s.endings.init()
 	s.locals.init(s)
 	s.available.init()
-	s.flusher = socket.NewFlusher(func(o *socket.Output) { s.spawn(o.Drain) })
+	s.flusher = socket.NewFlusher(func(o *socket.Output) { s.drains.Go(o.Drain) })
 	return s
 }
 
@@ -306,6 +307,7 @@ func (s *Server) halt(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		s.drains.Wait() // their connections have ended
 		t.Stop()
 	}()
 	select {
