@@ -44,14 +44,19 @@ func open(t *testing.T, base string) *browser {
 	t.Helper()
 	target.Require(t, target.Chromium)
 	target.Uses(t, "chromium")
-	options := append([]chromedp.ExecAllocatorOption{chromedp.ExecPath("chromium"), chromedp.UserDataDir(t.TempDir()),
+	options := append([]chromedp.ExecAllocatorOption{chromedp.ExecPath("chromium"),
 		chromedp.NoSandbox, // root has none
 		chromedp.Flag("disable-dev-shm-usage", true), chromedp.WindowSize(int(wide.width), int(wide.height)),
 	}, chromedp.DefaultExecAllocatorOptions[:]...)
 	ctx, endAllocator := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, endBrowser := chromedp.NewContext(ctx)
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
-	t.Cleanup(func() { endBrowser(); cancel(); endAllocator() })
+	t.Cleanup(func() {
+		endBrowser()
+		cancel()
+		endAllocator()
+		chromedp.FromContext(ctx).Allocator.Wait() // it has a directory of its own, which processes of it may still fill
+	})
 	b := &browser{t: t, ctx: ctx, base: base}
 	if err := chromedp.Run(ctx); err != nil { // the browser lives as long as the context of this
 		t.Fatalf("start chromium: %v", err)
