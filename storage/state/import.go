@@ -107,9 +107,13 @@ func (i *ImportState) flush() error {
 			return i.m.err()
 		}
 	}
-	done, err := i.m.store.asyncFlush()
-	i.flushing, i.unflushed = done, 0
-	return err
+	flush, err := i.m.store.beginFlush()
+	if err != nil {
+		return err
+	}
+	flush.end() // no flush of this store is ever held
+	i.flushing, i.unflushed = flush.done, 0
+	return nil
 }
 
 // settle makes all of it durable: the second flush waits for the first one.

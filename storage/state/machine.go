@@ -26,13 +26,15 @@ type MachineOptions struct {
 	FS     vfs.FS       // default the operating system's
 	Logger *slog.Logger // default discards
 	// CacheBytes is the memory for znodes that were in use lately, ListBytes the one for lists of children,
-	// BlockCacheBytes the one for blocks of the store, MemTableBytes the one for what is not flushed yet (of which two
-	// may exist).
+	// BlockCacheBytes the one for blocks of the store, MemTableBytes that of a memtable: there are as many as hold what
+	// is not flushed, and one more.
 	CacheBytes, ListBytes, BlockCacheBytes, MemTableBytes int64
-	// FlushBytes and FlushRequests bound what a crash leaves to replay: when the entries applied since the last flush
-	// began hold that much, another one begins; when four times as much is not durable, Apply waits.
-	FlushBytes    int64
-	FlushRequests int
+	// UnflushedBytes bounds what is not flushed by the memory that it takes, or by its length in the log if that is
+	// more, UnflushedReplay by how long it would take to apply it again after a crash, by estimate. When the entries
+	// applied since the last flush began reach half of either, another one begins; when all of it is not durable, Apply
+	// waits.
+	UnflushedBytes  int64
+	UnflushedReplay time.Duration
 	// SlowAfter is how long an operation on a file of the state may take until it is told of, while it lasts. 0: none
 	// is.
 	SlowAfter time.Duration
@@ -53,8 +55,8 @@ const (
 	defaultListBytes       = 16 << 20
 	defaultBlockCacheBytes = 8 << 20
 	defaultMemTableBytes   = 4 << 20
-	defaultFlushBytes      = 4 << 20
-	defaultFlushRequests   = 4 << 10
+	defaultUnflushedBytes  = 32 << 20
+	defaultUnflushedReplay = 400 * time.Millisecond
 )
 
 // setDefaults fills in what is zero.
@@ -73,14 +75,14 @@ func (o *MachineOptions) setDefaults() {
 		{&o.ListBytes, defaultListBytes},
 		{&o.BlockCacheBytes, defaultBlockCacheBytes},
 		{&o.MemTableBytes, defaultMemTableBytes},
-		{&o.FlushBytes, defaultFlushBytes},
+		{&o.UnflushedBytes, defaultUnflushedBytes},
 	} {
 		if *d.v == 0 {
 			*d.v = d.def
 		}
 	}
-	if o.FlushRequests == 0 {
-		o.FlushRequests = defaultFlushRequests
+	if o.UnflushedReplay == 0 {
+		o.UnflushedReplay = defaultUnflushedReplay
 	}
 	if o.frugal == nil {
 		o.frugal = new(atomic.Bool)
@@ -91,14 +93,15 @@ func (o *MachineOptions) setDefaults() {
 // goroutine applies entries; any number read through Presents and Views meanwhile, and none of them waits for the disk
 // while it holds the machine's lock.
 type Machine struct {
-	opts  MachineOptions // immutable after OpenMachine
-	store *stateStore    // replaced by Install, which holds mu, copying and reading
-	cache *cache
-	lists lists
-	flush flusher
-	txn   *apply.Txn // owned by the apply goroutine, as are the next two
-	shown shown      // to txn
-	batch *batch     // nil while there is no store
+	opts      MachineOptions // immutable after OpenMachine
+	store     *stateStore    // replaced by Install, which holds mu, copying and reading
+	cache     *cache
+	lists     lists
+	flush     flusher
+	txn       *apply.Txn // owned by the apply goroutine, as are the next three
+	shown     shown      // to txn
+	batch     *batch     // nil while there is no store
+	committed int64      // memory that the last batch takes, about
 
 	frugal    *atomic.Bool // see Frugal
 	scrubbing scrubbing
@@ -256,7 +259,7 @@ func (m *Machine) Apply(index, term uint64, data []byte, sink Sink) error {
 	if err != nil {
 		return fmt.Errorf("apply log entry %d: %w", index, err)
 	}
-	return m.flush.note(int64(len(data)), requests)
+	return m.flush.note(loadOf(int64(len(data)), m.committed, requests))
 }
 
 // conclude publishes what the entry has come to: changes of the state, or another state.
@@ -325,8 +328,12 @@ func (m *Machine) announceLocked() {
 	m.applied.Store(m.mu.Position.Index)
 }
 
+// memoryPerKey is what a key takes in a memtable beside its bytes and its value's, about (arenaskl.node).
+const memoryPerKey = 40
+
 // commitLocked writes the batch to the store.
 func (m *Machine) commitLocked() error {
+	m.committed = int64(m.batch.Len()) + int64(m.batch.Count())*memoryPerKey
 	if err := m.batch.Commit(pebble.NoSync); err != nil {
 		return fmt.Errorf("commit to state store %s: %w", m.store.dir, err)
 	}

@@ -17,7 +17,8 @@ import (
 	"zkd/storage/schema"
 )
 
-// memTablesMax is the number of memtables that exist in general: the one written to and the one being flushed.
+// memTablesMax is the number of memtables that there are without a load: the one written to, and one that is kept to be
+// the next.
 const memTablesMax = 2
 
 // stateStore is the Pebble store of the state, with the key layout of docs/formats/state.md. Its methods may be
@@ -25,7 +26,7 @@ const memTablesMax = 2
 type stateStore struct {
 	db     *pebble.DB // nil after close
 	dir    string
-	blocks *pebble.Cache
+	memory *memory
 	fault  disk.Fault
 	fence  *disk.FenceFS
 	// compactions decides when the store tidies up.
@@ -35,11 +36,9 @@ type stateStore struct {
 
 // openStateStore opens or creates the store.
 func openStateStore(o *MachineOptions) (*stateStore, error) {
-	// Pebble takes its memtables out of the block cache's budget.
-	s := &stateStore{dir: o.Dir, blocks: pebble.NewCache(o.BlockCacheBytes + memTablesMax*o.MemTableBytes),
-		frugal: o.frugal}
+	s := &stateStore{dir: o.Dir, memory: newMemory(o), frugal: o.frugal}
 	if err := o.FS.MkdirAll(o.Dir, disk.DirPerm); err != nil {
-		s.blocks.Unref()
+		s.memory.close()
 		return nil, fmt.Errorf("create state store %s: %w", o.Dir, err)
 	}
 	s.fault.Store, s.fault.Dir, s.fault.Logger, s.fault.OnFatal = "state store", o.Dir, o.Logger, o.OnFatal
@@ -47,7 +46,7 @@ func openStateStore(o *MachineOptions) (*stateStore, error) {
 	fence := disk.NewFenceFS(o.FS, &s.fault, o.SlowAfter)
 	s.fence = fence
 	if err := fence.Release(); err != nil {
-		s.blocks.Unref()
+		s.memory.close()
 		return nil, err
 	}
 	options := s.pebbleOptions(o, fence)
@@ -55,7 +54,7 @@ func openStateStore(o *MachineOptions) (*stateStore, error) {
 	options.Experimental.CompactionScheduler = s.compactions
 	db, err := s.openPebble(options)
 	if err != nil {
-		s.blocks.Unref()
+		s.memory.close()
 		return nil, fmt.Errorf("open state store %s: %w", o.Dir, err)
 	}
 	s.compactions.Release()
@@ -89,7 +88,7 @@ func (s *stateStore) openPebble(options *pebble.Options) (db *pebble.DB, err err
 // reads.
 func (s *stateStore) pebbleOptions(o *MachineOptions, fs vfs.FS) *pebble.Options {
 	p := &pebble.Options{
-		FS: fs, Cache: s.blocks, DisableWAL: true, MemTableSize: uint64(o.MemTableBytes),
+		FS: fs, Cache: s.memory.blocks, DisableWAL: true, MemTableSize: uint64(o.MemTableBytes),
 		FormatMajorVersion: disk.Format,
 		Logger:             disk.Logger{Fault: &s.fault}, EventListener: disk.Events(&s.fault),
 		// The machine bounds what is not flushed itself; Pebble must never stall a commit, which holds the machine's
@@ -126,7 +125,7 @@ func (s *stateStore) close() error {
 		err = errors.Join(err, s.fence.Health.Close())
 	}
 	s.db = nil
-	s.blocks.Unref()
+	s.memory.close()
 	if err != nil {
 		return fmt.Errorf("close state store %s: %w", s.dir, err)
 	}
@@ -154,17 +153,29 @@ func (s *stateStore) usable() error {
 	return nil
 }
 
-// asyncFlush begins to make durable what is committed; the channel is closed when it is, unless the store has stopped
-// meanwhile, which its fault tells.
-func (s *stateStore) asyncFlush() (<-chan struct{}, error) {
+// storeFlush is a flush that was asked for. Until its end the store's own flushes are let through, too.
+type storeFlush struct {
+	store *stateStore
+	done  <-chan struct{} // closed when all that was committed is durable, unless the fault of the store is set
+	end   func()          // to be called once
+	taken int64           // memory, by what was committed
+}
+
+// made says that what was committed is durable.
+func (f *storeFlush) made() { f.store.memory.givenBack(f.taken) }
+
+// beginFlush begins to make durable what is committed.
+func (s *stateStore) beginFlush() (storeFlush, error) {
 	if err := s.usable(); err != nil {
-		return nil, err
+		return storeFlush{}, err
 	}
+	end, taken := s.fence.Flushes.Pass(), s.memory.taken(0)
 	done, err := s.db.AsyncFlush()
 	if err != nil {
-		return nil, fmt.Errorf("flush of state store %s: %w", s.dir, err)
+		end()
+		return storeFlush{}, fmt.Errorf("flush of state store %s: %w", s.dir, err)
 	}
-	return done, nil
+	return storeFlush{store: s, done: done, end: end, taken: taken}, nil
 }
 
 // reader reads what the store holds, while nothing is written to it.
@@ -217,12 +228,13 @@ func (s *stateStore) create() (schema.Position, error) {
 
 // flushed flushes, and waits until that is done or the disk has failed: Pebble tries for ever.
 func (s *stateStore) flushed() error {
-	done, err := s.asyncFlush()
+	flush, err := s.beginFlush()
 	if err != nil {
 		return err
 	}
+	defer flush.end()
 	select {
-	case <-done:
+	case <-flush.done:
 	case <-s.fault.Tripped:
 	}
 	return s.fault.Err()
