@@ -49,7 +49,6 @@ type Storage struct {
 	ScrubRate                  int64         // zkd.scrub.rate (4 MiB): bytes a second that a scrub reads; 0: none runs
 	ScrubInterval              time.Duration // zkd.scrub.interval (1 day): from one scrub's beginning to the next one's
 	DiskReserveBytes           int64         // zkd.diskReserve (-1): kept on each disk; -1 is by its size, 0 is none
-	StateUnflushedBytes        int64         // zkd.state.unflushedBytes (0): memory for writes not in files yet
 	ImportOnStart              bool          // zkd.importOnStart (false): import what dataDir holds of ZooKeeper
 }
 

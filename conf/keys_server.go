@@ -99,12 +99,6 @@ var serverKeys = []key{
 			"is full; at most a quarter of it. -1 is a hundredth, at least 64 MiB and at most 1 GiB, but no more " +
 			"than an eighth; 0 is none.",
 		set: func(c *Config, v value) { c.Storage.DiskReserveBytes = v.num }},
-	{name: "zkd.state.unflushedBytes", kind: kindSize, def: "0", min: 0, max: 1 << 40, mark: must,
-		effect: works,
-		doc: "Memory for writes that are applied and not yet in the files of the state. When half of it is taken " +
-			"they are written there; when all of it is, writes wait. It is given back when there is little to do. 0 " +
-			"is 32 MiB, less on a file system below 1 GiB.",
-		set: func(c *Config, v value) { c.Storage.StateUnflushedBytes = v.num }},
 	{name: "db.autocreate", property: "zookeeper.db.autocreate", kind: kindBoolean, def: "true", mark: should,
 		effect: works,
 		doc: "Begin with an empty tree when dataDir has no data. With false that needs the file `initialize` in " +

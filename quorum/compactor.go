@@ -36,9 +36,6 @@ type logCompactor struct {
 	begin      uint64 // bytes appended when the present first entry was, those at the start among them
 	oldIndex   uint64 // applied index that was seen not to be durable at oldSince; 0 if none
 	oldSince   time.Time
-	seen       uint64 // applied index at the last look
-	seenSince  time.Time
-	settled    bool // the log has been told that nothing has been applied since
 }
 
 // compactorSteps is into how many steps the tail's bound is divided: entries are forgotten in pieces of that size, and
@@ -48,15 +45,6 @@ const compactorSteps = 8
 // lowSpaceTails is how many tails a log keeps for members that are behind while there is little space. A guess: what is
 // on its way to a follower in health is less.
 const lowSpaceTails = 4
-
-// When nothing has been applied for quietAfter, the state is flushed if at least quietEntries, or quietBytes of the
-// log, would be applied again at a start: so a restart is fast, and memory is given back, soon after a load has ended.
-// What few requests leave waits for FlushInterval: each flush costs some writes. Guesses.
-const (
-	quietAfter   = 2 * time.Second
-	quietEntries = 200
-	quietBytes   = 1 << 20
-)
 
 // compactorInterval is how often the compactor looks at the log if nothing calls it. It bounds how late a flush by time
 // is.
@@ -83,17 +71,12 @@ func (c *logCompactor) work() error {
 	if err := c.flush(); err != nil {
 		return err
 	}
-	if err := c.compact(); err != nil || c.settled || !c.still() {
-		return err
-	}
-	c.settled = true
-	return c.log.Settle()
+	return c.compact()
 }
 
 // flush makes applied writes durable that the machine, which counts bytes only, has left alone for too long.
 func (c *logCompactor) flush() error {
 	applied, durable := c.machine.AppliedIndex(), c.machine.DurableIndex()
-	quiet := c.quiet(applied, durable)
 	if c.oldIndex == 0 || durable >= c.oldIndex {
 		c.oldIndex, c.oldSince = 0, c.clock.Now()
 		if applied > durable {
@@ -101,7 +84,7 @@ func (c *logCompactor) flush() error {
 		}
 		return nil
 	}
-	if c.clock.Since(c.oldSince) < c.flushInterval && !quiet {
+	if c.clock.Since(c.oldSince) < c.flushInterval {
 		return nil
 	}
 	c.oldIndex = 0
@@ -112,18 +95,6 @@ func (c *logCompactor) flush() error {
 	}
 	return nil
 }
-
-// quiet tells whether nothing has been applied for a while, though much before that is not durable.
-func (c *logCompactor) quiet(applied, durable uint64) bool {
-	if applied != c.seen {
-		c.seen, c.seenSince, c.settled = applied, c.clock.Now(), false
-	}
-	much := applied >= durable+quietEntries || c.bytesUpTo(applied) >= c.bytesUpTo(durable)+quietBytes
-	return much && c.still()
-}
-
-// still tells whether nothing has been applied for a while.
-func (c *logCompactor) still() bool { return c.clock.Since(c.seenSince) >= quietAfter }
 
 // undisturbed tells whether no snapshot was installed since installs was read, nor then: an install takes away what the
 // compactor is at.

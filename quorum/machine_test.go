@@ -19,7 +19,7 @@ import (
 // openMachine opens the real state machine on fs, with flushes so frequent that a crash finds it in all its states.
 func openMachine(t testing.TB, fs vfs.FS) *state.Machine {
 	t.Helper()
-	m, err := state.OpenMachine(state.MachineOptions{Dir: "state", FS: fs, Logger: discard, UnflushedBytes: 16 << 10})
+	m, err := state.OpenMachine(state.MachineOptions{Dir: "state", FS: fs, Logger: discard, FlushBytes: 8 << 10})
 	if err != nil {
 		t.Fatalf("open state machine: %v", err)
 	}

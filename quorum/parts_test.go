@@ -247,36 +247,6 @@ func TestTheCompactorFlushesWhatIsOld(t *testing.T) {
 	step(time.Hour, 1)
 }
 
-// TestTheCompactorFlushesAfterALoad has many entries applied, and then none.
-func TestTheCompactorFlushesAfterALoad(t *testing.T) {
-	c := clock.NewManual(time.Unix(1, 0))
-	m := &fakeMachine{}
-	compactor := &logCompactor{
-		machine: m, clock: c, flushInterval: time.Hour, installs: func() uint64 { return 0 },
-	}
-	step := func(applied uint64, want int) {
-		t.Helper()
-		m.state.index += applied
-		c.Advance(time.Second)
-		if err := compactor.flush(); err != nil {
-			t.Fatal(err)
-		}
-		if m.flushes != want {
-			t.Errorf("at %v: %d flushes, want %d", c.Since(time.Unix(1, 0)), m.flushes, want)
-		}
-	}
-	for range 5 {
-		step(quietEntries, 0) // the load goes on
-	}
-	step(0, 0)
-	step(0, 1)
-	for range 10 {
-		step(1, 1) // little was applied since
-		step(0, 1)
-		step(0, 1)
-	}
-}
-
 func TestLatencySummary(t *testing.T) {
 	var l latency
 	for i := range 1000 {

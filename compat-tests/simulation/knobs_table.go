@@ -33,7 +33,6 @@ func knobsOfTheNode() []Knob {
 		{"quorum/options.go", "defaultMaxEntryBytes", "int", of(200, 4<<10, 64<<10)},
 		{"quorum/options.go", "defaultMaxOutstandingBytes", "int", of(1, 1<<10, 64<<10)},
 		{"quorum/options.go", "defaultCompareTicks", "int", of(20, 100)},
-		{"quorum/compactor.go", "quietAfter", "time.Duration", of(time.Nanosecond, 500*time.Millisecond)},
 		{"quorum/options.go", "defaultFlushInterval", "time.Duration", of(time.Second, 5*time.Second)},
 		{"quorum/options.go", "maxApplyingBytes", "uint64", of(1<<10, 64<<10, 1<<20)},
 		{"quorum/applier.go", "quietApplyBytes", "int", nil},
@@ -169,9 +168,8 @@ func knobsOfTheState() []Knob {
 		{"storage/childlist/list.go", "chunksOfList", "int", of(1, 1000)},
 		{"storage/state/machine.go", "defaultBlockCacheBytes", "int64", of(1<<10, 256<<10)},
 		{"storage/state/machine.go", "defaultMemTableBytes", "int64", of(512<<10, 1<<20)},
-		{"storage/state/machine.go", "defaultUnflushedBytes", "int64", of(4<<10, 64<<10, 512<<10)},
-		{"storage/state/machine.go", "defaultUnflushedReplay", "time.Duration", of(100*time.Microsecond,
-			time.Millisecond, 10*time.Millisecond)},
+		{"storage/state/machine.go", "defaultFlushBytes", "int64", of(2<<10, 32<<10, 256<<10)},
+		{"storage/state/machine.go", "defaultFlushRequests", "int", of(2, 30, 300)},
 		{"storage/state/readview.go", "ScanPace", "int", of(8, 16)},
 		{"storage/state/reclaim.go", "tableBytesLeast", "int64", of(4<<10, 32<<10)},
 		{"storage/state/reclaim.go", "tableBytesMost", "int64", of(16<<10, 128<<10)},
@@ -193,8 +191,6 @@ func knobsOfTheLog() []Knob {
 		{"storage/raftlog/log.go", "logBlockBytes", "int", of(512, 4<<10)},
 		{"storage/raftlog/log.go", "logTablesMax", "int", of(2, 4)},
 		{"storage/raftlog/marker.go", "syncMarkerEvery", "int", of(1, 100)},
-		{"storage/raftlog/spares.go", "sparesMax", "int", of(0, 1)},
-		{"storage/raftlog/tables.go", "memtablesFull", "int64", of(0, 1)},
 		{"storage/raftlog/size.go", "logSizeStep", "uint64", of(1, 1<<10)},
 	}
 }

@@ -183,7 +183,7 @@ func (i *Instance) openStores(ctx context.Context) (err error) {
 	}
 	i.machine, err = state.OpenMachine(state.MachineOptions{
 		Dir: i.dir.StateDir(), FS: fs, Logger: i.logger, OnFatal: i.fail, SlowAfter: s.FsyncWarning,
-		Outage: outages.Of(i.dir.StateDir()), UnflushedBytes: s.StateUnflushedBytes,
+		Outage: outages.Of(i.dir.StateDir()),
 	})
 	if err != nil {
 		return err

@@ -33,14 +33,12 @@ import (
 //     incomplete still has the files it was recovered from;
 //   - it puts off the deletion of a marker until its directory is synced. Pebble makes the successor, deletes the old
 //     one, and syncs only then (atomicfs.Marker.Move): a power cut may leave the second of these changes alone;
-//   - a flush that the store's owner wants to wait waits where it creates its first file: see Flushes;
 //   - it counts the operations, so that a disk that hangs shows: see Operations. Below the fence Pebble's own
 //     checks tell of single ones that take long, while they do.
 type FenceFS struct {
 	vfs.FS
 	Health      io.Closer // of the checks below the fence
 	Operations  Operations
-	Flushes     Flushes
 	fault       *Fault
 	SwallowsAll bool       // changes of logs and tables, too: for a store that looks at the fault after each write
 	void        *vfs.MemFS // what is created after the failure, so that Pebble finds it again until it is closed
@@ -223,9 +221,6 @@ func (f *FenceFS) linger(name string) {
 // Create implements vfs.FS. The name of a MANIFEST is made durable at once: Pebble syncs the directory only after it
 // has moved the marker that names the MANIFEST, so a crash in between could keep the marker and lose the file.
 func (f *FenceFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	if category == flushCategory {
-		f.Flushes.wait(f.closing)
-	}
 	f.linger(name)
 	file, err := f.openChanged("create", name, func() (vfs.File, error) { return f.FS.Create(name, category) })
 	if err != nil || !IsManifest(name) {

@@ -47,7 +47,7 @@ func (l *Log) Append(entries []LogEntry, hardState []byte, sync bool) error {
 		return err
 	}
 	l.publishAppend(entries, hardState)
-	return l.writer.tables.pace(false)
+	return nil
 }
 
 // setEntriesLocked puts entries into the batch, straight into its buffer.
@@ -120,12 +120,6 @@ func (l *Log) Compact(index, term uint64) error {
 	if err := l.commitLocked(false); err != nil {
 		return err
 	}
-	l.publishCompact(index, term)
-	return l.writer.tables.pace(true)
-}
-
-// publishCompact lets readers see that entries are forgotten.
-func (l *Log) publishCompact(index, term uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if kept := &l.mu.tail; kept.covers(index) && kept.at(index).Term != term {
@@ -135,6 +129,7 @@ func (l *Log) publishCompact(index, term uint64) {
 	l.mu.startIndex, l.mu.startTerm = index, term
 	l.mu.tail.compact(index)
 	l.mu.outline.compact(index, l.mu.last)
+	return nil
 }
 
 // ResetToSnapshot empties the log, so that the next entry is index+1, and stores hardState unless it is nil: a
@@ -319,49 +314,23 @@ func (l *Log) nanotime(sync bool) int64 {
 	return l.opts.Nanotime()
 }
 
-// applyLocked hands the batch to Pebble.
-func (l *Log) applyLocked(sync bool) error {
-	l.writer.tables.add(int64(l.writer.batch.Len()))
-	l.writer.large = int64(l.writer.batch.Len()) >= l.opts.MemTableBytes/4
-	option := pebble.NoSync
-	if sync {
-		option = pebble.Sync
-	}
-	return l.guardLocked(func() error { return l.db.Apply(l.writer.batch, option) })
-}
-
-// turnOverLocked is tablesPace.turnOver.
-func (l *Log) turnOverLocked() (done <-chan struct{}, err error) {
-	err = l.guardLocked(func() (err error) {
-		done, err = l.db.AsyncFlush()
-		return err
-	})
-	return done, err
-}
-
-// guardLocked turns every way in which Pebble can fail at a write into an error.
-func (l *Log) guardLocked(write func() error) (err error) {
+// applyLocked hands the batch to Pebble and turns every way in which that can fail into an error.
+func (l *Log) applyLocked(sync bool) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			l.writer.broken = true
 			err = l.fault.Trip(fmt.Errorf("write-ahead log: %v", cause))
 		}
 	}()
-	if err := write(); err != nil {
+	l.writer.large = int64(l.writer.batch.Len()) >= l.opts.MemTableBytes/4
+	option := pebble.NoSync
+	if sync {
+		option = pebble.Sync
+	}
+	if err := l.db.Apply(l.writer.batch, option); err != nil {
 		return l.fault.Trip(err)
 	}
 	return l.fault.Err()
-}
-
-// Settle says that no load is to be expected: what is in memory is written to tables, most of which has been compacted
-// away, and the memory given back. It does not wait for that.
-func (l *Log) Settle() error {
-	l.writer.Lock()
-	defer l.writer.Unlock()
-	if err := l.writableLocked(); err != nil {
-		return err
-	}
-	return l.writer.tables.settle()
 }
 
 // syncBeforeCloseLocked makes durable what was written without sync.
@@ -387,9 +356,6 @@ func (l *Log) Reclaim(ctx context.Context) error {
 	if l.closed.Load() {
 		return ErrLogClosed
 	}
-	if err := l.spare.giveBack(); err != nil {
-		return err
-	}
 	before := l.FirstIndex() - 1
 	metrics := l.db.Metrics()
 	bytes := metrics.WAL.Size
@@ -399,7 +365,6 @@ func (l *Log) Reclaim(ctx context.Context) error {
 	if before == 0 || before == l.reclaimed.Load() || bytes < reclaimLogBytes {
 		return nil
 	}
-	defer l.fence.Flushes.Pass()()
 	err := l.db.Compact(ctx, logEntryKey(0), logEntryKey(before+1), false)
 	if err != nil && ctx.Err() == nil && !errors.Is(err, pebble.ErrClosed) {
 		return fmt.Errorf("reclaim room in raft log %s: %w", l.opts.Dir, err)

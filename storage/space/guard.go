@@ -41,8 +41,8 @@ const ReserveName = "ZKD-RESERVE"
 
 // The reserve by default, and the unit of the levels: a hundredth of the file system within bounds, but an eighth of a
 // small one. The least is what a store may need to write before it can remove anything: what is in memory and not
-// flushed (32 MiB of the state, and as much of the log), and a compaction (storage scales those to a small file
-// system). The most is a guess: of more an operator would rather decide.
+// flushed (16 MiB of the state, 8 MiB of the log), and a compaction (storage scales those to a small file system). The
+// most is a guess: of more an operator would rather decide.
 const (
 	unitShare      = 100
 	unitBytesMin   = 64 << 20

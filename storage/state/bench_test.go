@@ -100,42 +100,6 @@ func BenchmarkApplySetDataWide(b *testing.B) {
 	benchEntries(b, m, entrytest.Entries(256, proposals), 256)
 }
 
-// BenchmarkReplay applies entries again as a start does, in a tree of 100,000 znodes: of one small request each, of
-// hundreds, and of data that is long. An op is one entry. The constants of loadOf come from it.
-func BenchmarkReplay(b *testing.B) {
-	for _, c := range []struct {
-		name             string
-		requests, length int
-		create           bool
-	}{
-		{"set 1 of 10 B", 1, 10, false}, {"set 256 of 10 B", 256, 10, false}, {"create 1 of 100 B", 1, 100, true},
-		{"create 256 of 100 B", 256, 100, true}, {"set 1 of 100 KiB", 1, 100 << 10, false},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			m := benchMachine(b, MachineOptions{})
-			fill(b, m, 100000, 100)
-			data, next := make([]byte, c.length), 100000
-			for b.Loop() {
-				b.StopTimer()
-				var proposals []*entry.Proposal
-				for range c.requests {
-					next++
-					if c.create {
-						proposals = append(proposals, entrytest.Create(benchPath(next), data, jute.ModePersistent))
-					} else {
-						proposals = append(proposals, entrytest.SetData(benchPath(next*7919%1000), data))
-					}
-				}
-				e := entrytest.Entries(c.requests, proposals)[0]
-				b.StartTimer()
-				if err := m.Apply(m.AppliedIndex()+1, 1, e, discard{}); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
 // benchEntries applies the entries in turn.
 func benchEntries(b *testing.B, m *Machine, entries [][]byte, size int) {
 	b.ReportAllocs()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"zkd/jute"
 	"zkd/storage/entry"
@@ -15,7 +14,7 @@ import (
 // is flushed before a test asks for it: the store compacts what is flushed when it likes.
 func emptied(t *testing.T, children int, stay ...int) *harness {
 	t.Helper()
-	h := newHarness(t, MachineOptions{UnflushedBytes: 1 << 31, UnflushedReplay: time.Hour})
+	h := newHarness(t, MachineOptions{FlushBytes: 1 << 30, FlushRequests: 1 << 20})
 	child := func(i int) string { return fmt.Sprintf("/a/%06d", i) }
 	proposals := []*entry.Proposal{entrytest.Session(1), entrytest.Create("/a", nil, jute.ModePersistent)}
 	for i := range children {

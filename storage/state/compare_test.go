@@ -105,7 +105,7 @@ func TestVerdictOnStatesThatDiffer(t *testing.T) {
 // TestVerdictOnAnUnknownMark: of a mark that was applied by an earlier process, or before the state came from another
 // member, nothing is known, and nothing is compared.
 func TestVerdictOnAnUnknownMark(t *testing.T) {
-	h := comparable(t, MachineOptions{UnflushedBytes: 1})
+	h := comparable(t, MachineOptions{FlushBytes: 1})
 	h.lines(compareScript)
 	mark := h.markOf()
 	h.install(entrytest.Create("/b", nil, 0))

@@ -6,45 +6,18 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
+
+	"zkd/storage/disk"
 )
 
 // errClosed means that the machine was closed while a call waited.
 var errClosed = errors.New("state machine is closed")
 
-// What applying entries again takes at a start, by estimate: for each entry, each request in it, and each byte. They
-// need not be right on another machine: they are there to weigh entries of hundreds of small requests and of a large
-// one alike. BenchmarkReplay, 2026-11, on two cores that were busy otherwise, so that these are high: a setData in an
-// entry of 256 took 3 µs, a create 10, an entry with one of either 6 to 30; one of 100 KiB 10 ns a byte.
-const (
-	replayEntry   = 10 * time.Microsecond
-	replayRequest = 6 * time.Microsecond
-	replayByte    = 3 * time.Nanosecond
-)
-
-// load is what applied entries cost as long as they are not flushed.
-type load struct {
-	bytes  int64         // of memory, or of the log if they take more there
-	replay time.Duration // to apply them again after a crash, by estimate
-}
-
-// loadOf returns what an entry costs that has some bytes in the log and in memory, and so many requests.
-func loadOf(logBytes, memoryBytes int64, requests int) load {
-	return load{bytes: max(logBytes, memoryBytes), replay: replayEntry + time.Duration(requests)*replayRequest +
-		time.Duration(logBytes)*replayByte}
-}
-
-// plus returns the sum of both.
-func (l load) plus(o load) load { return load{bytes: l.bytes + o.bytes, replay: l.replay + o.replay} }
-
-// exceeds tells whether a load is more than the options allow.
-func (l load) exceeds(o *MachineOptions) bool {
-	return l.bytes > o.UnflushedBytes || l.replay > o.UnflushedReplay
-}
+// unflushedFactor times FlushBytes, or FlushRequests, may be applied and not durable before Apply waits.
+const unflushedFactor = 4
 
 // flusher paces the flushes of a machine's store, so that little is to be replayed after a crash, and knows what is
-// durable. A flush is work that does not depend on how much of it is overwritten: so they are few under load. What
-// bounds them is what a replay would take, and memory; and who keeps the log asks for one by time.
+// durable.
 type flusher struct {
 	m       *Machine      // immutable after OpenMachine
 	durable atomic.Uint64 // index of the last entry that is on disk
@@ -58,21 +31,22 @@ type flusher struct {
 	// ended says that the flush under way is durable; of size 1, as there is one at a time.
 	ended chan struct{}
 
-	under  bool // a flush is under way; owned by the apply goroutine, as are the rest
-	paced  bool // the store's own flushes wait for those that are begun here
-	since  load // applied since the last flush began
-	before load // that the flush under way covers
+	under    bool  // a flush is under way; owned by the apply goroutine, as are the rest
+	bytes    int64 // of log, applied since the last flush began
+	requests int   // likewise
+	before   int64 // bytes that the flush under way covers
 }
 
 // flushJob is a flush under way: done is closed when all up to index is durable, or the fault is set.
 type flushJob struct {
 	index uint64
-	flush storeFlush
+	done  <-chan struct{}
+	fault *disk.Fault // of the store that is flushed
 }
 
 // start begins the goroutine that waits for flushes. It may be called again after stop, for another store.
 func (f *flusher) start() {
-	f.under, f.paced, f.since, f.before = false, false, load{}, load{}
+	f.under, f.bytes, f.requests, f.before = false, 0, 0, 0
 	f.stopped = make(chan struct{})
 	f.begun = make(chan flushJob, 1)
 	f.ended = make(chan struct{}, 1)
@@ -86,16 +60,13 @@ func (f *flusher) run() {
 		select {
 		case job := <-f.begun:
 			select {
-			case <-job.flush.done:
-				job.flush.end()
-				if job.flush.store.fault.Stopped() != nil { // nothing will be durable any more
+			case <-job.done:
+				if job.fault.Stopped() != nil { // nothing will be durable any more
 					return
 				}
-				job.flush.made()
 				f.raise(job.index)
 				f.ended <- struct{}{}
 			case <-f.stopped:
-				job.flush.end()
 				return
 			}
 		case <-f.stopped:
@@ -127,21 +98,20 @@ func (f *flusher) raise(index uint64) {
 // wait returns when so little is not durable that another entry may be applied. It also takes note of a flush that
 // has ended.
 func (f *flusher) wait() error {
-	if !f.under && f.durable.Load() >= f.m.applied.Load() { // somebody has asked for a flush
-		f.since = load{}
-	}
 	for f.under {
-		if !f.before.plus(f.since).exceeds(&f.m.opts) {
+		full := f.before+f.bytes > unflushedFactor*f.m.opts.FlushBytes ||
+			f.requests > unflushedFactor*f.m.opts.FlushRequests
+		if !full {
 			select {
 			case <-f.ended:
-				f.under, f.before = false, load{}
+				f.under, f.before = false, 0
 			default:
 			}
 			return nil
 		}
 		select {
 		case <-f.ended:
-			f.under, f.before = false, load{}
+			f.under, f.before = false, 0
 		case <-f.stopped:
 			return errClosed
 		}
@@ -153,27 +123,23 @@ func (f *flusher) wait() error {
 }
 
 // note counts an entry that was applied and begins a flush when enough has come together.
-func (f *flusher) note(l load) error {
-	if !f.paced { // a store that is filled without entries leaves it to Pebble when it is flushed
-		f.paced = true
-		f.m.store.fence.Flushes.Hold()
-	}
-	f.since = f.since.plus(l)
-	f.m.store.memory.taken(l.bytes)
+func (f *flusher) note(bytes int64, requests int) error {
+	f.bytes += bytes
+	f.requests += requests
 	return f.begin()
 }
 
-// begin begins a flush if half of what may be was applied and none is under way.
+// begin begins a flush if enough was applied and none is under way.
 func (f *flusher) begin() error {
-	if f.under || !f.since.plus(f.since).exceeds(&f.m.opts) {
+	if f.under || f.bytes < f.m.opts.FlushBytes && f.requests < f.m.opts.FlushRequests {
 		return nil
 	}
-	flush, err := f.m.store.beginFlush()
+	done, err := f.m.store.asyncFlush()
 	if err != nil {
 		return err
 	}
-	f.under, f.before, f.since = true, f.since, load{}
-	f.begun <- flushJob{index: f.m.applied.Load(), flush: flush}
+	f.under, f.before, f.bytes, f.requests = true, f.bytes, 0, 0
+	f.begun <- flushJob{index: f.m.applied.Load(), done: done, fault: &f.m.store.fault}
 	return nil
 }
 
@@ -189,14 +155,13 @@ func (f *flusher) now(ctx context.Context) error {
 		f.m.mu.RUnlock()
 		return nil
 	}
-	flush, err := store.beginFlush()
+	done, err := store.asyncFlush()
 	f.m.mu.RUnlock()
 	if err != nil {
 		return err
 	}
-	defer flush.end()
 	select {
-	case <-flush.done:
+	case <-done:
 	case <-stopped:
 	case <-store.fault.Tripped:
 	case <-ctx.Done():
@@ -215,7 +180,6 @@ func (f *flusher) now(ctx context.Context) error {
 	if err := store.fault.Stopped(); err != nil {
 		return err
 	}
-	flush.made()
 	f.raise(index)
 	return nil
 }

@@ -171,7 +171,7 @@ func uncachedData(path string, version jute.Version) []byte {
 
 func readUncached(t *testing.T, cacheBytes int64) {
 	m := benchMachine(t, MachineOptions{Dir: "state", FS: unhurried(vfs.NewMem()), CacheBytes: cacheBytes,
-		BlockCacheBytes: 1, UnflushedBytes: 1, MemTableBytes: 256 << 10})
+		BlockCacheBytes: 1, FlushBytes: 1, MemTableBytes: 256 << 10})
 	apply := func(proposals ...*entry.Proposal) {
 		if err := m.Apply(m.AppliedIndex()+1, 1, entrytest.Entries(len(proposals), proposals)[0],
 			discard{}); err != nil {

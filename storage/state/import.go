@@ -107,13 +107,9 @@ func (i *ImportState) flush() error {
 			return i.m.err()
 		}
 	}
-	flush, err := i.m.store.beginFlush()
-	if err != nil {
-		return err
-	}
-	flush.end() // no flush of this store is ever held
-	i.flushing, i.unflushed = flush.done, 0
-	return nil
+	done, err := i.m.store.asyncFlush()
+	i.flushing, i.unflushed = done, 0
+	return err
 }
 
 // settle makes all of it durable: the second flush waits for the first one.

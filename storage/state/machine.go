@@ -26,15 +26,13 @@ type MachineOptions struct {
 	FS     vfs.FS       // default the operating system's
 	Logger *slog.Logger // default discards
 	// CacheBytes is the memory for znodes that were in use lately, ListBytes the one for lists of children,
-	// BlockCacheBytes the one for blocks of the store, MemTableBytes that of a memtable: there are as many as hold what
-	// is not flushed, and one more.
+	// BlockCacheBytes the one for blocks of the store, MemTableBytes the one for what is not flushed yet (of which two
+	// may exist).
 	CacheBytes, ListBytes, BlockCacheBytes, MemTableBytes int64
-	// UnflushedBytes bounds what is not flushed by the memory that it takes, or by its length in the log if that is
-	// more, UnflushedReplay by how long it would take to apply it again after a crash, by estimate. When the entries
-	// applied since the last flush began reach half of either, another one begins; when all of it is not durable, Apply
-	// waits.
-	UnflushedBytes  int64
-	UnflushedReplay time.Duration
+	// FlushBytes and FlushRequests bound what a crash leaves to replay: when the entries applied since the last flush
+	// began hold that much, another one begins; when four times as much is not durable, Apply waits.
+	FlushBytes    int64
+	FlushRequests int
 	// SlowAfter is how long an operation on a file of the state may take until it is told of, while it lasts. 0: none
 	// is.
 	SlowAfter time.Duration
@@ -55,8 +53,8 @@ const (
 	defaultListBytes       = 16 << 20
 	defaultBlockCacheBytes = 8 << 20
 	defaultMemTableBytes   = 4 << 20
-	defaultUnflushedBytes  = 32 << 20
-	defaultUnflushedReplay = 400 * time.Millisecond
+	defaultFlushBytes      = 4 << 20
+	defaultFlushRequests   = 4 << 10
 )
 
 // setDefaults fills in what is zero.
@@ -75,14 +73,14 @@ func (o *MachineOptions) setDefaults() {
 		{&o.ListBytes, defaultListBytes},
 		{&o.BlockCacheBytes, defaultBlockCacheBytes},
 		{&o.MemTableBytes, defaultMemTableBytes},
-		{&o.UnflushedBytes, defaultUnflushedBytes},
+		{&o.FlushBytes, defaultFlushBytes},
 	} {
 		if *d.v == 0 {
 			*d.v = d.def
 		}
 	}
-	if o.UnflushedReplay == 0 {
-		o.UnflushedReplay = defaultUnflushedReplay
+	if o.FlushRequests == 0 {
+		o.FlushRequests = defaultFlushRequests
 	}
 	if o.frugal == nil {
 		o.frugal = new(atomic.Bool)
@@ -93,15 +91,14 @@ func (o *MachineOptions) setDefaults() {
 // goroutine applies entries; any number read through Presents and Views meanwhile, and none of them waits for the disk
 // while it holds the machine's lock.
 type Machine struct {
-	opts      MachineOptions // immutable after OpenMachine
-	store     *stateStore    // replaced by Install, which holds mu, copying and reading
-	cache     *cache
-	lists     lists
-	flush     flusher
-	txn       *apply.Txn // owned by the apply goroutine, as are the next three
-	shown     shown      // to txn
-	batch     *batch     // nil while there is no store
-	committed int64      // memory that the last batch takes, about
+	opts  MachineOptions // immutable after OpenMachine
+	store *stateStore    // replaced by Install, which holds mu, copying and reading
+	cache *cache
+	lists lists
+	flush flusher
+	txn   *apply.Txn // owned by the apply goroutine, as are the next two
+	shown shown      // to txn
+	batch *batch     // nil while there is no store
 
 	frugal    *atomic.Bool // see Frugal
 	scrubbing scrubbing
@@ -259,7 +256,7 @@ func (m *Machine) Apply(index, term uint64, data []byte, sink Sink) error {
 	if err != nil {
 		return fmt.Errorf("apply log entry %d: %w", index, err)
 	}
-	return m.flush.note(loadOf(int64(len(data)), m.committed, requests))
+	return m.flush.note(int64(len(data)), requests)
 }
 
 // conclude publishes what the entry has come to: changes of the state, or another state.
@@ -328,12 +325,8 @@ func (m *Machine) announceLocked() {
 	m.applied.Store(m.mu.Position.Index)
 }
 
-// memoryPerKey is what a key takes in a memtable beside its bytes and its value's, about (arenaskl.node).
-const memoryPerKey = 40
-
 // commitLocked writes the batch to the store.
 func (m *Machine) commitLocked() error {
-	m.committed = int64(m.batch.Len()) + int64(m.batch.Count())*memoryPerKey
 	if err := m.batch.Commit(pebble.NoSync); err != nil {
 		return fmt.Errorf("commit to state store %s: %w", m.store.dir, err)
 	}

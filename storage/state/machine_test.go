@@ -53,7 +53,7 @@ func fewestAllocs(runs int, wanted float64, f func()) float64 {
 // TestApplyAllocations pins what a write in a large entry allocates: for SetData the znode and its data, for create
 // the path with them.
 func TestApplyAllocations(t *testing.T) {
-	m := benchMachine(t, MachineOptions{UnflushedBytes: 1 << 40, UnflushedReplay: time.Hour, MemTableBytes: 64 << 20})
+	m := benchMachine(t, MachineOptions{FlushBytes: 1 << 40, FlushRequests: 1 << 40, MemTableBytes: 64 << 20})
 	fill(t, m, 256, 1024)
 	var proposals []*entry.Proposal
 	for i := range 256 {
@@ -193,45 +193,16 @@ func TestApplyRefuses(t *testing.T) {
 
 // TestFlushesArePaced checks that what is not durable stays within the bounds, without any call of Flush.
 func TestFlushesArePaced(t *testing.T) {
-	h := newHarness(t, MachineOptions{UnflushedBytes: 100 << 10, UnflushedReplay: 100 * (replayEntry + replayRequest)})
+	h := newHarness(t, MachineOptions{FlushBytes: 10 << 10, FlushRequests: 100})
 	h.apply(&entry.Proposal{Op: jute.OpCreateSession, Session: 1, Body: (&entry.SessionTxn{}).Append(nil)})
 	for i := range 1000 {
 		h.apply(entrytest.Create(fmt.Sprintf("/n%d", i), make([]byte, 100), 0))
-		if lost := h.m.AppliedIndex() - h.m.DurableIndex(); lost > 101 {
+		if lost := h.m.AppliedIndex() - h.m.DurableIndex(); lost > (unflushedFactor+1)*100 {
 			t.Fatalf("%d requests are not durable", lost)
 		}
 	}
 	if h.m.DurableIndex() == 0 {
 		t.Error("nothing became durable")
-	}
-}
-
-// TestMemoryFollowsTheLoad applies more than fits into one memtable: nothing is flushed before half of what is allowed
-// is there, and after a flush the memory is given back.
-func TestMemoryFollowsTheLoad(t *testing.T) {
-	const unit = 256 << 10
-	h := newHarness(t, MachineOptions{MemTableBytes: unit, UnflushedBytes: 16 * unit})
-	h.apply(&entry.Proposal{Op: jute.OpCreateSession, Session: 1, Body: (&entry.SessionTxn{}).Append(nil)},
-		entrytest.Create("/a", nil, 0))
-	value := func() { h.apply(entrytest.SetData("/a", make([]byte, 16<<10))) }
-	for range 6 * unit / (16 << 10) {
-		value()
-	}
-	memtables := func() uint64 { return h.m.store.db.Metrics().MemTable.Size }
-	if durable, size := h.m.DurableIndex(), memtables(); durable != 0 || size < 6*unit {
-		t.Errorf("up to %d is durable, memtables of %d bytes", durable, size)
-	}
-	for h.m.DurableIndex() == 0 && h.m.AppliedIndex() < 1000 {
-		value()
-	}
-	if applied := h.m.AppliedIndex(); applied > 2+16*unit/(16<<10) {
-		t.Errorf("%d entries were applied before any was durable", applied)
-	}
-	if err := h.m.Flush(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	if size := memtables(); size > 3*unit {
-		t.Errorf("memtables of %d bytes after a flush", size)
 	}
 }
 

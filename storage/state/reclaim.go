@@ -17,8 +17,7 @@ import (
 // the file system: what is not flushed, and what a compaction writes before it removes anything, which is about a level
 // and ten tables. Divisors of the size; from 4 GiB on they make no difference.
 const (
-	volumeShareMemTable  = 64   // of the state's memtable
-	volumeShareUnflushed = 32   // of what is applied and not flushed, half of which a flush writes
+	volumeShareMemTable  = 64   // of the state's memtable, and of what is applied between flushes
 	volumeShareBaseLevel = 64   // of the first level below level 0
 	volumeShareTable     = 2048 // of a table of level 0; those of each level below may be twice as long
 )
@@ -35,8 +34,7 @@ const (
 func (o *MachineOptions) fitVolume() {
 	o.MemTableBytes = disk.VolumeShare(o.FS, o.FS.PathDir(o.Dir), volumeShareMemTable, disk.MemTableBytesLeast,
 		o.MemTableBytes)
-	o.UnflushedBytes = disk.VolumeShare(o.FS, o.FS.PathDir(o.Dir), volumeShareUnflushed, 2*disk.MemTableBytesLeast,
-		o.UnflushedBytes)
+	o.FlushBytes = min(o.FlushBytes, o.MemTableBytes)
 }
 
 // Frugal says whether the store is to give room back at the price of more work: files of values are written anew when
@@ -144,6 +142,5 @@ func (s *stateStore) compact(ctx context.Context, keys keySpan) error {
 		return s.fault.Err()
 	default:
 	}
-	defer s.fence.Flushes.Pass()() // what is in memory of these keys is flushed first
 	return s.db.Compact(ctx, keys.first, append(bytes.Clone(keys.last), 0), false)
 }

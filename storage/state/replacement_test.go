@@ -230,7 +230,7 @@ func TestRestoreIsDeterministic(t *testing.T) {
 		o.Step()
 	}
 	upload, commit := entrytest.Upload(1, snapshotBytes(t, o.Snapshot(0), zkdata.WriteOptions{}), 1000)
-	h := newHarness(t, MachineOptions{UnflushedBytes: 1, MemTableBytes: 256 << 10, CacheBytes: 1})
+	h := newHarness(t, MachineOptions{FlushBytes: 1, MemTableBytes: 256 << 10, CacheBytes: 1})
 	other := newHarness(t, MachineOptions{})
 	late := newHarness(t, MachineOptions{})
 	entries := [][]*entry.Proposal{{entrytest.Session(1), entrytest.Create("/before", nil, 0)}}

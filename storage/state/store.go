@@ -17,8 +17,7 @@ import (
 	"zkd/storage/schema"
 )
 
-// memTablesMax is the number of memtables that there are without a load: the one written to, and one that is kept to be
-// the next.
+// memTablesMax is the number of memtables that exist in general: the one written to and the one being flushed.
 const memTablesMax = 2
 
 // stateStore is the Pebble store of the state, with the key layout of docs/formats/state.md. Its methods may be
@@ -26,7 +25,7 @@ const memTablesMax = 2
 type stateStore struct {
 	db     *pebble.DB // nil after close
 	dir    string
-	memory *memory
+	blocks *pebble.Cache
 	fault  disk.Fault
 	fence  *disk.FenceFS
 	// compactions decides when the store tidies up.
@@ -36,9 +35,11 @@ type stateStore struct {
 
 // openStateStore opens or creates the store.
 func openStateStore(o *MachineOptions) (*stateStore, error) {
-	s := &stateStore{dir: o.Dir, memory: newMemory(o), frugal: o.frugal}
+	// Pebble takes its memtables out of the block cache's budget.
+	s := &stateStore{dir: o.Dir, blocks: pebble.NewCache(o.BlockCacheBytes + memTablesMax*o.MemTableBytes),
+		frugal: o.frugal}
 	if err := o.FS.MkdirAll(o.Dir, disk.DirPerm); err != nil {
-		s.memory.close()
+		s.blocks.Unref()
 		return nil, fmt.Errorf("create state store %s: %w", o.Dir, err)
 	}
 	s.fault.Store, s.fault.Dir, s.fault.Logger, s.fault.OnFatal = "state store", o.Dir, o.Logger, o.OnFatal
@@ -46,7 +47,7 @@ func openStateStore(o *MachineOptions) (*stateStore, error) {
 	fence := disk.NewFenceFS(o.FS, &s.fault, o.SlowAfter)
 	s.fence = fence
 	if err := fence.Release(); err != nil {
-		s.memory.close()
+		s.blocks.Unref()
 		return nil, err
 	}
 	options := s.pebbleOptions(o, fence)
@@ -54,7 +55,7 @@ func openStateStore(o *MachineOptions) (*stateStore, error) {
 	options.Experimental.CompactionScheduler = s.compactions
 	db, err := s.openPebble(options)
 	if err != nil {
-		s.memory.close()
+		s.blocks.Unref()
 		return nil, fmt.Errorf("open state store %s: %w", o.Dir, err)
 	}
 	s.compactions.Release()
@@ -88,7 +89,7 @@ func (s *stateStore) openPebble(options *pebble.Options) (db *pebble.DB, err err
 // reads.
 func (s *stateStore) pebbleOptions(o *MachineOptions, fs vfs.FS) *pebble.Options {
 	p := &pebble.Options{
-		FS: fs, Cache: s.memory.blocks, DisableWAL: true, MemTableSize: uint64(o.MemTableBytes),
+		FS: fs, Cache: s.blocks, DisableWAL: true, MemTableSize: uint64(o.MemTableBytes),
 		FormatMajorVersion: disk.Format,
 		Logger:             disk.Logger{Fault: &s.fault}, EventListener: disk.Events(&s.fault),
 		// The machine bounds what is not flushed itself; Pebble must never stall a commit, which holds the machine's
@@ -125,7 +126,7 @@ func (s *stateStore) close() error {
 		err = errors.Join(err, s.fence.Health.Close())
 	}
 	s.db = nil
-	s.memory.close()
+	s.blocks.Unref()
 	if err != nil {
 		return fmt.Errorf("close state store %s: %w", s.dir, err)
 	}
@@ -153,29 +154,17 @@ func (s *stateStore) usable() error {
 	return nil
 }
 
-// storeFlush is a flush that was asked for. Until its end the store's own flushes are let through, too.
-type storeFlush struct {
-	store *stateStore
-	done  <-chan struct{} // closed when all that was committed is durable, unless the fault of the store is set
-	end   func()          // to be called once
-	taken int64           // memory, by what was committed
-}
-
-// made says that what was committed is durable.
-func (f *storeFlush) made() { f.store.memory.givenBack(f.taken) }
-
-// beginFlush begins to make durable what is committed.
-func (s *stateStore) beginFlush() (storeFlush, error) {
+// asyncFlush begins to make durable what is committed; the channel is closed when it is, unless the store has stopped
+// meanwhile, which its fault tells.
+func (s *stateStore) asyncFlush() (<-chan struct{}, error) {
 	if err := s.usable(); err != nil {
-		return storeFlush{}, err
+		return nil, err
 	}
-	end, taken := s.fence.Flushes.Pass(), s.memory.taken(0)
 	done, err := s.db.AsyncFlush()
 	if err != nil {
-		end()
-		return storeFlush{}, fmt.Errorf("flush of state store %s: %w", s.dir, err)
+		return nil, fmt.Errorf("flush of state store %s: %w", s.dir, err)
 	}
-	return storeFlush{store: s, done: done, end: end, taken: taken}, nil
+	return done, nil
 }
 
 // reader reads what the store holds, while nothing is written to it.
@@ -228,13 +217,12 @@ func (s *stateStore) create() (schema.Position, error) {
 
 // flushed flushes, and waits until that is done or the disk has failed: Pebble tries for ever.
 func (s *stateStore) flushed() error {
-	flush, err := s.beginFlush()
+	done, err := s.asyncFlush()
 	if err != nil {
 		return err
 	}
-	defer flush.end()
 	select {
-	case <-flush.done:
+	case <-done:
 	case <-s.fault.Tripped:
 	}
 	return s.fault.Err()
