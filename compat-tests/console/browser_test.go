@@ -55,7 +55,7 @@ func open(t *testing.T, base string) *browser {
 		endBrowser()
 		cancel()
 		endAllocator()
-		chromedp.FromContext(ctx).Allocator.Wait() // it has a directory of its own, which processes of it may still fill
+		chromedp.FromContext(ctx).Allocator.Wait() // it removes the directory of the browser
 	})
 	b := &browser{t: t, ctx: ctx, base: base}
 	if err := chromedp.Run(ctx); err != nil { // the browser lives as long as the context of this
