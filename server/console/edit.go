@@ -77,6 +77,16 @@ func formPath(r *http.Request) (string, error) {
 	return path, nil
 }
 
+// formTarget returns the session of who sends a form, and the path that the form is about.
+func (r *request) formTarget() (*session.Session, string, error) {
+	s, err := r.session()
+	if err != nil {
+		return nil, "", err
+	}
+	path, err := formPath(r.Request)
+	return s, path, err
+}
+
 // showForm shows a page that changes something.
 func (c *Console) showForm(w http.ResponseWriter, r *request, name, title string, e *edit) {
 	status := http.StatusOK
@@ -164,11 +174,7 @@ func formVersion(r *http.Request) (jute.Version, error) {
 
 // editValue takes the form for a value. If somebody else was quicker, both values are shown.
 func editValue(c *Console, w http.ResponseWriter, r *request) error {
-	s, err := r.session()
-	if err != nil {
-		return err
-	}
-	path, err := formPath(r.Request)
+	s, path, err := r.formTarget()
 	if err != nil {
 		return err
 	}
@@ -217,11 +223,7 @@ var kinds = map[string]jute.CreateMode{
 
 // createZnode takes the form for a new child.
 func createZnode(c *Console, w http.ResponseWriter, r *request) error {
-	s, err := r.session()
-	if err != nil {
-		return err
-	}
-	parent, err := formPath(r.Request)
+	s, parent, err := r.formTarget()
 	if err != nil {
 		return err
 	}
@@ -341,11 +343,7 @@ func formACL(r *http.Request) ([]jute.ACL, error) {
 
 // setACL takes the editor's form.
 func setACL(c *Console, w http.ResponseWriter, r *request) error {
-	s, err := r.session()
-	if err != nil {
-		return err
-	}
-	path, err := formPath(r.Request)
+	s, path, err := r.formTarget()
 	if err != nil {
 		return err
 	}
@@ -397,11 +395,7 @@ func deletePage(c *Console, w http.ResponseWriter, r *request) error {
 
 // deleteZnode takes the form: one znode of that version, or with all below it, by a job that can be stopped.
 func deleteZnode(c *Console, w http.ResponseWriter, r *request) error {
-	s, err := r.session()
-	if err != nil {
-		return err
-	}
-	path, err := formPath(r.Request)
+	s, path, err := r.formTarget()
 	if err != nil {
 		return err
 	}

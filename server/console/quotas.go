@@ -226,11 +226,7 @@ func formLimit(r *http.Request, name string) (int64, error) {
 
 // setQuota sets the quota of a path, in the place of the one that it has (zkCli's setquota).
 func setQuota(_ *Console, w http.ResponseWriter, r *request) error {
-	s, err := r.session()
-	if err != nil {
-		return err
-	}
-	path, err := formPath(r.Request)
+	s, path, err := r.formTarget()
 	if err != nil {
 		return err
 	}
@@ -317,11 +313,7 @@ func noOtherQuota(ctx context.Context, s *session.Session, path string) error {
 
 // removeQuota removes the quota of a path.
 func removeQuota(_ *Console, w http.ResponseWriter, r *request) error {
-	s, err := r.session()
-	if err != nil {
-		return err
-	}
-	path, err := formPath(r.Request)
+	s, path, err := r.formTarget()
 	if err != nil {
 		return err
 	}
