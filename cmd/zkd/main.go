@@ -77,7 +77,6 @@ func newRootCommand() *cobra.Command {
 
   zkd serve            starts a server on port 2181 with its data in ./zkd-data
   zkd serve zoo.cfg    starts one with ZooKeeper's configuration file`,
-		Version:       versionText(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
@@ -87,7 +86,6 @@ func newRootCommand() *cobra.Command {
 		newInspectCommand(), newBenchCommand(),
 		newVersionCommand(),
 		newManCommand(), newExitCodesTopic(), newDevCommand())
-	root.SetVersionTemplate("{{.Version}}\n")
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
 		if cmd.Name() == "completion" {
@@ -98,6 +96,7 @@ func newRootCommand() *cobra.Command {
 		}
 	}
 	group(root)
+	takeVersionFlag(root)
 	root.SetHelpCommand(newHelpCommand())
 	return root
 }
