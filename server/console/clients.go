@@ -63,7 +63,7 @@ func sessionsPage(c *Console, w http.ResponseWriter, r *request) error {
 		p.Rows = append(p.Rows, clientRow{Connection: c})
 	}
 	p.owned(r)
-	c.show(w, http.StatusOK, "sessions", &view{Title: "Sessions", Active: "sessions", Console: c, visitor: r.visitor,
+	show(w, http.StatusOK, &view{Title: "Sessions", Active: "sessions", Console: c, visitor: r.visitor,
 		Ensemble: r.ensemble, Body: p})
 	return nil
 }

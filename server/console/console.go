@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"html/template"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -30,7 +29,7 @@ import (
 // Path is where the console is.
 const Path = "/console/"
 
-//go:embed pages static
+//go:embed static
 var files embed.FS
 
 // Ensemble is one that the console shows.
@@ -80,7 +79,6 @@ type Console struct {
 	opts      Options
 	mux       *http.ServeMux
 	origin    *http.CrossOriginProtection
-	templates map[string]*template.Template
 	visits    *visits
 	failures  failures
 	jobs      jobs
@@ -119,10 +117,6 @@ func New(o Options) (*Console, error) {
 			return nil, fmt.Errorf("%q is no name for an ensemble: letters, digits, - and _, each name once", e.Name)
 		}
 		c.ensembles[e.Name] = e
-	}
-	var err error
-	if c.templates, err = parsePages(); err != nil {
-		return nil, err
 	}
 	return c, c.routes()
 }
@@ -266,7 +260,7 @@ func (c *Console) front(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, Path+c.opts.Ensembles[0].Name+"/signin", http.StatusSeeOther)
 		return
 	}
-	c.show(w, http.StatusOK, "ensembles", &view{Title: "Ensembles", Console: c, visitor: v})
+	show(w, http.StatusOK, &view{Title: "Ensembles", Console: c, visitor: v, Body: ensembles{}})
 }
 
 // request is one that was let in.
@@ -304,7 +298,7 @@ func (c *Console) admit(w http.ResponseWriter, r *http.Request, v *visitor, e *e
 	switch {
 	case !v.mayLook(), needs >= fills && v.identity == nil, needs == operates && !v.operator && v.identity == nil:
 		if r.Method == http.MethodGet && !isFragment(r) {
-			to := signIn + "?to=" + escapeQuery(r.URL.RequestURI())
+			to := signIn + "?to=" + query(r.URL.RequestURI())
 			http.Redirect(w, r, to, http.StatusSeeOther) //nolint:gosec // a page of the console; the rest is its query
 			return false
 		}
@@ -339,7 +333,7 @@ func (c *Console) refuse(w http.ResponseWriter, r *http.Request, v *visitor, e *
 		http.Error(w, why, status)
 		return
 	}
-	c.show(w, status, "message", &view{Title: http.StatusText(status), Console: c, visitor: v, Ensemble: e, Body: why})
+	show(w, status, &view{Title: http.StatusText(status), Console: c, visitor: v, Ensemble: e, Body: message(why)})
 }
 
 // fail answers with a page that says what has gone wrong.
@@ -356,21 +350,12 @@ type view struct {
 	Active   string // of the navigation
 	Console  *Console
 	Ensemble *ensemble // nil on pages of none
-	Body     any
+	Body     body
 	Flash    string // what the last action has done
 }
 
 // Version is the program's.
 func (v *view) Version() string { return v.Console.opts.Version }
-
-// Ensembles are the names of all.
-func (v *view) Ensembles() []string {
-	var names []string
-	for i := range v.Console.opts.Ensembles {
-		names = append(names, v.Console.opts.Ensembles[i].Name)
-	}
-	return names
-}
 
 // Base is where the pages of the ensemble are.
 func (v *view) Base() string { return Path + v.Ensemble.Name }
@@ -381,65 +366,6 @@ func (v *view) CanChange() bool { return !v.Console.readOnly(v.visitor) }
 // CanEnd reports whether the visitor can end sessions of clients: that is for superusers, as no ACL says who may.
 func (v *view) CanEnd() bool {
 	return v.CanChange() && v.Super() && v.Ensemble.Here != nil && v.Ensemble.Here.EndSession != nil
-}
-
-// Schemes are those that the editor of ACLs offers.
-func (*view) Schemes() []string {
-	return []string{"world", "auth", "digest", schemePassword, "ip", "sasl", "x509"}
-}
-
-// Letters are those of permissions.
-func (*view) Letters() []string {
-	letters := make([]string, 0, len(perms))
-	for _, p := range perms {
-		letters = append(letters, p.letter)
-	}
-	return letters
-}
-
-// ReadOnlyForAll says that the configuration has it so.
-func (v *view) ReadOnlyForAll() bool { return v.Console.opts.ReadOnly }
-
-// parsePages reads the templates: each page with the frame around it.
-func parsePages() (map[string]*template.Template, error) {
-	names, err := fs.Glob(files, "pages/*.html")
-	if err != nil {
-		return nil, err
-	}
-	found := map[string]*template.Template{}
-	for _, name := range names {
-		base := strings.TrimSuffix(path.Base(name), ".html")
-		if base == "frame" {
-			continue
-		}
-		t, err := template.New("frame.html").Funcs(functions).ParseFS(files, "pages/frame.html", name)
-		if err != nil {
-			return nil, fmt.Errorf("read the page %s: %w", base, err)
-		}
-		found[base] = t
-	}
-	return found, nil
-}
-
-// show answers with a page.
-func (c *Console) show(w http.ResponseWriter, status int, name string, v *view) {
-	if v.visitor != nil && v.visit != nil {
-		v.Flash = v.visit.takeFlash()
-	}
-	c.write(w, status, name, "frame.html", v)
-}
-
-// write answers with a part of a page. It is made before anything of it is sent.
-func (c *Console) write(w http.ResponseWriter, status int, name, part string, v *view) {
-	var b bytes.Buffer
-	if err := c.templates[name].ExecuteTemplate(&b, part, v); err != nil {
-		c.opts.Logger.Error("console page failed", slog.String("page", name), slog.Any("err", err))
-		http.Error(w, "the page cannot be made: the log of the server says why", http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes()) // who has left needs nothing
 }
 
 // session is the visitor's with a server of the ensemble.

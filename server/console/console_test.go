@@ -2,6 +2,7 @@ package console
 
 import (
 	"crypto/rand"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -171,5 +172,23 @@ func TestFormsLeadToTheConsole(t *testing.T) {
 		if got := localTarget(to, e); got != want {
 			t.Errorf("%q leads to %q", to, got)
 		}
+	}
+}
+
+// TestAssetsAreSmall: what browsers fetch besides pages is far below the 500 KB that are its bound.
+func TestAssetsAreSmall(t *testing.T) {
+	sum := int64(0)
+	err := fs.WalkDir(files, ".", func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			sum += info.Size()
+		}
+		return err
+	})
+	if err != nil || sum == 0 || sum > 20_000 {
+		t.Errorf("%d bytes, %v: docs/console.md says less than 20 KB", sum, err)
 	}
 }

@@ -14,7 +14,7 @@
 //   - Who is connected, and to what, is for operators, as in package admin.
 //   - What changes something comes by POST, from a page of this origin, with the token of the visit, of a visit that is
 //     not read-only.
-//   - Nothing of a znode is ever HTML, a script or a style: pages are made by html/template, and the policy of each
+//   - Nothing of a znode is ever HTML, a script or a style: pages are written by package page, and the policy of each
 //     answer (Content-Security-Policy) allows scripts and styles from this server's own files alone. Nothing is fetched
 //     from elsewhere.
 //   - Passwords are kept in memory while a visit lasts, and are in no page, no log and no error.

@@ -42,26 +42,6 @@ type aclEntry struct {
 	Perms      jute.Perms
 }
 
-// Has reports whether an entry has a permission, by its letter.
-func (e aclEntry) Has(letter string) bool {
-	for _, p := range perms {
-		if p.letter == letter {
-			return e.Perms&p.perm != 0
-		}
-	}
-	return false
-}
-
-// permissionWord is the word for a permission's letter.
-func permissionWord(letter string) string {
-	for _, p := range perms {
-		if p.letter == letter {
-			return p.word
-		}
-	}
-	return letter
-}
-
 // emptyEntries is how many entries can be added to an ACL at once.
 const emptyEntries = 2
 
@@ -88,13 +68,13 @@ func (r *request) formTarget() (*session.Session, string, error) {
 }
 
 // showForm shows a page that changes something.
-func (c *Console) showForm(w http.ResponseWriter, r *request, name, title string, e *edit) {
+func (c *Console) showForm(w http.ResponseWriter, r *request, title, problem string, b body) {
 	status := http.StatusOK
-	if e.Problem != "" {
+	if problem != "" {
 		status = http.StatusConflict
 	}
-	c.show(w, status, name, &view{Title: title, Active: "tree", Console: c, visitor: r.visitor, Ensemble: r.ensemble,
-		Body: e})
+	show(w, status, &view{Title: title, Active: "tree", Console: c, visitor: r.visitor, Ensemble: r.ensemble,
+		Body: b})
 }
 
 // toZnode leads to the page of a znode, which says what was done.
@@ -117,7 +97,7 @@ func editPage(c *Console, w http.ResponseWriter, r *request) error {
 	}
 	e.Version, e.Stat = stat.Version, stat
 	e.Text, e.IsText = editable(data)
-	c.showForm(w, r, "edit", "Edit "+values.Plain(e.Path, false), e)
+	c.showForm(w, r, "Edit "+plain(e.Path), e.Problem, editForm{e})
 	return nil
 }
 
@@ -191,7 +171,7 @@ func editValue(c *Console, w http.ResponseWriter, r *request) error {
 		if err != nil {
 			return err
 		}
-		toZnode(w, r, path, "Saved: "+values.Plain(path, false))
+		toZnode(w, r, path, "Saved: "+plain(path))
 		return nil
 	}
 	theirs, stat, err := s.Get(r.ctx, path)
@@ -201,7 +181,7 @@ func editValue(c *Console, w http.ResponseWriter, r *request) error {
 	e := &edit{Path: path, Version: version, Conflict: true, Theirs: values.Of(theirs), TheirsVersion: stat.Version,
 		Stat: stat, Problem: explanations[jute.BadVersion]}
 	e.Text, e.IsText = editable(data)
-	c.showForm(w, r, "edit", "Edit "+values.Plain(path, false), e)
+	c.showForm(w, r, "Edit "+plain(path), e.Problem, editForm{e})
 	return nil
 }
 
@@ -210,7 +190,7 @@ func (e *edit) CRLF() bool { return strings.Contains(e.Text, "\r\n") }
 
 // createPage shows the form for a new child.
 func createPage(c *Console, w http.ResponseWriter, r *request) error {
-	c.showForm(w, r, "create", "New znode", &edit{Path: cleanPath(r.Request), Kind: "persistent", IsText: true})
+	c.showForm(w, r, "New znode", "", createForm{&edit{Path: cleanPath(r.Request), Kind: "persistent", IsText: true}})
 	return nil
 }
 
@@ -256,7 +236,7 @@ func createZnode(c *Console, w http.ResponseWriter, r *request) error {
 	if e.Problem == "" {
 		created, err := s.Create(r.ctx, &n)
 		if err == nil {
-			toZnode(w, r, created, "Created: "+values.Plain(created, false))
+			toZnode(w, r, created, "Created: "+plain(created))
 			return nil
 		}
 		if session.CodeOf(err) == jute.OK {
@@ -264,7 +244,7 @@ func createZnode(c *Console, w http.ResponseWriter, r *request) error {
 		}
 		_, e.Problem = explain(err)
 	}
-	c.showForm(w, r, "create", "New znode", e)
+	c.showForm(w, r, "New znode", e.Problem, createForm{e})
 	return nil
 }
 
@@ -278,7 +258,7 @@ func aclPage(c *Console, w http.ResponseWriter, r *request) error {
 	if err := e.readACL(r, s); err != nil {
 		return err
 	}
-	c.showForm(w, r, "acl", "ACL of "+values.Plain(e.Path, false), e)
+	c.showForm(w, r, "ACL of "+plain(e.Path), e.Problem, aclForm{e})
 	return nil
 }
 
@@ -361,13 +341,13 @@ func setACL(c *Console, w http.ResponseWriter, r *request) error {
 		if err := e.readACL(r, s); err != nil {
 			return err
 		}
-		c.showForm(w, r, "acl", "ACL of "+values.Plain(path, false), e)
+		c.showForm(w, r, "ACL of "+plain(path), e.Problem, aclForm{e})
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	toZnode(w, r, path, "The ACL is changed: "+values.Plain(path, false))
+	toZnode(w, r, path, "The ACL is changed: "+plain(path))
 	return nil
 }
 
@@ -389,7 +369,7 @@ func deletePage(c *Console, w http.ResponseWriter, r *request) error {
 		}
 		e.Below, e.BelowKnown = n, err == nil
 	}
-	c.showForm(w, r, "delete", "Delete "+values.Plain(e.Path, false), e)
+	c.showForm(w, r, "Delete "+plain(e.Path), e.Problem, deleteForm{e})
 	return nil
 }
 
@@ -406,7 +386,7 @@ func deleteZnode(c *Console, w http.ResponseWriter, r *request) error {
 		if r.PostFormValue("typed") != path {
 			return &formError{"Type the whole path to delete it with all that is below."}
 		}
-		j := c.startJob(r, "Delete "+values.Plain(path, false), path, &remover{path: path})
+		j := c.startJob(r, "Delete "+plain(path), path, &remover{path: path})
 		http.Redirect(w, r.Request, Path+r.ensemble.Name+"/job?id="+j.id, http.StatusSeeOther)
 		return nil
 	}
@@ -417,7 +397,7 @@ func deleteZnode(c *Console, w http.ResponseWriter, r *request) error {
 	if err := s.Delete(r.ctx, path, version); err != nil {
 		return err
 	}
-	toZnode(w, r, jute.ParentPath(path), "Deleted: "+values.Plain(path, false))
+	toZnode(w, r, jute.ParentPath(path), "Deleted: "+plain(path))
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"zkd/jute"
+	"zkd/server/console/page"
 	"zkd/server/console/session"
 )
 
@@ -94,11 +95,8 @@ func (j *job) end(now time.Time, said string, err error) {
 	}
 }
 
-// Done is how much it has done.
-func (j *job) Done() int64 { return j.done.Load() }
-
-// Over reports whether it has ended.
-func (j *job) Over() bool {
+// isOver reports whether it has ended.
+func (j *job) isOver() bool {
 	select {
 	case <-j.over:
 		return true
@@ -107,15 +105,40 @@ func (j *job) Over() bool {
 	}
 }
 
-// Said is how it has ended.
-func (j *job) Said() string {
+// how is how it has ended.
+func (j *job) how() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.said
 }
 
-// ID names it in addresses.
-func (j *job) ID() string { return j.id }
+// main implements body.
+func (j *job) main(p *page.Page, v *view) {
+	p.Put(`<section class="card narrow"><h1>{}</h1>
+<div id="live"`, plain(j.Title))
+	p.PutIf(!j.isOver(), ` data-refresh-url="{}/job/live?id={}" data-every="500"`, v.Base(), query(j.id))
+	p.Put(`>`)
+	j.live(p, v)
+	p.Put(`</div>
+<p><a class="button" href="{}/tree?path={}">Back</a></p>
+</section>
+`, v.Base(), query(j.Back))
+}
+
+// live implements moving.
+func (j *job) live(p *page.Page, v *view) {
+	if j.isOver() {
+		p.Put(`<p class="notice note" role="status" data-end>{}</p>
+`, j.how())
+		return
+	}
+	p.Put(`<p role="status">{} so far…</p><progress aria-label="It runs"></progress>
+`, countText(j.done.Load()))
+	v.post(p, "job/stop", "")
+	hidden(p, "id", j.id)
+	p.Put(`<button class="danger">Stop</button></form>
+`)
+}
 
 // job finds a job of the visitor.
 func (c *Console) job(r *request) (*job, error) {
@@ -136,7 +159,7 @@ func jobPage(c *Console, w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	c.show(w, http.StatusOK, "job", &view{Title: j.Title, Active: "tree", Console: c, visitor: r.visitor,
+	show(w, http.StatusOK, &view{Title: j.Title, Active: "tree", Console: c, visitor: r.visitor,
 		Ensemble: r.ensemble, Body: j})
 	return nil
 }
@@ -147,7 +170,7 @@ func jobLive(c *Console, w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	c.write(w, http.StatusOK, "job", "live", &view{Console: c, visitor: r.visitor, Ensemble: r.ensemble, Body: j})
+	showLive(w, &view{Console: c, visitor: r.visitor, Ensemble: r.ensemble}, j)
 	return nil
 }
 

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"zkd/server/console/survey"
-	"zkd/server/console/values"
 )
 
 // members is what the page of the ensemble shows.
@@ -48,7 +47,7 @@ func membersPage(c *Console, w http.ResponseWriter, r *request) error {
 }
 
 func showMembers(c *Console, w http.ResponseWriter, r *request, m *members) {
-	c.show(w, http.StatusOK, "members", &view{Title: "Ensemble", Active: "members", Console: c, visitor: r.visitor,
+	show(w, http.StatusOK, &view{Title: "Ensemble", Active: "members", Console: c, visitor: r.visitor,
 		Ensemble: r.ensemble, Body: m})
 }
 
@@ -98,12 +97,15 @@ func parseMembers(text string) (rows []memberLine, version int64) {
 	return rows, version
 }
 
+// stateAway is of a member that does not answer.
+const stateAway = "away"
+
 // stateOf is what a member has said of itself in a sample.
 func stateOf(sample *survey.Sample, id string) string {
 	for i := range sample.Members {
 		if m := &sample.Members[i]; m.ID == id {
 			if m.Err != nil {
-				return "away"
+				return stateAway
 			}
 			return m.Role
 		}
@@ -141,7 +143,7 @@ func (m *members) preview(joining, leaving string) (*preview, error) {
 	if leaving != "" {
 		i := at(leaving)
 		if i < 0 {
-			return nil, &formError{"There is no server " + values.Plain(leaving, false) + "."}
+			return nil, &formError{"There is no server " + plain(leaving) + "."}
 		}
 		if after[i].State == "leader" {
 			p.Warnings = append(p.Warnings, "It leads now: another one is elected, in a moment without writes.")
@@ -183,7 +185,7 @@ func votersOf(rows []memberLine) (voters, up int) {
 	for i := range rows {
 		if !rows[i].Observer {
 			voters++
-			if s := rows[i].State; s != "" && s != "away" {
+			if s := rows[i].State; s != "" && s != stateAway {
 				up++
 			}
 		}

@@ -56,7 +56,7 @@ const (
 // overviewPage shows the ensemble.
 func overviewPage(c *Console, w http.ResponseWriter, r *request) error {
 	r.ensemble.look(r.ctx, c, r.visitor)
-	c.show(w, http.StatusOK, "overview", &view{Title: "Overview", Active: "overview", Console: c, visitor: r.visitor,
+	show(w, http.StatusOK, &view{Title: "Overview", Active: "overview", Console: c, visitor: r.visitor,
 		Ensemble: r.ensemble, Body: c.overview(r)})
 	return nil
 }
@@ -64,8 +64,7 @@ func overviewPage(c *Console, w http.ResponseWriter, r *request) error {
 // overviewLive shows what moves.
 func overviewLive(c *Console, w http.ResponseWriter, r *request) error {
 	r.ensemble.look(r.ctx, c, r.visitor)
-	c.write(w, http.StatusOK, "overview", "live", &view{Console: c, visitor: r.visitor, Ensemble: r.ensemble,
-		Body: c.overview(r)})
+	showLive(w, &view{Console: c, visitor: r.visitor, Ensemble: r.ensemble}, c.overview(r))
 	return nil
 }
 

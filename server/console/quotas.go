@@ -11,7 +11,6 @@ import (
 	"zkd/jute"
 	"zkd/server/console/session"
 	"zkd/server/console/survey"
-	"zkd/server/console/values"
 	"zkd/storage/apply"
 )
 
@@ -29,8 +28,8 @@ type quotas struct {
 	Cut     bool   // there are more
 	Servers []watchCount
 	Paths   []watchedPath
-	Known   bool // which paths are watched
-	Form    quotaForm
+	Known   bool   // which paths are watched
+	Path    string // of the form
 }
 
 // quota is one, with what is used of it.
@@ -54,9 +53,6 @@ func (u usage) Limit() int64 {
 	}
 	return u.Soft
 }
-
-// quotaForm is what was filled in.
-type quotaForm struct{ Path, Count, Bytes, CountHard, BytesHard string }
 
 // watchCount is how many watches a server has.
 type watchCount struct {
@@ -84,7 +80,7 @@ func quotasPage(c *Console, w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	q := &quotas{Form: quotaForm{Path: r.URL.Query().Get("path")}}
+	q := &quotas{Path: r.URL.Query().Get("path")}
 	if err := q.read(r.ctx, s); err != nil {
 		if session.CodeOf(err) == jute.OK {
 			return err
@@ -92,7 +88,7 @@ func quotasPage(c *Console, w http.ResponseWriter, r *request) error {
 		_, q.Problem = explain(err)
 	}
 	q.watches(r)
-	c.show(w, http.StatusOK, "quotas", &view{Title: "Watches and quotas", Active: "quotas", Console: c,
+	show(w, http.StatusOK, &view{Title: "Watches and quotas", Active: "quotas", Console: c,
 		visitor: r.visitor, Ensemble: r.ensemble, Body: q})
 	return nil
 }
@@ -247,7 +243,7 @@ func setQuota(_ *Console, w http.ResponseWriter, r *request) error {
 	if err := writeQuota(r.ctx, s, path, text); err != nil {
 		return err
 	}
-	r.visit.say("The quota is set: %s", values.Plain(path, false))
+	r.visit.say("The quota is set: %s", plain(path))
 	http.Redirect(w, r.Request, Path+r.ensemble.Name+"/quotas", http.StatusSeeOther)
 	return nil
 }
@@ -296,7 +292,7 @@ func writeQuota(ctx context.Context, s *session.Session, path string, limits []b
 func noOtherQuota(ctx context.Context, s *session.Session, path string) error {
 	for above := jute.ParentPath(path); above != "" && above != "/"; above = jute.ParentPath(above) {
 		if _, err := s.Stat(ctx, quotasPath+above+"/"+limitsName); err == nil {
-			return &formError{"There is a quota above it already: " + values.Plain(above, false)}
+			return &formError{"There is a quota above it already: " + plain(above)}
 		}
 	}
 	var all quotas
@@ -305,7 +301,7 @@ func noOtherQuota(ctx context.Context, s *session.Session, path string) error {
 	}
 	for i := range all.Quotas {
 		if strings.HasPrefix(all.Quotas[i].Path, path+"/") {
-			return &formError{"There is a quota below it already: " + values.Plain(all.Quotas[i].Path, false)}
+			return &formError{"There is a quota below it already: " + plain(all.Quotas[i].Path)}
 		}
 	}
 	return nil
@@ -328,7 +324,7 @@ func removeQuota(_ *Console, w http.ResponseWriter, r *request) error {
 			break // it has children, or whoever it is may not: it does nothing
 		}
 	}
-	r.visit.say("The quota is removed: %s", values.Plain(path, false))
+	r.visit.say("The quota is removed: %s", plain(path))
 	http.Redirect(w, r.Request, Path+r.ensemble.Name+"/quotas", http.StatusSeeOther)
 	return nil
 }

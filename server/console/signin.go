@@ -83,7 +83,7 @@ func (c *Console) showSignIn(w http.ResponseWriter, r *http.Request, status int,
 	v := c.visitor(r, e)
 	form.Elsewhere = !v.here
 	form.Plain = r.TLS == nil && !v.here
-	c.show(w, status, "signin", &view{Title: "Sign in", Console: c, visitor: v, Ensemble: e, Body: form})
+	show(w, status, &view{Title: "Sign in", Console: c, visitor: v, Ensemble: e, Body: &form})
 }
 
 // signIn takes the form.

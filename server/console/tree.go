@@ -42,11 +42,14 @@ type tree struct {
 	First, Last        int
 	Seen               uint64
 	Live               bool
-	As                 string // how the value is shown: "" as what it is, hex
+	As                 string // how the value is shown: "" as what it is, asHex
 	PrevPage, NextPage int
 	HasPrev, HasNext   bool
 	Ephemeral, Home    bool
 }
+
+// asHex has a value shown in hexadecimal.
+const asHex = "hex"
 
 // crumb is a part of the path.
 type crumb struct{ Name, Path string }
@@ -90,7 +93,7 @@ func treePage(c *Console, w http.ResponseWriter, r *request) error {
 	if !t.Exists {
 		status = http.StatusNotFound
 	}
-	c.show(w, status, "tree", &view{Title: values.Plain(t.Path, false), Active: "tree", Console: c, visitor: r.visitor,
+	show(w, status, &view{Title: plain(t.Path), Active: "tree", Console: c, visitor: r.visitor,
 		Ensemble: r.ensemble, Body: t})
 	return nil
 }
@@ -119,7 +122,7 @@ func treeLive(c *Console, w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	c.write(w, http.StatusOK, "tree", "live", &view{Console: c, visitor: r.visitor, Ensemble: r.ensemble, Body: t})
+	showLive(w, &view{Console: c, visitor: r.visitor, Ensemble: r.ensemble}, t)
 	return nil
 }
 
@@ -158,7 +161,7 @@ func readTree(r *request) (*tree, error) {
 		return t, nil
 	}
 	t.Kind, t.Ephemeral = kindOf(t.Stat.EphemeralOwner)
-	return t, t.value(r.ctx, s)
+	return t, t.readValue(r.ctx, s)
 }
 
 // crumbs are the parts of a path.
@@ -221,8 +224,8 @@ func kindOf(owner jute.SessionID) (kind string, ephemeral bool) {
 	return "ephemeral: it goes with its session", true
 }
 
-// value reads the value and the ACL. Each may be forbidden by itself.
-func (t *tree) value(ctx context.Context, s *session.Session) error {
+// readValue reads the value and the ACL. Each may be forbidden by itself.
+func (t *tree) readValue(ctx context.Context, s *session.Session) error {
 	data, stat, err := s.Get(ctx, t.Path)
 	switch {
 	case err == nil:

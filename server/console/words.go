@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"html/template"
 	"math"
 	"net/http"
 	"net/url"
@@ -17,14 +16,8 @@ import (
 	"zkd/server/console/values"
 )
 
-// functions are what the templates use.
-var functions = template.FuncMap{
-	"bytes": bytesText, "count": countText, "rate": rateText, "hex": hexText, "when": whenText, "stamp": stampText,
-	"span": spanText, "millis": millisText, "percent": percentText, "op": fourletterOp,
-	"plain": func(s string) string { return values.Plain(s, false) },
-	"base":  jute.BaseName, "parent": jute.ParentPath, "lower": strings.ToLower,
-	"plural": plural, "permission": permissionWord,
-}
+// plain is text of strangers in one line, in which nothing controls what is around it.
+func plain(s string) string { return values.Plain(s, false) }
 
 // errClosed means that who shows no credential may not look at znodes.
 var errClosed = errors.New("clients without a credential are not served here")
@@ -107,8 +100,8 @@ func shown(s string) string {
 	return strconv.Quote(s)
 }
 
-// escapeQuery writes text for the query of an address.
-func escapeQuery(s string) string { return url.QueryEscape(s) }
+// query writes text for the query of an address.
+func query(s string) string { return url.QueryEscape(s) }
 
 // bytesText writes a number of bytes.
 func bytesText(n any) string {
