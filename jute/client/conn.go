@@ -37,6 +37,9 @@ var ErrExpired = errors.New("session expired")
 // ErrOutOfOrder means that a reply did not answer the oldest outstanding request.
 var ErrOutOfOrder = errors.New("reply out of order")
 
+// ErrTooLong means a reply that is longer than MaxReplyBytes. The connection is of no use any more.
+var ErrTooLong = errors.New("longer than a reply may be")
+
 // usualTimeout is the longest that the defaults of ZooKeeper give a session.
 const usualTimeout = 40 * time.Second
 
@@ -169,9 +172,20 @@ func (c *Conn) LastZxid() jute.Zxid { return c.zxid }
 // Ping sends a ping; its reply has the xid jute.XidPing and comes among the others.
 func (c *Conn) Ping() error {
 	var b [12]byte
+	return c.Write(appendPing(b[:0]))
+}
+
+// PingWithin is Ping with a deadline of its own: that of the last WriteWithin may be over.
+func (c *Conn) PingWithin(d time.Duration) error {
+	var b [12]byte
+	return c.WriteWithin(appendPing(b[:0]), d)
+}
+
+// appendPing appends a frame with a ping.
+func appendPing(b []byte) []byte {
 	header := jute.RequestHeader{Xid: jute.XidPing, Op: jute.OpPing}
-	frame, mark := jute.BeginFrame(b[:0])
-	return c.Write(jute.EndFrame(header.Append(frame), mark))
+	frame, mark := jute.BeginFrame(b)
+	return jute.EndFrame(header.Append(frame), mark)
 }
 
 // Buffered reports whether a whole frame can be read without waiting.
@@ -188,7 +202,7 @@ func (c *Conn) ReadFrame() ([]byte, error) {
 	}
 	n := int32(binary.BigEndian.Uint32(c.in[c.r:])) //nolint:gosec // the wire's sign
 	if n < 0 || int(n) > cmp.Or(c.options.MaxReplyBytes, MaxReplyBytes) {
-		return nil, fmt.Errorf("frame of %d bytes: %w", n, jute.ErrLength)
+		return nil, fmt.Errorf("frame of %d bytes: %w", n, ErrTooLong)
 	}
 	if err := c.fill(jute.FrameHeaderBytes + int(n)); err != nil {
 		return nil, err

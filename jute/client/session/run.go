@@ -35,7 +35,7 @@ func (s *Session) run(ctx context.Context) {
 		}
 		err = s.serve(ctx, conn)
 		conn.Cut()
-		if closing := s.lose(); closing || ctx.Err() != nil || errors.Is(err, errAuthFailed) {
+		if closing := s.lose(err); closing || ctx.Err() != nil || errors.Is(err, errAuthFailed) {
 			s.end(err)
 			return
 		}
@@ -313,7 +313,7 @@ func (s *Session) keepAlive(ctx context.Context, conn *client.Conn) {
 		}
 		s.mu.Lock()
 		s.mu.pings = append(s.mu.pings, s.options.Now())
-		err := conn.Ping()
+		err := conn.PingWithin(conn.Timeout)
 		s.mu.Unlock()
 		if err != nil {
 			conn.Cut()
@@ -335,9 +335,9 @@ func (s *Session) quorumElsewhere(ctx context.Context) bool {
 	return false
 }
 
-// lose is called when a connection is over: nobody knows what came of what was sent on it. closing says that no other
-// one is wanted.
-func (s *Session) lose() (closing bool) {
+// lose is called when a connection is over, for a reason: nobody knows what came of what was sent on it. closing says
+// that no other one is wanted.
+func (s *Session) lose(reason error) (closing bool) {
 	s.mu.Lock()
 	s.mu.conn, closing = nil, s.mu.closing
 	lost := slices.Concat(s.mu.pending, s.mu.proving)
@@ -345,6 +345,10 @@ func (s *Session) lose() (closing bool) {
 	s.mu.Unlock()
 	if !closing {
 		s.setState(Connecting)
+	}
+	if errors.Is(reason, client.ErrTooLong) && len(lost) > 0 { // it would be as long when it is asked for again
+		lost[0].result <- result{err: reason}
+		lost = lost[1:]
 	}
 	fail(lost, jute.ConnectionLoss)
 	return closing

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"zkd/jute"
+	"zkd/jute/client"
 )
 
 // peer is the server's end of a connection.
@@ -264,6 +265,54 @@ func TestAConnectionIsReplaced(t *testing.T) {
 		}
 		if told := w.told(); told != "removed /r" {
 			t.Errorf("told %q", told)
+		}
+	})
+}
+
+// TestAnIdleSessionKeepsItsConnection: the deadline of its last request is not that of its pings.
+func TestAnIdleSessionKeepsItsConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, servers: map[string]func(*peer){"a": func(p *peer) {
+			p.welcome(accepted())
+			p.serve(new([]string))
+		}}}
+		s := w.open(Options{Servers: []string{"a"}})
+		if _, err := s.Exists(t.Context(), "/", false); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if told := w.told(); told != "connected" {
+			t.Errorf("told %q", told)
+		}
+	})
+}
+
+// TestAReplyThatIsTooLong: whoever has asked for it is told why there is none, and others that there is none.
+func TestAReplyThatIsTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		long := func(p *peer) {
+			p.welcome(accepted())
+			for range 2 {
+				p.request()
+			}
+			p.say(jute.ReplyHeader{Xid: 1}, func(b []byte) []byte { return append(b, make([]byte, 2000)...) })
+		}
+		w := &world{t: t, servers: map[string]func(*peer){"a": long}}
+		s := w.open(Options{Servers: []string{"a"}, MaxReplyBytes: 1000})
+		if err := s.Await(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		first := make(chan error)
+		go func() {
+			_, _, err := s.Children(t.Context(), "/long", false)
+			first <- err
+		}()
+		synctest.Wait()
+		if _, err := s.Exists(t.Context(), "/", false); CodeOf(err) != jute.ConnectionLoss {
+			t.Errorf("another request: %v", err)
+		}
+		if err := <-first; !errors.Is(err, client.ErrTooLong) {
+			t.Errorf("the long one: %v", err)
 		}
 	})
 }
