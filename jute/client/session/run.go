@@ -190,14 +190,21 @@ func (s *Session) begin(conn *client.Conn, address string, began time.Time) {
 	s.mu.Unlock()
 	s.setState(state)
 	s.tell(Event{Kind: EventState, State: state, Zxid: -1})
+	s.sending.Lock()
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.mu.conn = conn
-	waiting := s.mu.waiting
-	s.mu.waiting = nil
-	for _, c := range waiting {
-		s.sendLocked(c)
+	var writes []func()
+	for _, c := range s.mu.waiting {
+		writes = append(writes, s.pendLocked(c))
 	}
+	s.mu.waiting = nil
+	s.mu.Unlock()
+	go func() { // the session's goroutine is to read meanwhile
+		defer s.sending.Unlock()
+		for _, write := range writes {
+			write()
+		}
+	}()
 }
 
 // serve reads until the connection breaks, which a pinger has it do when the server is silent.
@@ -313,9 +320,8 @@ func (s *Session) keepAlive(ctx context.Context, conn *client.Conn) {
 		}
 		s.mu.Lock()
 		s.mu.pings = append(s.mu.pings, s.options.Now())
-		err := conn.PingWithin(conn.Timeout)
 		s.mu.Unlock()
-		if err != nil {
+		if err := conn.PingWithin(conn.Timeout); err != nil {
 			conn.Cut()
 			return
 		}

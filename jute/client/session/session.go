@@ -47,6 +47,10 @@ type Session struct {
 	stop    context.CancelFunc // ends the session's goroutine
 	ended   chan struct{}      // closed with the session's goroutine
 
+	// sending is held while requests are written, so that they go out in the order in which they are pending. It comes
+	// before mu, which whoever reads needs: a server that is not read from may stop reading.
+	sending sync.Mutex
+
 	mu struct {
 		sync.Mutex
 		state     State
@@ -228,6 +232,17 @@ func (s *Session) do(ctx context.Context, op jute.Op, path string, record func([
 
 // submit sends a call, or has it wait for a connection.
 func (s *Session) submit(c *call) error {
+	s.sending.Lock()
+	defer s.sending.Unlock()
+	write, err := s.pend(c)
+	if write != nil {
+		write()
+	}
+	return err
+}
+
+// pend has a call wait for its reply, and returns what writes it; nil if it waits for a connection.
+func (s *Session) pend(c *call) (write func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.state.Ended() || s.mu.closing && c.op != jute.OpCloseSession {
@@ -235,19 +250,18 @@ func (s *Session) submit(c *call) error {
 		if s.mu.state == AuthFailed {
 			code = jute.AuthFailed
 		}
-		return &Error{Code: code, Path: c.path}
+		return nil, &Error{Code: code, Path: c.path}
 	}
 	if s.mu.conn == nil {
 		s.mu.waiting = append(s.mu.waiting, c)
-		return nil
+		return nil, nil
 	}
-	s.sendLocked(c)
-	return nil
+	return s.pendLocked(c), nil
 }
 
-// sendLocked writes a call to the connection, which is there. One that cannot be written breaks the connection: its
-// reader tells.
-func (s *Session) sendLocked(c *call) {
+// pendLocked is pend with the connection, which is there. A call that cannot be written breaks the connection: its
+// reader tells. The caller holds sending until it has written.
+func (s *Session) pendLocked(c *call) (write func()) {
 	c.sent = s.options.Now()
 	if c.op == jute.OpAuth {
 		c.xid = jute.XidAuth
@@ -256,9 +270,11 @@ func (s *Session) sendLocked(c *call) {
 		c.xid = s.mu.conn.NextXid()
 		s.mu.pending = append(s.mu.pending, c)
 	}
-	frame := client.Request(nil, c.xid, c.op, c.record)
-	if err := s.mu.conn.WriteWithin(frame, s.mu.timeout); err != nil {
-		s.mu.conn.Cut()
+	conn, timeout := s.mu.conn, s.mu.timeout
+	return func() {
+		if err := conn.WriteWithin(client.Request(nil, c.xid, c.op, c.record), timeout); err != nil {
+			conn.Cut()
+		}
 	}
 }
 
@@ -267,9 +283,11 @@ func (s *Session) sendLocked(c *call) {
 func (s *Session) AddAuth(ctx context.Context, scheme string, auth []byte) error {
 	packet := jute.AuthPacket{Scheme: scheme, Auth: auth}
 	c := &call{op: jute.OpAuth, record: packet.Append, result: make(chan result, 1)}
+	s.sending.Lock()
 	s.mu.Lock()
 	if s.mu.state.Ended() || s.mu.closing {
 		s.mu.Unlock()
+		s.sending.Unlock()
 		return s.endedError("")
 	}
 	known := func(p jute.AuthPacket) bool { return p.Scheme == scheme && slices.Equal(p.Auth, auth) }
@@ -278,10 +296,13 @@ func (s *Session) AddAuth(ctx context.Context, scheme string, auth []byte) error
 	}
 	if s.mu.conn == nil { // the next connection begins with all of them
 		s.mu.Unlock()
+		s.sending.Unlock()
 		return s.Await(ctx)
 	}
-	s.sendLocked(c)
+	write := s.pendLocked(c)
 	s.mu.Unlock()
+	write()
+	s.sending.Unlock()
 	select {
 	case r := <-c.result:
 		if r.err == nil && r.header.Err != jute.OK {

@@ -287,6 +287,34 @@ func TestAnIdleSessionKeepsItsConnection(t *testing.T) {
 	})
 }
 
+// TestRepliesAreReadWhileRequestsAreWritten: a server may read no further until its replies are read.
+func TestRepliesAreReadWhileRequestsAreWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, servers: map[string]func(*peer){"a": func(p *peer) {
+			p.welcome(accepted())
+			p.serve(new([]string))
+		}}}
+		s := w.open(Options{Servers: []string{"a"}})
+		var all sync.WaitGroup
+		for range 200 { // some before there is a connection, some after
+			all.Go(func() {
+				if _, err := s.Exists(t.Context(), "/", false); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		for range 200 {
+			all.Go(func() {
+				if _, err := s.Exists(t.Context(), "/", false); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
 // TestAReplyThatIsTooLong: whoever has asked for it is told why there is none, and others that there is none.
 func TestAReplyThatIsTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
