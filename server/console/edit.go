@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"zkd/jute"
+	client "zkd/jute/client/session"
 	"zkd/server/console/session"
 	"zkd/server/console/values"
 )
@@ -91,7 +92,7 @@ func editPage(c *Console, w http.ResponseWriter, r *request) error {
 		return err
 	}
 	e := &edit{Path: cleanPath(r.Request)}
-	data, stat, err := s.Get(r.ctx, e.Path)
+	data, stat, err := s.Data(r.ctx, e.Path)
 	if err != nil {
 		return err
 	}
@@ -174,7 +175,7 @@ func editValue(c *Console, w http.ResponseWriter, r *request) error {
 		toZnode(w, r, path, "Saved: "+plain(path))
 		return nil
 	}
-	theirs, stat, err := s.Get(r.ctx, path)
+	theirs, stat, err := s.Data(r.ctx, path)
 	if err != nil {
 		return err
 	}
@@ -214,8 +215,8 @@ func createZnode(c *Console, w http.ResponseWriter, r *request) error {
 	e := &edit{Path: parent, Name: r.PostFormValue("name"), Kind: r.PostFormValue("kind"), TTL: r.PostFormValue("ttl"),
 		Text: string(data), IsText: true}
 	mode, known := kinds[e.Kind]
-	n := session.Create{Path: session.Join(parent, e.Name), Data: data, Mode: mode,
-		ACL: []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "world", ID: "anyone"}}}}
+	n := client.NewNode{Data: data, Mode: mode,
+		ACL: client.World()}
 	if r.PostFormValue("acl") == "parent" {
 		if n.ACL, _, err = s.ACL(r.ctx, parent); err != nil {
 			return err
@@ -231,10 +232,10 @@ func createZnode(c *Console, w http.ResponseWriter, r *request) error {
 		if err != nil || seconds <= 0 {
 			e.Problem = "Give the time to live in seconds, more than 0."
 		}
-		n.TTL = jute.Millis(seconds * 1000)
+		n.TTL = time.Duration(seconds) * time.Second
 	}
 	if e.Problem == "" {
-		created, err := s.Create(r.ctx, &n)
+		created, err := s.Create(r.ctx, session.Join(parent, e.Name), n)
 		if err == nil {
 			toZnode(w, r, created, "Created: "+plain(created))
 			return nil
@@ -335,7 +336,7 @@ func setACL(c *Console, w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	err = s.SetACL(r.ctx, path, acl, version)
+	_, err = s.SetACL(r.ctx, path, acl, version)
 	if session.CodeOf(err) == jute.BadVersion {
 		e := &edit{Path: path, Problem: "Somebody else has changed the ACL meanwhile. It is shown as it is now."}
 		if err := e.readACL(r, s); err != nil {

@@ -71,7 +71,7 @@ func (e *ensemble) look(ctx context.Context, c *Console, v *visitor) {
 	if err != nil {
 		return // the servers that were named are asked, and say what is wrong
 	}
-	text, _, err := s.Get(ctx, configPath)
+	text, _, err := s.Data(ctx, configPath)
 	if err != nil {
 		return // a server before 3.5, or one that does not let everybody read it
 	}

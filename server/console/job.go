@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"zkd/jute"
+	client "zkd/jute/client/session"
 	"zkd/server/console/page"
 	"zkd/server/console/session"
 )
@@ -75,6 +76,7 @@ func (c *Console) startJob(r *request, title, back string, w work) *job {
 		said := ""
 		s, err := e.sessions.get(ctx, v)
 		if err == nil {
+			defer s.Hold()()
 			said, err = w.run(ctx, s, &j.done)
 		}
 		j.end(c.opts.Clock.Now(), said, err)
@@ -215,7 +217,7 @@ func (d *remover) run(ctx context.Context, s *session.Session, done *atomic.Int6
 // remove deletes what is below path, then path itself.
 func (d *remover) remove(ctx context.Context, s *session.Session, path string, done *atomic.Int64) error {
 	for ctx.Err() == nil {
-		names, _, err := s.Children(ctx, path)
+		names, _, err := s.Children(ctx, path, false)
 		if err != nil {
 			return ignoreGone(err)
 		}
@@ -258,7 +260,7 @@ func (d *remover) removeAll(ctx context.Context, s *session.Session, parent stri
 				return err
 			}
 		default:
-			return &session.RefusedError{Op: jute.OpDelete, Path: paths[i], Code: code}
+			return &client.Error{Code: code, Path: paths[i]}
 		}
 	}
 	return nil

@@ -58,7 +58,7 @@ func readMembers(c *Console, r *request) (*members, error) {
 		return nil, err
 	}
 	m := &members{Version: -1}
-	text, _, err := s.Get(r.ctx, configPath)
+	text, _, err := s.Data(r.ctx, configPath)
 	if err != nil {
 		_, m.Problem = explain(err)
 		return m, nil //nolint:nilerr // the page says it
@@ -227,7 +227,7 @@ func changeMembers(c *Console, w http.ResponseWriter, r *request) error {
 	c.opts.Logger.Warn("console changes the members", slog.String("joining", shown(joining)),
 		slog.String("leaving", shown(leaving)), slog.String("user", shown(r.identity.Name)),
 		slog.String("peer", r.RemoteAddr))
-	if _, err := s.Reconfig(r.ctx, joining, leaving, version); err != nil {
+	if _, _, err := s.Reconfig(r.ctx, joining, leaving, "", version); err != nil {
 		return err
 	}
 	r.visit.say("The members are changed.")

@@ -66,6 +66,9 @@ func (s *sessions) get(ctx context.Context, v *visitor) (*session.Session, error
 	s.mu.Unlock()
 	select {
 	case <-o.done:
+		if o.err == nil {
+			o.session.Use()
+		}
 		return o.session, o.err
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -83,7 +86,7 @@ func (o *opening) over() bool {
 		return true
 	}
 	select {
-	case <-o.session.Over():
+	case <-o.session.Done():
 		return true
 	default:
 		return false

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"zkd/jute"
+	client "zkd/jute/client/session"
 	"zkd/server/console/session"
 	"zkd/server/console/survey"
 	"zkd/storage/apply"
@@ -104,7 +105,7 @@ func (q *quotas) read(ctx context.Context, s *session.Session) error {
 			q.Cut = true
 			return nil
 		}
-		names, _, err := s.Children(ctx, at)
+		names, _, err := s.Children(ctx, at, false)
 		if session.CodeOf(err) == jute.NoNode && at != quotasPath {
 			continue
 		}
@@ -132,13 +133,13 @@ func (q *quotas) read(ctx context.Context, s *session.Session) error {
 // readQuota reads the quota whose znodes are below at.
 func readQuota(ctx context.Context, s *session.Session, at string) (quota, error) {
 	one := quota{Path: "/" + strings.TrimPrefix(strings.TrimPrefix(at, quotasPath), "/")}
-	data, stat, err := s.Get(ctx, session.Join(at, limitsName))
+	data, stat, err := s.Data(ctx, session.Join(at, limitsName))
 	if err != nil && session.CodeOf(err) != jute.NoAuth {
 		return one, err
 	}
 	one.version = stat.Version
 	limits := apply.ParseStatsTrack(data)
-	data, _, err = s.Get(ctx, session.Join(at, statsName))
+	data, _, err = s.Data(ctx, session.Join(at, statsName))
 	if code := session.CodeOf(err); err != nil && code != jute.NoAuth && code != jute.NoNode {
 		return one, err
 	}
@@ -257,7 +258,7 @@ func writeQuota(ctx context.Context, s *session.Session, path string, limits []b
 		return &formError{"The root, and what is below /zookeeper, can have no quota."}
 	}
 	at := quotasPath + path
-	_, stat, err := s.Get(ctx, at+"/"+limitsName)
+	_, stat, err := s.Data(ctx, at+"/"+limitsName)
 	if err == nil {
 		_, err = s.Set(ctx, at+"/"+limitsName, limits, stat.Version)
 		return err
@@ -268,20 +269,20 @@ func writeQuota(ctx context.Context, s *session.Session, path string, limits []b
 	if err := noOtherQuota(ctx, s, path); err != nil {
 		return err
 	}
-	acl := []jute.ACL{{Perms: jute.PermAll, ID: jute.ID{Scheme: "world", ID: "anyone"}}}
+	acl := client.World()
 	var made string
 	for name := range strings.SplitSeq(path[1:], "/") {
 		made += "/" + name
-		_, err := s.Create(ctx, &session.Create{Path: quotasPath + made, ACL: acl})
+		_, err := s.Create(ctx, quotasPath+made, client.NewNode{ACL: acl})
 		if err != nil && session.CodeOf(err) != jute.NodeExists {
 			return err
 		}
 	}
-	for _, n := range []session.Create{
-		{Path: at + "/" + limitsName, Data: limits, ACL: acl},
-		{Path: at + "/" + statsName, Data: []byte("count=0,bytes=0"), ACL: acl}, // the server counts
-	} {
-		if _, err := s.Create(ctx, &n); err != nil && session.CodeOf(err) != jute.NodeExists {
+	for _, n := range []struct {
+		name string
+		data []byte
+	}{{limitsName, limits}, {statsName, []byte("count=0,bytes=0")}} { // the server counts
+		if _, err := s.Create(ctx, at+"/"+n.name, client.NewNode{Data: n.data, ACL: acl}); err != nil && session.CodeOf(err) != jute.NodeExists {
 			return err
 		}
 	}

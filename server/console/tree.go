@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"mime"
 	"net/http"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"zkd/jute"
+	"zkd/jute/client"
 	"zkd/server/console/session"
 	"zkd/server/console/values"
 )
@@ -144,18 +146,17 @@ func readTree(r *request) (*tree, error) {
 	}
 	names, stat, err := s.Names(r.ctx, t.Path)
 	t.Stat = stat
-	switch session.CodeOf(err) {
-	case jute.OK:
-		if err != nil {
-			return nil, err
-		}
+	switch code := session.CodeOf(err); {
+	case err == nil:
 		t.Exists = true
 		if err := t.children(r.ctx, s, names); err != nil {
 			return nil, err
 		}
-	case jute.NoAuth: // what Stat has said counts
-		t.Exists = true
+	case code == jute.NoAuth, errors.Is(err, client.ErrTooLong): // what Stat has said counts
+		t.Exists, t.Total = true, int(stat.NumChildren)
 		_, t.ListProblem = explain(err)
+	case code == jute.OK:
+		return nil, err
 	default:
 		_, t.Problem = explain(err)
 		return t, nil
@@ -226,7 +227,7 @@ func kindOf(owner jute.SessionID) (kind string, ephemeral bool) {
 
 // readValue reads the value and the ACL. Each may be forbidden by itself.
 func (t *tree) readValue(ctx context.Context, s *session.Session) error {
-	data, stat, err := s.Get(ctx, t.Path)
+	data, stat, err := s.Data(ctx, t.Path)
 	switch {
 	case err == nil:
 		t.Stat = stat
@@ -297,7 +298,7 @@ func valueDownload(_ *Console, w http.ResponseWriter, r *request) error {
 		return err
 	}
 	path := cleanPath(r.Request)
-	data, _, err := s.Get(r.ctx, path)
+	data, _, err := s.Data(r.ctx, path)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"zkd/jute"
+	"zkd/jute/client"
 	"zkd/server/console/session"
 	"zkd/server/console/values"
 )
@@ -73,8 +74,12 @@ func explain(err error) (status int, why string) {
 		return http.StatusForbidden, "Give a name and a password; a name of the scheme digest has no colon."
 	case errors.Is(err, context.DeadlineExceeded):
 		return http.StatusGatewayTimeout, "The server has not answered in time. It may have lost its leader."
-	case errors.Is(err, session.ErrOver):
-		return http.StatusBadGateway, "The session with the server has ended. Load the page again for another one."
+	case errors.Is(err, client.ErrTooLong):
+		return http.StatusBadGateway, "The answer is longer than the console takes. Go to the path of a znode below by " +
+			"typing it; zkd cli takes lists of any length."
+	case session.Lost(err):
+		return http.StatusBadGateway, "The session with the server has ended, or no server can be reached. " +
+			"Load the page again for another one."
 	}
 	var form *formError
 	if errors.As(err, &form) {

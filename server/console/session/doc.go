@@ -1,10 +1,11 @@
-// Package session is one session of a person with a server, for the console: real requests, under the identity that the
-// person has proven, by many pages at once.
+// Package session is one session of a person with a server, for the console: that of jute/client/session, under the
+// identity that the person has proven, by many pages at once.
 //
-// It owns the connection: the order of what is written, who waits for which reply, pings while somebody uses it, and an
-// end once nobody does. It owns the watches by which an open page learns that something has changed. It must never know
-// HTTP, HTML, or who may do what: the server decides that, by its ACLs, and the code of its refusal is handed on.
+// It owns how long a session lives, the watches by which an open page learns that something has changed, and the list of
+// children that was looked at last. It must never know HTTP, HTML, or who may do what: the server decides that, by its
+// ACLs, and the code of its refusal is handed on.
 //
-// Invariants: a reply goes to who has asked, or to nobody; a wait ends with the context or the connection; credentials
-// are in no error and no log; a session that nobody has used for IdleAfter is closed, and costs nothing then.
+// Invariants: credentials are in no error and no log; a session that nobody has used for IdleAfter is closed, and costs
+// nothing then; a watch that nobody has looked at for a while is removed; a change of what is watched is never missed,
+// whatever happens to connections meanwhile.
 package session

@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"sync"
 	"time"
 
 	"zkd/jute"
 	"zkd/jute/client"
+	"zkd/jute/client/session"
 	"zkd/quorum/clock"
 	"zkd/server/auth/sasl"
 )
@@ -31,9 +31,14 @@ type Credential struct {
 // once a second.
 const (
 	timeout    = 10 * time.Second
+	tick       = timeout / 3
 	IdleAfter  = time.Minute      // nobody has asked anything: the session is closed
 	watchAfter = 15 * time.Second // nobody has looked at a watched path: the watch is removed
+	closeAfter = time.Second      // that a server may take to take leave
 )
+
+// replyMax bounds what a server answers: the names of some three million children, as one page of them needs all.
+const replyMax = 64 << 20
 
 // Options says with whom to open a session, and as whom. Dial, Addrs, Clock and Random are needed.
 type Options struct {
@@ -46,313 +51,95 @@ type Options struct {
 
 // Errors of a session.
 var (
-	// ErrOver means that the session has ended, or its connection has.
+	// ErrOver means that the session has ended, or that its connection was lost.
 	ErrOver = errors.New("the session with the server has ended")
 	// ErrWrongPassword means that the server does not believe a credential.
 	ErrWrongPassword = errors.New("the server does not know this name with this password")
 )
 
-// RefusedError is the server's no to a request.
-type RefusedError struct {
-	Op   jute.Op
-	Path string
-	Code jute.Code
-}
-
-// Error names the request and the code.
-func (r *RefusedError) Error() string { return fmt.Sprintf("%v %s: %v", r.Op, r.Path, r.Code) }
-
-// CodeOf is the code of a refusal; jute.OK for another error.
+// CodeOf is the code of what the server has refused; jute.OK for any other error. That nobody has answered is none of
+// the server's.
 func CodeOf(err error) jute.Code {
-	if refused := (*RefusedError)(nil); errors.As(err, &refused) {
-		return refused.Code
+	switch code := session.CodeOf(err); code {
+	case jute.ConnectionLoss, jute.SessionExpired:
+		return jute.OK
+	default:
+		return code
 	}
-	return jute.OK
 }
 
-// Session is used by any number of goroutines.
-type Session struct {
-	opts  Options
-	conn  *client.Conn
-	who   []jute.ClientInfo // immutable after Open
-	addr  string
-	over  chan struct{}
-	tasks sync.WaitGroup
+// Lost reports whether an error says that the session, or its connection, is no more.
+func Lost(err error) bool {
+	code := session.CodeOf(err)
+	return errors.Is(err, ErrOver) || code == jute.ConnectionLoss || code == jute.SessionExpired
+}
 
-	writing sync.Mutex // held while frames are written, so that xids are in order
+// Session is used by any number of goroutines. What it asks for it asks of the servers as its Session does.
+type Session struct {
+	*session.Session
+
+	clock clock.Clock
+	who   []jute.ClientInfo // immutable after Open
+	tasks sync.WaitGroup
 
 	mu struct {
 		sync.Mutex
-		xid     jute.Xid
-		waiting map[jute.Xid]chan<- reply
 		watches map[string]*watched
 		used    time.Time // when somebody asked last
-		heard   time.Time // when the server said something last
+		holders int       // who works with it for longer
 		list    *list     // what Names has found last
-		err     error     // why it is over
+		trouble error     // the last that a server has caused
 	}
-}
-
-// reply is what the server has answered. body is the waiter's.
-type reply struct {
-	header jute.ReplyHeader
-	body   []byte
-}
-
-// watched is a path that some page shows.
-type watched struct {
-	changes uint64
-	looked  time.Time
 }
 
 // Open opens a session with the first of the servers that takes one, and proves the credential. It is over by ctx's
 // deadline, which it should have.
 func Open(ctx context.Context, o Options) (*Session, error) {
-	var errs []error
-	for _, addr := range o.Addrs {
-		s, err := open(ctx, addr, o)
-		if err == nil || errors.Is(err, ErrWrongPassword) {
-			return s, err
-		}
-		errs = append(errs, err)
-	}
-	return nil, cmp.Or(errors.Join(errs...), ErrOver)
-}
-
-func open(ctx context.Context, addr string, o Options) (*Session, error) {
-	conn, err := client.Dial(ctx, client.Options{Addr: addr, Now: o.Clock.Now, Timeout: timeout, Dial: o.Dial})
-	if err != nil {
-		return nil, err
-	}
-	s := &Session{opts: o, conn: conn, addr: addr, over: make(chan struct{})}
-	s.mu.waiting = map[jute.Xid]chan<- reply{}
+	s := &Session{clock: o.Clock}
 	s.mu.watches = map[string]*watched{}
-	s.mu.used, s.mu.heard = o.Clock.Now(), o.Clock.Now()
-	s.tasks.Go(s.read)
-	s.tasks.Go(s.keep)
-	if err := s.prove(ctx); err != nil {
-		s.Close()
-		return nil, err
-	}
-	if s.who, err = s.whoAmI(ctx); err != nil {
-		s.Close()
-		return nil, err
-	}
-	return s, nil
-}
-
-// Addr is the server's address.
-func (s *Session) Addr() string { return s.addr }
-
-// ID is the session's.
-func (s *Session) ID() jute.SessionID { return s.conn.Session }
-
-// Who is whom the server takes the person for; nil from a server that does not tell (before 3.7).
-func (s *Session) Who() []jute.ClientInfo { return s.who }
-
-// Over is closed when the session is over.
-func (s *Session) Over() <-chan struct{} { return s.over }
-
-// Close ends the session, which removes its watches, and waits for what it runs.
-func (s *Session) Close() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_, _, _ = s.ask(ctx, 0, jute.OpCloseSession, nil) // else the session expires by itself
-	s.end(ErrOver)
-	s.tasks.Wait()
-}
-
-// end makes the session one that is over; the first reason counts.
-func (s *Session) end(err error) {
-	s.mu.Lock()
-	first := s.mu.err == nil
-	if first {
-		s.mu.err = fmt.Errorf("%w: %w", ErrOver, err)
-		s.mu.waiting, s.mu.list = nil, nil
-	}
-	s.mu.Unlock()
-	if first {
-		close(s.over)
-		s.conn.Cut()
-	}
-}
-
-// read hands replies to who waits, until the connection ends.
-func (s *Session) read() {
-	for {
-		header, body, err := s.conn.ReadReply()
-		if err != nil {
-			s.end(err)
-			return
-		}
-		now := s.opts.Clock.Now()
-		s.mu.Lock()
-		s.mu.heard = now
-		waiter := s.mu.waiting[header.Xid]
-		delete(s.mu.waiting, header.Xid)
-		if header.Xid == jute.XidNotification {
-			s.changedLocked(body)
-		}
-		s.mu.Unlock()
-		if waiter != nil {
-			waiter <- reply{header, append([]byte(nil), body...)} // it has room for one
-		}
-	}
-}
-
-// changedLocked counts a change of a watched path.
-func (s *Session) changedLocked(body []byte) {
-	var event jute.WatcherEvent
-	d := jute.NewDecoder(body)
-	event.Decode(&d)
-	if w := s.mu.watches[event.Path]; d.Err() == nil && w != nil {
-		w.changes++
-	}
-}
-
-// keep pings while somebody uses the session, ends it when nobody does, and removes watches that nobody looks at.
-func (s *Session) keep() {
-	ticker := s.opts.Clock.NewTicker(s.conn.Timeout / 3)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-s.over:
-			return
-		case <-ticker.C():
-		}
-		now := s.opts.Clock.Now()
-		s.mu.Lock()
-		idle, silent := now.Sub(s.mu.used), now.Sub(s.mu.heard)
-		var stale []string
-		for path, w := range s.mu.watches { // any order
-			if now.Sub(w.looked) > watchAfter {
-				stale = append(stale, path)
-				delete(s.mu.watches, path)
+	s.mu.used = o.Clock.Now()
+	options := session.Options{Servers: o.Addrs, Timeout: timeout, MaxReplyBytes: replyMax, Dial: o.Dial,
+		Now:   o.Clock.Now,
+		After: func(d time.Duration) <-chan time.Time { return o.Clock.NewTimer(d).C() },
+		OnEvent: func(e session.Event) {
+			if e.Kind == session.EventNode || e.Kind == session.EventState && e.State == session.Connected {
+				s.changed(e.Path) // what has happened before a connection nobody tells: all may have changed
 			}
+		},
+		OnTrouble: func(_ string, err error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.mu.trouble = err
+		},
+	}
+	switch c := o.Credential; c.Scheme {
+	case "":
+	case SchemeSASL:
+		options.Login = func(string) (session.Login, error) {
+			return sasl.DigestLogin{User: c.User, Password: c.Password, Service: saslService, Realm: saslRealm,
+				Random: o.Random}.Begin(), nil
 		}
-		s.mu.Unlock()
-		switch {
-		case idle > IdleAfter:
-			s.goodbye()
-			return
-		case silent > s.conn.Timeout:
-			s.end(errSilent)
-			return
-		}
-		for _, path := range stale {
-			request := jute.WatcherTypeRequest{Path: path, Type: jute.WatcherAny}
-			_ = s.send(0, jute.OpRemoveWatches, request.Append, nil) // what fails ends the session
-		}
-		_ = s.send(jute.XidPing, jute.OpPing, nil, nil) // likewise
+	default:
+		options.Auth = []jute.AuthPacket{{Scheme: c.Scheme, Auth: []byte(c.User + ":" + c.Password)}}
 	}
-}
-
-var errSilent = errors.New("the server says nothing any more")
-
-// goodbye closes the session without waiting for the answer, on the goroutine that Close waits for.
-func (s *Session) goodbye() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_, _, _ = s.ask(ctx, 0, jute.OpCloseSession, nil) // else it expires by itself
-	s.end(errIdle)
-}
-
-var errIdle = errors.New("nobody has used it")
-
-// send writes a request; who gets the reply, which must have room for one; nil is nobody. xid 0 is the next one.
-func (s *Session) send(xid jute.Xid, op jute.Op, record func([]byte) []byte, who chan<- reply) error {
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	s.mu.Lock()
-	if s.mu.err != nil {
-		defer s.mu.Unlock()
-		return s.mu.err
-	}
-	if xid == 0 {
-		s.mu.xid = max(s.mu.xid+1, 1)
-		xid = s.mu.xid
-	}
-	if who != nil {
-		s.mu.waiting[xid] = who
-	}
-	s.mu.Unlock()
-	if err := s.conn.Write(client.Request(nil, xid, op, record)); err != nil {
-		s.end(err)
-		return ErrOver
-	}
-	return nil
-}
-
-// ask sends a request and waits for its reply. A wait that ctx ends is the end of the session: the server does not
-// answer.
-func (s *Session) ask(ctx context.Context, xid jute.Xid, op jute.Op, record func([]byte) []byte) (
-	[]byte, jute.ReplyHeader, error,
-) {
-	answer := make(chan reply, 1) // the one reply
-	if err := s.send(xid, op, record, answer); err != nil {
-		return nil, jute.ReplyHeader{}, err
-	}
-	return s.await(ctx, answer)
-}
-
-// await waits for a reply.
-func (s *Session) await(ctx context.Context, answer <-chan reply) ([]byte, jute.ReplyHeader, error) {
-	select {
-	case r := <-answer:
-		return r.body, r.header, nil
-	case <-s.over:
-		select {
-		case r := <-answer: // it came before the end
-			return r.body, r.header, nil
-		default:
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return nil, jute.ReplyHeader{}, s.mu.err
-	case <-ctx.Done():
-		return nil, jute.ReplyHeader{}, fmt.Errorf("wait for the server's answer: %w", ctx.Err())
-	}
-}
-
-// use notes that somebody asks.
-func (s *Session) use() {
-	now := s.opts.Clock.Now()
-	s.mu.Lock()
-	s.mu.used = now
-	s.mu.Unlock()
-}
-
-// Do sends a request and returns the body of the reply, which is the caller's. A code of the server is a *RefusedError.
-func (s *Session) Do(ctx context.Context, op jute.Op, path string, record func([]byte) []byte) ([]byte, error) {
-	s.use()
-	body, header, err := s.ask(ctx, 0, op, record)
-	if err != nil {
+	var err error
+	if s.Session, err = session.Open(options); err != nil {
 		return nil, err
 	}
-	if header.Err != jute.OK {
-		return body, &RefusedError{op, path, header.Err}
+	s.who, err = s.WhoAmI(ctx) // fails once each server was tried
+	switch code := session.CodeOf(err); {
+	case err == nil, code == jute.Unimplemented: // it is too old
+		s.tasks.Go(s.keep)
+		return s, nil
+	case code == jute.AuthFailed:
+		err = ErrWrongPassword
+	case code == jute.ConnectionLoss:
+		s.mu.Lock()
+		err = cmp.Or(s.mu.trouble, ErrOver)
+		s.mu.Unlock()
 	}
-	return body, nil
-}
-
-// prove proves the credential.
-func (s *Session) prove(ctx context.Context) error {
-	c := s.opts.Credential
-	switch c.Scheme {
-	case "":
-		return nil
-	case SchemeSASL:
-		return s.proveSASL(ctx)
-	}
-	packet := jute.AuthPacket{Scheme: c.Scheme, Auth: []byte(c.User + ":" + c.Password)}
-	_, header, err := s.ask(ctx, jute.XidAuth, jute.OpAuth, packet.Append)
-	switch {
-	case err != nil:
-		return err
-	case header.Err != jute.OK:
-		return ErrWrongPassword
-	}
-	return nil
+	s.Close()
+	return nil, err
 }
 
 // What clients and servers of ZooKeeper know in SASL without saying it (org.apache.zookeeper.util.SecurityUtils).
@@ -361,85 +148,132 @@ const (
 	saslRealm   = "zk-sasl-md5"
 )
 
-// proveSASL logs in by DIGEST-MD5.
-func (s *Session) proveSASL(ctx context.Context) error {
-	dialogue := sasl.DigestLogin{User: s.opts.Credential.User, Password: s.opts.Credential.Password,
-		Service: saslService, Realm: saslRealm, Random: s.opts.Random}.Begin()
-	var challenge []byte
+// Who is whom the server takes the person for; nil from a server that does not tell (before 3.7).
+func (s *Session) Who() []jute.ClientInfo { return s.who }
+
+// Close ends the session, which removes its watches, and waits for what it runs.
+func (s *Session) Close() {
+	s.goodbye()
+	s.tasks.Wait()
+}
+
+// goodbye ends the session. One that its server does not hear of expires by itself.
+func (s *Session) goodbye() {
+	ctx, cancel := context.WithTimeout(context.Background(), closeAfter)
+	defer cancel()
+	s.Session.Close(ctx)
+}
+
+// Use notes that somebody asks.
+func (s *Session) Use() {
+	now := s.clock.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.used = now
+}
+
+// Hold keeps the session from ending for want of use until release is called.
+func (s *Session) Hold() (release func()) {
+	add := func(n int) {
+		s.Use()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.mu.holders += n
+	}
+	add(1)
+	return func() { add(-1) }
+}
+
+// keep ends the session when nobody uses it, and removes watches that nobody looks at.
+func (s *Session) keep() {
+	ticker := s.clock.NewTicker(tick)
+	defer ticker.Stop()
 	for {
-		token, done, err := dialogue.Next(challenge)
-		if done {
-			return nil
+		select {
+		case <-s.Done():
+			return
+		case <-ticker.C():
 		}
-		if err != nil {
-			return fmt.Errorf("log in by SASL: %w", err)
+		if s.idle() {
+			s.goodbye()
+			return
 		}
-		request := jute.SASLToken{Token: token}
-		body, header, err := s.ask(ctx, 0, jute.OpSASL, request.Append)
-		switch {
-		case errors.Is(err, ErrOver) && challenge != nil, err == nil && header.Err != jute.OK:
-			return ErrWrongPassword
-		case err != nil:
-			return err
+		for _, path := range s.stale() {
+			ctx, cancel := context.WithTimeout(context.Background(), tick)
+			_ = s.RemoveWatches(ctx, path, jute.WatcherPersistent, true) // else it goes with the session
+			cancel()
 		}
-		var answer jute.SASLToken
-		d := jute.NewDecoder(body)
-		answer.Decode(&d)
-		if d.Err() != nil || answer.Token == nil {
-			return fmt.Errorf("log in by SASL: %w", ErrWrongPassword)
-		}
-		challenge = answer.Token
 	}
 }
 
-// whoAmI asks whom the server takes the person for.
-func (s *Session) whoAmI(ctx context.Context) ([]jute.ClientInfo, error) {
-	body, header, err := s.ask(ctx, 0, jute.OpWhoAmI, nil)
-	if err != nil {
-		return nil, err
+// idle reports whether nobody uses the session.
+func (s *Session) idle() bool {
+	now := s.clock.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.holders == 0 && now.Sub(s.mu.used) > IdleAfter
+}
+
+// stale takes the watches out that nobody looks at.
+func (s *Session) stale() (paths []string) {
+	now := s.clock.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for path, w := range s.mu.watches { // any order
+		if now.Sub(w.looked) > watchAfter {
+			paths = append(paths, path)
+			delete(s.mu.watches, path)
+		}
 	}
-	if header.Err == jute.Unimplemented {
-		return nil, nil
+	return paths
+}
+
+// watched is a path that some page shows.
+type watched struct {
+	changes uint64
+	looked  time.Time
+}
+
+// watchesMax is how many paths a person looks at at once; a guess.
+const watchesMax = 64
+
+// changed counts a change of a watched path; of all for "".
+func (s *Session) changed(path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for at, w := range s.mu.watches { // any order: each by itself
+		if path == "" || at == path {
+			w.changes++
+		}
 	}
-	if header.Err != jute.OK {
-		return nil, &RefusedError{jute.OpWhoAmI, "", header.Err}
-	}
-	var response jute.WhoAmIResponse
-	d := jute.NewDecoder(body)
-	response.Decode(&d)
-	return response.ClientInfo, d.Err()
 }
 
 // Changes has the path watched, and returns a number that changes when the znode, or the list of its children, does.
 // Whoever asks again within watchAfter misses nothing. A server without persistent watches (before 3.6) refuses.
 func (s *Session) Changes(ctx context.Context, path string) (uint64, error) {
-	s.use()
-	now := s.opts.Clock.Now()
+	now := s.clock.Now()
 	s.mu.Lock()
 	if w := s.mu.watches[path]; w != nil {
 		w.looked = now
 		defer s.mu.Unlock()
 		return w.changes, nil
 	}
-	if s.mu.err == nil && len(s.mu.watches) < watchesMax {
-		// The number is of this watch alone: what another one has counted must not be taken for it.
-		s.mu.watches[path] = &watched{changes: uint64(now.UnixNano()), looked: now}
-	}
-	s.mu.Unlock()
-	request := jute.AddWatchRequest{Path: path, Mode: jute.WatchPersistent}
-	if _, err := s.Do(ctx, jute.OpAddWatch, path, request.Append); err != nil {
-		s.mu.Lock()
-		delete(s.mu.watches, path)
+	if len(s.mu.watches) >= watchesMax {
 		s.mu.Unlock()
-		return 0, err
+		return 0, &session.Error{Code: jute.Throttled, Path: path}
 	}
+	// The number is of this watch alone: what another one has counted must not be taken for it.
+	s.mu.watches[path] = &watched{changes: uint64(now.UnixNano()), looked: now}
+	s.mu.Unlock()
+	err := s.AddWatch(ctx, path, jute.WatchPersistent)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err != nil {
+		delete(s.mu.watches, path)
+		return 0, err
+	}
 	if w := s.mu.watches[path]; w != nil {
 		return w.changes, nil
 	}
 	return 0, nil
 }
-
-// watchesMax is how many paths a person looks at at once; a guess.
-const watchesMax = 64
