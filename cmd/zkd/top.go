@@ -22,6 +22,7 @@ import (
 	"zkd/cmd/zkd/top"
 	"zkd/conf"
 	"zkd/quorum/clock"
+	"zkd/server/traffic/report"
 )
 
 // topFlags are what zkd top is told.
@@ -35,8 +36,8 @@ type topFlags struct {
 	shown       top.TextOptions
 	output      outputFlag
 
-	asker   *top.Asker
-	targets []top.Target
+	asker   *report.Asker
+	targets []report.Target
 }
 
 // Bounds of --interval: the admin command top knows the last minute, second by second.
@@ -114,7 +115,7 @@ func (f *topFlags) run(cmd *cobra.Command, args []string) error {
 		}
 		r = f.report(cmd.Context())
 	}
-	err := f.output.write(cmd.OutOrStdout(), r, func(w io.Writer) error { return r.Text(w, &f.shown) })
+	err := f.output.write(cmd.OutOrStdout(), r, func(w io.Writer) error { return top.Text(w, r, &f.shown) })
 	return errors.Join(err, r.Answered())
 }
 
@@ -140,7 +141,7 @@ func (f *topFlags) prepare(ctx context.Context, args []string) error {
 	if err != nil {
 		return usageError{err}
 	}
-	f.asker = top.NewAsker(top.Options{Client: client, Authorization: authorization, Timeout: f.status.timeout,
+	f.asker = report.NewAsker(report.Options{Client: client, Authorization: authorization, Timeout: f.status.timeout,
 		Clock: clock.Real()})
 	if len(f.admins) > 0 {
 		return f.named()
@@ -198,7 +199,7 @@ func (f *topFlags) named() error {
 		if u.Path == "" || u.Path == "/" {
 			u.Path = "/commands"
 		}
-		f.targets = append(f.targets, top.Target{Name: u.Host, Admin: strings.TrimSuffix(u.String(), "/")})
+		f.targets = append(f.targets, report.Target{Name: u.Host, Admin: strings.TrimSuffix(u.String(), "/")})
 	}
 	return nil
 }
@@ -231,7 +232,7 @@ func (f *topFlags) found(ctx context.Context, args []string) error {
 		port = defaultAdminPort
 	}
 	for _, p := range f.status.places(ctx, seeds) {
-		t := top.Target{Name: p.address}
+		t := report.Target{Name: p.address}
 		if host, _, err := net.SplitHostPort(p.address); err == nil && !p.unknown {
 			t.Admin = scheme + "://" + net.JoinHostPort(host, strconv.Itoa(port)) + path
 			t.Words = func(ctx context.Context, word string) (string, error) {
@@ -244,7 +245,7 @@ func (f *topFlags) found(ctx context.Context, args []string) error {
 }
 
 // report asks all servers.
-func (f *topFlags) report(ctx context.Context) *top.Report {
+func (f *topFlags) report(ctx context.Context) *report.Report {
 	seconds := int((f.interval + time.Second - 1) / time.Second)
 	return f.asker.Ask(ctx, f.targets, seconds)
 }

@@ -129,7 +129,7 @@ var floors = map[string][]string{
 	"quorum": {"clock", "warning", "liveness", "proof", "transport", "snapshot", "member", "batcher", ".", "sim"},
 	"server": {
 		"stats", "stats/catalog", "traffic", "limits", "socket", "watch", "auth", "auth/sasl", "auth/sasl/gssapi",
-		"audit", "fourletter", "backup", "admin", "console/page", "console/values", "console/session",
+		"audit", "fourletter", "traffic/report", "backup", "admin", "console/page", "console/values", "console/session",
 		"console/survey", "console", ".",
 		"instance/tlsstores", "instance/snapshots", "instance/peers", "instance",
 		"sim/goruntime", "sim/network", "sim",

@@ -2,25 +2,22 @@ package admin
 
 import (
 	"fmt"
-	"math"
-	"net/netip"
 	"strconv"
 	"time"
 
-	"zkd/jute"
 	"zkd/server/traffic"
+	"zkd/server/traffic/report"
 	"zkd/storage/serverid"
 )
 
 // The windows of top and slow_requests, and how many rows each list of top has.
 const (
-	topSeconds     = 10
-	slowSeconds    = 60
-	topRows        = 20
-	topRowsMax     = 256
-	windowSecsMax  = int(traffic.WindowMax / time.Second)
-	trafficIsOff   = "Requests are not counted: zkd.traffic=false"
-	samplingSpread = 1.96 // standard deviations that 95 % are within
+	topSeconds    = 10
+	slowSeconds   = 60
+	topRows       = 20
+	topRowsMax    = 256
+	windowSecsMax = int(traffic.WindowMax / time.Second)
+	trafficIsOff  = "Requests are not counted: zkd.traffic=false"
 )
 
 // top shows who has done what in the last seconds.
@@ -37,29 +34,30 @@ func (c *call) top() bool {
 	if w == nil {
 		return false
 	}
-	c.double("seconds", w.Took.Seconds())
-	c.num("sampled_one_in", int64(w.Every))
+	a := report.Of(w, rows)
+	c.double("seconds", a.Seconds)
+	c.num("sampled_one_in", a.SampledOneIn)
 	c.topServer()
 	c.field("total")
-	c.object(func() { c.counts(&w.Total) })
+	c.object(func() { c.counts(&a.Total) })
 	c.field("operations")
 	c.array(func() {
-		for i := range w.Operations {
+		for i := range a.Operations {
+			r := &a.Operations[i]
 			c.item()
 			c.object(func() {
-				c.str("operation", traffic.Name(w.Operations[i].Op))
-				c.counts(&w.Operations[i].Counts)
+				c.str("operation", r.Operation)
+				c.counts(&r.Counts)
 			})
 		}
 	})
-	every := float64(w.Every)
-	path := func(p string) { c.str("path", p) }
-	topList(c, "subtrees", w.Subtrees, rows, every, path)
-	topList(c, "znodes", w.Znodes, rows, every, path)
-	topList(c, "sessions", w.Sessions, rows, 1, c.client)
-	topList(c, "addresses", w.Addresses, rows, 1, func(a netip.Addr) { c.str("address", a.String()) })
-	topList(c, "users", w.Users, rows, 1, func(u string) { c.str("user", u) })
-	c.slowList(w)
+	path := func(r *report.Row) { c.str("path", r.Path) }
+	c.topList("subtrees", a.Subtrees, path)
+	c.topList("znodes", a.Znodes, path)
+	c.topList("sessions", a.Sessions, func(r *report.Row) { c.client(r.Session, r.Address, r.User) })
+	c.topList("addresses", a.Addresses, func(r *report.Row) { c.str("address", r.Address) })
+	c.topList("users", a.Users, func(r *report.Row) { c.str("user", r.User) })
+	c.slowList(a.Slow)
 	return true
 }
 
@@ -73,8 +71,9 @@ func (c *call) slowRequests() bool {
 	if w == nil {
 		return false
 	}
-	c.double("seconds", w.Took.Seconds())
-	c.slowList(w)
+	a := report.Of(w, 0)
+	c.double("seconds", a.Seconds)
+	c.slowList(a.Slow)
 	return true
 }
 
@@ -101,99 +100,96 @@ func (c *call) window(seconds int) *traffic.Window {
 	return c.server.opts.Traffic(time.Duration(seconds) * time.Second)
 }
 
-// topServer writes what the server is, and how it is now.
+// topServer writes the state of the server.
 func (c *call) topServer() {
-	i := c.info
+	id := int64(0)
+	if c.server.opts.Members != nil {
+		id = serverid.Number(c.server.opts.Members().ID)
+	}
+	s := report.StateOf(c.info, id)
 	c.field("server")
 	c.object(func() {
-		id := int64(0)
-		if c.server.opts.Members != nil {
-			id = serverid.Number(c.server.opts.Members().ID)
-		}
-		c.num("id", id)
-		c.flag("serving", i.Serving)
-		c.str("state", i.Mode)
-		c.num("uptime_ms", i.Uptime.Milliseconds())
-		c.str("zxid", hexZxid(i.Zxid))
-		c.num("connections", int64(i.AliveConnections))
-		c.num("outstanding_requests", i.Outstanding)
-		watches := 0
-		if i.Watches != nil {
-			watches = i.Watches.Counts().All
-		}
-		c.num("watches", int64(watches))
-		c.num("znodes", i.Nodes)
+		c.num("id", s.ID)
+		c.flag("serving", s.Serving)
+		c.str("state", s.State)
+		c.num("uptime_ms", s.UptimeMs)
+		c.str("zxid", s.Zxid)
+		c.num("connections", s.Connections)
+		c.num("outstanding_requests", s.Outstanding)
+		c.num("watches", s.Watches)
+		c.num("znodes", s.Znodes)
 	})
 }
 
 // counts writes the fields of Counts.
-func (c *call) counts(n *traffic.Counts) {
-	c.num("requests", int64(n.Requests))
-	c.num("failed", int64(n.Failed))
-	c.num("bytes_in", int64(n.BytesIn))
-	c.num("bytes_out", int64(n.BytesOut))
-	c.num("watches_set", int64(n.WatchesSet))
-	c.num("notices", int64(n.Notices))
-	c.num("applied", int64(n.Applied))
-	c.num("apply_us", n.Apply.Microseconds())
-	c.num("mean_us", n.Latency.Mean(n.Requests).Microseconds())
-	c.num("p50_us", n.Latency.Quantile(0.5).Microseconds())
-	c.num("p99_us", n.Latency.Quantile(0.99).Microseconds())
-	c.num("max_us", n.Latency.Max.Microseconds())
+func (c *call) counts(n *report.Counts) {
+	c.num("requests", n.Requests)
+	c.num("failed", n.Failed)
+	c.num("bytes_in", n.BytesIn)
+	c.num("bytes_out", n.BytesOut)
+	c.num("watches_set", n.WatchesSet)
+	c.num("notices", n.Notices)
+	c.num("applied", n.Applied)
+	c.num("apply_us", n.ApplyUs)
+	c.num("mean_us", n.MeanUs)
+	c.num("p50_us", n.P50Us)
+	c.num("p99_us", n.P99Us)
+	c.num("max_us", n.MaxUs)
 }
 
-// topList writes the first rows of a list. One in every of its requests was counted.
-func topList[K comparable](c *call, name string, list []traffic.Row[K], rowsMax int, every float64, key func(K)) {
+// topList writes a list, with what its rows are called by.
+func (c *call) topList(name string, list []report.Row, key func(*report.Row)) {
 	c.field(name)
 	c.array(func() {
-		for i := range min(len(list), rowsMax) {
+		for i := range list {
 			r := &list[i]
 			c.item()
 			c.object(func() {
-				key(r.Key)
+				key(r)
 				c.counts(&r.Counts)
-				c.num("missed_at_most", int64(r.Missed))
-				c.num("sampling_error", int64(math.Ceil(samplingSpread*math.Sqrt(float64(r.Requests)*(every-1)))))
+				c.num("missed_at_most", r.MissedAtMost)
+				c.num("sampling_error", r.SamplingError)
 			})
 		}
 	})
 }
 
 // client writes who a client is.
-func (c *call) client(who traffic.Client) {
-	c.str("session", hexZxid(jute.Zxid(who.Session)))
-	c.str("address", who.Remote.String())
-	c.str("user", who.User)
+func (c *call) client(session, address, user string) {
+	c.str("session", session)
+	c.str("address", address)
+	c.str("user", user)
 }
 
 // slowList writes the slowest requests.
-func (c *call) slowList(w *traffic.Window) {
+func (c *call) slowList(list []report.Slow) {
 	c.field("slow_requests")
 	c.array(func() {
-		for i := range w.Slowest {
+		for i := range list {
 			c.item()
-			c.object(func() { c.slowRequest(&w.Slowest[i]) })
+			c.object(func() { c.slowRequest(&list[i]) })
 		}
 	})
 }
 
 // slowRequest writes one of them.
-func (c *call) slowRequest(s *traffic.Slow) {
-	c.num("at_ms", s.At.UnixMilli())
-	c.str("operation", traffic.Name(s.Op))
+func (c *call) slowRequest(s *report.Slow) {
+	c.num("at_ms", s.AtMs)
+	c.str("operation", s.Operation)
 	c.str("path", s.Path)
 	c.flag("failed", s.Failed)
-	c.num("took_us", s.Took.Microseconds())
-	c.num("bytes", int64(s.Bytes))
-	c.client(s.Client)
+	c.num("took_us", s.TookUs)
+	c.num("bytes", s.Bytes)
+	c.client(s.Session, s.Address, s.User)
+	p := &s.PhasesUs
 	c.field("phases_us")
 	c.object(func() {
-		c.num("queue", s.Phases.Queue.Microseconds())
-		c.num("turn", s.Phases.Turn.Microseconds())
-		c.num("confirm", s.Phases.Confirm.Microseconds())
-		c.num("log", s.Phases.Log.Microseconds())
-		c.num("replicate", s.Phases.Replicate.Microseconds())
-		c.num("apply", s.Phases.Apply.Microseconds())
-		c.num("answer", s.Phases.Answer.Microseconds())
+		c.num("queue", p.Queue)
+		c.num("turn", p.Turn)
+		c.num("confirm", p.Confirm)
+		c.num("log", p.Log)
+		c.num("replicate", p.Replicate)
+		c.num("apply", p.Apply)
+		c.num("answer", p.Answer)
 	})
 }

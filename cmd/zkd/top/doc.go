@@ -1,11 +1,7 @@
-// Package top shows who does what on the servers of an ensemble: it asks each one, adds up what they say, and makes
-// tables of it, for a terminal and as plain text.
+// Package top shows who does what on the servers of an ensemble: it makes tables of a report (server/traffic/report),
+// for a terminal and as plain text.
 //
-// A server of zkd is asked for the admin command top. One that has it not, Apache's, is asked for its connections and
-// its figures, by its admin server or by four-letter words: from two samples follows what came between them, by client
-// and altogether.
-//
-// The package owns what is asked, how answers of several servers become one report, and what is shown of it. It must
-// never know how a terminal is driven (cmd/zkd/terminal), nor where servers are found. Whatever comes from a server is
-// a stranger's text, and is cleaned before it is shown.
+// The package owns what is shown of a report, and what keys make of it. It must never know how a terminal is driven
+// (cmd/zkd/terminal), nor where servers are found, nor how they are asked. Whatever comes from a server is a stranger's
+// text, and is cleaned before it is shown.
 package top

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"zkd/cmd/zkd/terminal"
+	"zkd/server/traffic/report"
 )
 
 // Model is what a terminal shows of reports, and what keys have made of it.
@@ -23,11 +24,11 @@ type Model struct {
 
 // NewModel returns a model that begins with a view.
 func NewModel(o *TextOptions) *Model {
-	m := &Model{orders: make([]order, len(views)), filter: o.Filter}
+	m := &Model{orders: make([]order, len(report.Views)), filter: o.Filter}
 	for v := range m.orders {
 		m.orders[v], _ = sortOf(v, o.Sort)
 	}
-	m.view = max(viewOf(o.View), 0)
+	m.view = max(report.ViewOf(o.View), 0)
 	return m
 }
 
@@ -87,7 +88,7 @@ func (m *Model) edit(k terminal.Key) (ends bool) {
 
 // sort sorts by the next column, or the other way round.
 func (m *Model) sort(reverse bool) {
-	if m.view == slowView {
+	if m.view == report.SlowView {
 		return
 	}
 	o := &m.orders[m.view]
@@ -98,7 +99,7 @@ func (m *Model) sort(reverse bool) {
 		}
 		return
 	}
-	*o = order{column: (o.column+2)%(len(views[m.view].columns)+1) - 1}
+	*o = order{column: (o.column+2)%(len(report.Views[m.view].Columns)+1) - 1}
 }
 
 // move moves to another view or other rows.
@@ -106,9 +107,9 @@ func (m *Model) move(k terminal.Key) {
 	before := m.view
 	switch k {
 	case terminal.KeyTab, terminal.KeyRight:
-		m.view = (m.view + 1) % len(views)
+		m.view = (m.view + 1) % len(report.Views)
 	case terminal.KeyBackTab, terminal.KeyLeft:
-		m.view = (m.view + len(views) - 1) % len(views)
+		m.view = (m.view + len(report.Views) - 1) % len(report.Views)
 	case terminal.KeyUp:
 		m.first--
 	case terminal.KeyDown:
@@ -122,7 +123,7 @@ func (m *Model) move(k terminal.Key) {
 	case terminal.KeyEnd:
 		m.first = m.rows
 	default:
-		if k >= '1' && int(k-'1') < len(views) {
+		if k >= '1' && int(k-'1') < len(report.Views) {
 			m.view = int(k - '1')
 		}
 	}
@@ -137,7 +138,7 @@ func (m *Model) Lines(rows int) []terminal.Line {
 		return []terminal.Line{{Text: "asking the servers…", Style: terminal.Dim}}
 	}
 	lines := []terminal.Line{{Text: m.title(), Style: terminal.Inverse}}
-	header := m.report.header()
+	header := header(m.report)
 	for i, text := range header[:min(len(header), max(rows-4, 1))] { // a large ensemble leaves room for some rows
 		style := terminal.Plain
 		if i < len(m.report.Servers) && m.report.Servers[i].Error != "" {
@@ -146,7 +147,7 @@ func (m *Model) Lines(rows int) []terminal.Line {
 		lines = append(lines, terminal.Line{Text: text, Style: style})
 	}
 	lines = append(lines, terminal.Line{Text: m.tabs()})
-	t := m.report.tableOf(m.view, m.filter, m.orders[m.view])
+	t := tableOf(m.report, m.view, m.filter, m.orders[m.view])
 	texts := t.lines()
 	lines = append(lines, terminal.Line{Text: texts[0], Style: terminal.Bold})
 	texts = texts[1:]
@@ -176,8 +177,8 @@ func (m *Model) title() string {
 // tabs are the names of the views, with the present one marked.
 func (m *Model) tabs() string {
 	var names []string
-	for v := range views {
-		name := fmt.Sprintf("%d %s", v+1, views[v].title)
+	for v := range report.Views {
+		name := fmt.Sprintf("%d %s", v+1, report.Views[v].Title)
 		if v == m.view {
 			name = "[" + name + "]"
 		}

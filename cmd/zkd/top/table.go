@@ -5,9 +5,17 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"zkd/cmd/zkd/terminal"
+	"zkd/server/traffic/report"
+)
+
+// What is shown.
+type (
+	Report = report.Report
+	Row    = report.Row
 )
 
 // table is what is shown of a view.
@@ -26,52 +34,35 @@ type order struct {
 }
 
 // tableOf makes the table of a view, with the rows whose keys have filter in them.
-func (r *Report) tableOf(v int, filter string, by order) *table {
-	if v == slowView {
-		return r.slowTable(filter)
+func tableOf(r *Report, v int, filter string, by order) *table {
+	if v == report.SlowView {
+		return slowTable(r, filter)
 	}
-	columns := views[v].columns
+	view := &report.Views[v]
 	t := &table{left: map[int]bool{}, sorted: by.column}
-	for i := range columns {
-		t.titles = append(t.titles, columns[i].title)
-		t.left[i] = columns[i].left
+	for i := range view.Columns {
+		t.titles = append(t.titles, view.Columns[i].Title)
+		t.left[i] = view.Columns[i].Left
 	}
-	rows := slices.Clone(views[v].list(&r.Lists))
-	rows = slices.DeleteFunc(rows, func(row Row) bool { return !strings.Contains(row.text(), filter) })
-	if by.column >= 0 {
-		sortRows(rows, &columns[by.column], by.reversed)
-	}
+	rows := view.Rows(&r.Lists, filter, by.column, by.reversed)
 	for i := range rows {
-		cells := make([]string, len(columns))
-		for k := range columns {
-			cells[k] = columns[k].text(&rows[i])
+		cells := make([]string, len(view.Columns))
+		for k := range view.Columns {
+			cells[k] = terminal.Clean(view.Columns[k].Text(&rows[i]))
 		}
 		t.rows = append(t.rows, cells)
 	}
 	return t
 }
 
-// sortRows sorts rows by a column.
-func sortRows(rows []Row, by *column, reversed bool) {
-	slices.SortStableFunc(rows, func(a, b Row) int {
-		var c int
-		if by.value != nil {
-			c = cmp.Compare(by.value(&b), by.value(&a))
-		} else {
-			c = strings.Compare(by.text(&a), by.text(&b))
-		}
-		if reversed {
-			return -c
-		}
-		return c
-	})
-}
-
 // slowTable is the table of the slow requests.
-func (r *Report) slowTable(filter string) *table {
-	t := &table{titles: slowTitles, left: slowLeft, sorted: 1}
+func slowTable(r *Report, filter string) *table {
+	t := &table{titles: report.SlowTitles, left: report.SlowLeft, sorted: 1}
 	for i := range r.Slow {
-		cells := slowCells(&r.Slow[i])
+		cells := r.Slow[i].Cells()
+		for k := range cells {
+			cells[k] = terminal.Clean(cells[k])
+		}
 		if strings.Contains(strings.Join(cells, " "), filter) {
 			t.rows = append(t.rows, cells)
 		}
@@ -130,20 +121,20 @@ func shorten(s string, width int) string {
 }
 
 // header are the lines above the tables: each server, and all together.
-func (r *Report) header() []string {
+func header(r *Report) []string {
 	var lines []string
 	for i := range r.Servers {
-		lines = append(lines, r.Servers[i].line())
+		lines = append(lines, serverLine(&r.Servers[i]))
 	}
 	t := &r.Total
 	one := int64(1)
 	for i := range r.Servers {
 		one = max(one, r.Servers[i].SampledOneIn)
 	}
-	all := fmt.Sprintf("%s req/s  %s%% failed  in %s/s  out %s/s  mean %s  p50 %s  p99 %s  max %s", short(t.PerSecond),
-		t.told(ratio(100*t.Failed, t.Requests), percent), t.told(t.perSecond(t.BytesIn), short),
-		t.told(t.perSecond(t.BytesOut), short),
-		micros(float64(t.MeanUs)), micros(float64(t.P50Us)), micros(float64(t.P99Us)), micros(float64(t.MaxUs)))
+	all := fmt.Sprintf("%s req/s  %s%% failed  in %s/s  out %s/s  mean %s  p50 %s  p99 %s  max %s", report.Short(t.PerSecond),
+		t.Told(report.Ratio(100*t.Failed, t.Requests), report.Percent), t.Told(t.Rate(t.BytesIn), report.Short),
+		t.Told(t.Rate(t.BytesOut), report.Short),
+		report.Micros(float64(t.MeanUs)), report.Micros(float64(t.P50Us)), report.Micros(float64(t.P99Us)), report.Micros(float64(t.MaxUs)))
 	lines = append(lines, all)
 	if one > 1 {
 		lines = append(lines, fmt.Sprintf("paths: one request in %d is sampled", one))
@@ -151,8 +142,8 @@ func (r *Report) header() []string {
 	return lines
 }
 
-// line is what is said of a server.
-func (s *Server) line() string {
+// serverLine is what is said of a server.
+func serverLine(s *report.Server) string {
 	if s.Error != "" {
 		return terminal.Clean(fmt.Sprintf("%s  %s", s.Address, s.Error))
 	}
@@ -162,11 +153,16 @@ func (s *Server) line() string {
 		perSecond = float64(s.Total.Requests) / s.Seconds
 	}
 	role := cmp.Or(st.State, "not serving")
-	if s.Kind != kindZkd {
+	if s.Kind != report.KindZkd {
 		role += " (" + s.Kind + ")"
 	}
 	text := fmt.Sprintf("%s  %s  up %s  %s req/s  p99 %s  outstanding %d  clients %d  watches %d  znodes %d  zxid %s",
-		s.Address, role, uptime(st.UptimeMs), short(perSecond), micros(float64(s.Total.P99Us)), st.Outstanding,
+		s.Address, role, uptime(st.UptimeMs), report.Short(perSecond), report.Micros(float64(s.Total.P99Us)), st.Outstanding,
 		st.Connections, st.Watches, st.Znodes, cmp.Or(st.Zxid, "-"))
 	return terminal.Clean(text)
+}
+
+// uptime writes how long a server runs.
+func uptime(ms int64) string {
+	return (time.Duration(ms) * time.Millisecond).Truncate(time.Second).String()
 }

@@ -5,6 +5,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"zkd/server/traffic/report"
 )
 
 // TextOptions says what is shown as text.
@@ -17,43 +19,40 @@ type TextOptions struct {
 
 // ViewNames are the names of the views.
 func ViewNames() (names []string) {
-	for i := range views {
-		names = append(names, views[i].name)
+	for i := range report.Views {
+		names = append(names, report.Views[i].Name)
 	}
 	return names
 }
-
-// viewOf finds a view by its name; -1 if there is none.
-func viewOf(name string) int { return slices.Index(ViewNames(), name) }
 
 // sortOf finds how a view is sorted by the title of a column.
 func sortOf(v int, title string) (order, bool) {
 	if title == "" {
 		return order{column: -1}, true
 	}
-	at := slices.IndexFunc(views[v].columns, func(c column) bool { return strings.EqualFold(c.title, title) })
+	at := report.Views[v].Column(title)
 	return order{column: at}, at >= 0
 }
 
 // Check says what is wrong with options.
 func (o *TextOptions) Check() error {
-	if o.View != "" && viewOf(o.View) < 0 {
+	if o.View != "" && report.ViewOf(o.View) < 0 {
 		return fmt.Errorf("--view %q: want one of %s", o.View, strings.Join(ViewNames(), ", "))
 	}
 	if o.Sort == "" {
 		return nil
 	}
 	var titles []string
-	for v := range views {
-		if o.View != "" && v != viewOf(o.View) {
+	for v := range report.Views {
+		if o.View != "" && v != report.ViewOf(o.View) {
 			continue
 		}
 		if _, ok := sortOf(v, o.Sort); ok {
 			return nil
 		}
-		for _, c := range views[v].columns {
-			if !slices.Contains(titles, c.title) {
-				titles = append(titles, c.title)
+		for _, c := range report.Views[v].Columns {
+			if !slices.Contains(titles, c.Title) {
+				titles = append(titles, c.Title)
 			}
 		}
 	}
@@ -61,22 +60,22 @@ func (o *TextOptions) Check() error {
 }
 
 // Text writes a report as text: who it is of, and tables.
-func (r *Report) Text(w io.Writer, o *TextOptions) error {
+func Text(w io.Writer, r *Report, o *TextOptions) error {
 	var b strings.Builder
-	for _, line := range r.header() {
+	for _, line := range header(r) {
 		b.WriteString(line + "\n")
 	}
-	for v := range views {
-		if o.View != "" && v != viewOf(o.View) {
+	for v := range report.Views {
+		if o.View != "" && v != report.ViewOf(o.View) {
 			continue
 		}
 		by, _ := sortOf(v, o.Sort) // a view that has no such column keeps its order
-		t := r.tableOf(v, o.Filter, by)
+		t := tableOf(r, v, o.Filter, by)
 		t.rows = t.rows[:min(len(t.rows), o.Rows)]
 		if len(t.rows) == 0 && o.View == "" {
 			continue
 		}
-		fmt.Fprintf(&b, "\n%s\n", views[v].title)
+		fmt.Fprintf(&b, "\n%s\n", report.Views[v].Title)
 		for _, line := range t.lines() {
 			b.WriteString(line + "\n")
 		}

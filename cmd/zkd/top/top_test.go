@@ -3,7 +3,6 @@ package top
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"net/http"
 	"net/http/httptest"
@@ -19,6 +18,7 @@ import (
 	"zkd/cmd/zkd/terminal"
 	"zkd/compat-tests/leak"
 	"zkd/quorum/clock"
+	"zkd/server/traffic/report"
 )
 
 var update = flag.Bool("update", false, "write testdata anew")
@@ -50,12 +50,12 @@ func web(t *testing.T, answer func(path string) (status int, body string)) strin
 	return s.URL + "/commands"
 }
 
-// newAsker returns an asker and its clock.
-func newAsker(t *testing.T) (*Asker, *clock.Manual) {
+// newAsker returns an asker.
+func newAsker(t *testing.T) *report.Asker {
 	t.Helper()
 	now := clock.NewManual(time.Unix(1_800_000_000, 0))
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	return NewAsker(Options{Client: client, Timeout: time.Minute, Clock: now}), now
+	return report.NewAsker(report.Options{Client: client, Timeout: time.Minute, Clock: now})
 }
 
 // golden compares a text with a file.
@@ -80,14 +80,14 @@ func golden(t *testing.T, name, got string) {
 func TestReport(t *testing.T) {
 	body := string(serverAnswer(t))
 	zkd := web(t, func(string) (int, string) { return http.StatusOK, body })
-	a, _ := newAsker(t)
-	targets := []Target{{Name: "zk1:2181", Admin: zkd}, {Name: "zk2:2181", Admin: zkd}, {Name: "zk3:2181"}}
+	a := newAsker(t)
+	targets := []report.Target{{Name: "zk1:2181", Admin: zkd}, {Name: "zk2:2181", Admin: zkd}, {Name: "zk3:2181"}}
 	r := a.Ask(t.Context(), targets, 2)
 	if err := r.Answered(); err != nil || a.Waits(r) {
 		t.Error(err)
 	}
 	var b strings.Builder
-	if err := r.Text(&b, &TextOptions{Rows: 10}); err != nil {
+	if err := Text(&b, r, &TextOptions{Rows: 10}); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "report.txt", b.String())
@@ -100,110 +100,11 @@ func TestReport(t *testing.T) {
 		t.Error("a name from a stranger is an escape sequence")
 	}
 	b.Reset()
-	if err := r.Text(&b, &TextOptions{View: "znodes", Filter: "two", Sort: "p99", Rows: 1}); err != nil {
+	if err := Text(&b, r, &TextOptions{View: "znodes", Filter: "two", Sort: "p99", Rows: 1}); err != nil {
 		t.Fatal(err)
 	}
 	if lines := strings.Split(b.String(), "\n"); !strings.Contains(lines[6], "P99*") || len(lines) != 9 {
 		t.Errorf("znodes with two, by p99:\n%s", b.String())
-	}
-}
-
-// TestRefusals: what keeps a server from answering is said.
-func TestRefusals(t *testing.T) {
-	a, _ := newAsker(t)
-	for _, tc := range []struct {
-		status int
-		body   string
-		want   string
-	}{
-		{http.StatusOK, `{"command":"top","error":"Requests are not counted: zkd.traffic=false"}`, "zkd.traffic=false"},
-		{http.StatusForbidden, `{}`, "not authorized: ask on its own machine"},
-		{http.StatusBadGateway, ``, "its admin server answers 502 Bad Gateway"},
-		{http.StatusOK, `<html>`, "not the answer of an admin server"},
-	} {
-		r := a.Ask(t.Context(), []Target{{Name: "a", Admin: web(t, func(string) (int, string) {
-			return tc.status, tc.body
-		})}}, 1)
-		if got := r.Servers[0].Error; !strings.Contains(got, tc.want) || r.Answered() == nil {
-			t.Errorf("%d %s: %q, want %q", tc.status, tc.body, got, tc.want)
-		}
-	}
-	broken := func(context.Context, string) (string, error) { return "", errors.New("not on the whitelist") }
-	r := a.Ask(t.Context(), []Target{{Name: "a", Admin: "http://127.0.0.1:1/commands", Words: broken}}, 1)
-	got := r.Servers[0].Error
-	if !strings.Contains(got, "refused") || !strings.Contains(got, "mntr: not on the whitelist") {
-		t.Errorf("neither answers: %q", got)
-	}
-}
-
-// What a server of Apache's says: two samples of its admin server and of its words.
-const (
-	monitor1 = `{"packets_received":100,"avg_latency":0.5,"max_latency":7,"num_alive_connections":2,` +
-		`"outstanding_requests":0,"watch_count":3,"znode_count":5,"uptime":61000,"server_state":"leader"}`
-	connections1 = `{"connections":[{"remote_socket_address":"10.0.0.1:4711","packets_received":40,"session_id":7,` +
-		`"avg_latency":0.25,"max_latency":2},{"remote_socket_address":"10.0.0.2:4711","packets_received":5,` +
-		`"session_id":8,"avg_latency":1,"max_latency":9}],"secure_connections":[],"error":null}`
-	mntr1 = "zk_version\t3.9.5\nzk_server_state\tleader\nzk_packets_received\t100\nzk_avg_latency\t0.5\n" +
-		"zk_max_latency\t7\nzk_num_alive_connections\t2\nzk_outstanding_requests\t0\nzk_watch_count\t3\n" +
-		"zk_znode_count\t5\nzk_uptime\t61000\n"
-	cons1 = " /10.0.0.1:4711[1](queued=0,recved=40,sent=40,sid=0x7,lop=GETD,est=1,to=30000,lcxid=0x5,lzxid=0x3," +
-		"lresp=3,llat=1,minlat=0,avglat=0,maxlat=2)\n" +
-		" /10.0.0.2:4711[1](queued=0,recved=5,sent=5,sid=0x8,lop=PING,est=1,to=30000,lcxid=0x5,lzxid=0x3,lresp=3," +
-		"llat=1,minlat=0,avglat=1,maxlat=9)\n /127.0.0.1:9[0](queued=0,recved=1,sent=0)\n\n"
-)
-
-// later is a sample with 20 requests more, all of one client.
-func later(text string) string {
-	return strings.NewReplacer(`received":100`, `received":120`, `received":40`, `received":60`,
-		"received\t100", "received\t120", "recved=40", "recved=60").Replace(text)
-}
-
-// TestApache: of servers of Apache's what comes between two samples is shown, by their admin server and by words.
-func TestApache(t *testing.T) {
-	var second atomic.Bool
-	say := func(text string) string {
-		if second.Load() {
-			return later(text)
-		}
-		return text
-	}
-	admin := web(t, func(path string) (int, string) {
-		switch path {
-		case "monitor":
-			return http.StatusOK, say(monitor1)
-		case "connections":
-			return http.StatusOK, say(connections1)
-		}
-		return http.StatusOK, `{"command":"top","error":"Unknown command: top"}`
-	})
-	words := func(_ context.Context, word string) (string, error) {
-		return map[string]string{"mntr": say(mntr1), "cons": say(cons1)}[word], nil
-	}
-	for kind, target := range map[string]Target{ // any order
-		kindAdmin: {Name: "zk1:2181", Admin: admin},
-		kindWords: {Name: "zk1:2181", Admin: "http://127.0.0.1:1/commands", Words: words},
-	} {
-		second.Store(false)
-		a, now := newAsker(t)
-		r := a.Ask(t.Context(), []Target{target}, 2)
-		if !a.Waits(r) || r.Servers[0].Kind != kind || r.Servers[0].State.State != "leader" {
-			t.Errorf("%s: %+v", kind, r.Servers[0])
-		}
-		second.Store(true)
-		now.Advance(2 * time.Second)
-		r = a.Ask(t.Context(), []Target{target}, 2)
-		if a.Waits(r) || r.Total.Requests != 20 || r.Total.PerSecond != 10 || r.Total.MaxUs != 7000 {
-			t.Errorf("%s: %+v", kind, r.Total)
-		}
-		if len(r.Sessions) != 1 || r.Sessions[0].Session != "0x7" || r.Sessions[0].PerSecond != 10 ||
-			len(r.Addresses) != 1 || r.Addresses[0].Address != "10.0.0.1" {
-			t.Errorf("%s: sessions %+v, addresses %+v", kind, r.Sessions, r.Addresses)
-		}
-		var b strings.Builder
-		if err := r.Text(&b, &TextOptions{View: "addresses", Rows: 1}); err != nil ||
-			!strings.Contains(b.String(), "10.0.0.1     10      -     -      -  ") {
-			t.Errorf("%s: %v\n%s", kind, err, b.String())
-		}
 	}
 }
 
@@ -212,8 +113,8 @@ func aReport(t *testing.T) *Report {
 	t.Helper()
 	body := string(serverAnswer(t))
 	zkd := web(t, func(string) (int, string) { return http.StatusOK, body })
-	a, _ := newAsker(t)
-	return a.Ask(t.Context(), []Target{{Name: "zk1:2181", Admin: zkd}}, 2)
+	a := newAsker(t)
+	return a.Ask(t.Context(), []report.Target{{Name: "zk1:2181", Admin: zkd}}, 2)
 }
 
 // screenText is what is on a screen.
@@ -273,11 +174,11 @@ func TestModel(t *testing.T) {
 		t.Errorf("the other way round:\n%s", got)
 	}
 	press(t, m, " ")
-	m.Show(&Report{Servers: []Server{{Address: "other", Error: "away"}}})
+	m.Show(&Report{Servers: []report.Server{{Address: "other", Error: "away"}}})
 	want("frozen", "FROZEN", "zk1:2181")
 	press(t, m, " ")
 	want("not frozen", "other  away")
-	for range len(views) {
+	for range len(report.Views) {
 		m.Key(terminal.KeyTab)
 	}
 	want("all around", "[3 Znodes]")
@@ -386,12 +287,12 @@ func TestOptions(t *testing.T) {
 func TestNumbers(t *testing.T) {
 	for in, want := range map[float64]string{0: "0", 0.5: "0.5", 12: "12", 999: "999", 1234: "1.23k", 56789: "56.8k",
 		3456789: "3.46M", 2e9: "2.00G"} { // any order
-		if got := short(in); got != want {
+		if got := report.Short(in); got != want {
 			t.Errorf("%v is %q, want %q", in, got, want)
 		}
 	}
 	for in, want := range map[float64]string{0: "-", 7: "7us", 1500: "1.50ms", 2.5e6: "2.50s"} { // any order
-		if got := micros(in); got != want {
+		if got := report.Micros(in); got != want {
 			t.Errorf("%v us is %q, want %q", in, got, want)
 		}
 	}

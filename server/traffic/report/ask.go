@@ -1,4 +1,4 @@
-package top
+package report
 
 import (
 	"context"
@@ -21,6 +21,8 @@ type Target struct {
 	Admin string // URL of its admin commands; "" if they are not to be asked
 	// Words asks for a four-letter word; nil if that is not possible.
 	Words func(ctx context.Context, word string) (string, error)
+	// Own answers for a server in this process; nil for any other one.
+	Own func(seconds int) (*Answer, error)
 }
 
 // Options says how servers are asked.
@@ -50,7 +52,7 @@ func (a *Asker) Ask(ctx context.Context, targets []Target, seconds int) *Report 
 		all.Go(func() { servers[i] = a.ask(ctx, &targets[i], seconds) })
 	}
 	all.Wait()
-	return newReport(a.options.Clock.Now(), servers)
+	return New(a.options.Clock.Now(), servers)
 }
 
 // Answered is nil if any server has answered, and else says that none has.
@@ -67,7 +69,7 @@ func (r *Report) Answered() error {
 // time.
 func (a *Asker) Waits(r *Report) bool {
 	for i := range r.Servers {
-		if s := &r.Servers[i]; s.Error == "" && s.Kind != kindZkd && s.Seconds == 0 {
+		if s := &r.Servers[i]; s.Error == "" && s.Kind != KindZkd && s.Seconds == 0 {
 			return true
 		}
 	}
@@ -82,6 +84,14 @@ func (a *Asker) ask(ctx context.Context, t *Target, seconds int) Server {
 	ctx, cancel := context.WithTimeout(ctx, a.options.Timeout)
 	defer cancel()
 	s := Server{Address: t.Name}
+	if t.Own != nil {
+		got, err := t.Own(seconds)
+		if err != nil {
+			return Server{Address: t.Name, Error: err.Error()}
+		}
+		s.take(got)
+		return s
+	}
 	err := errors.New("its admin server is not asked")
 	if t.Admin != "" {
 		err = a.askTop(ctx, t, seconds, &s)
@@ -106,7 +116,7 @@ func (a *Asker) ask(ctx context.Context, t *Target, seconds int) Server {
 
 // askTop asks for the admin command top.
 func (a *Asker) askTop(ctx context.Context, t *Target, seconds int, s *Server) error {
-	body, err := a.get(ctx, t, fmt.Sprintf("top?seconds=%d&rows=%d", seconds, rowsKept))
+	body, err := a.get(ctx, t, fmt.Sprintf("top?seconds=%d&rows=%d", seconds, RowsMax))
 	if err != nil {
 		return err
 	}
@@ -120,9 +130,14 @@ func (a *Asker) askTop(ctx context.Context, t *Target, seconds int, s *Server) e
 		}
 		return &refusedError{errors.New(*got.Error)}
 	}
-	s.Kind, s.Seconds, s.SampledOneIn = kindZkd, got.Seconds, got.SampledOneIn
-	s.State, s.Total, s.lists = &got.Server, &got.Total, got.Lists
+	s.take(got)
 	return nil
+}
+
+// take takes what a server of zkd has answered.
+func (s *Server) take(got *Answer) {
+	s.Kind, s.Seconds, s.SampledOneIn = KindZkd, got.Seconds, got.SampledOneIn
+	s.State, s.Total, s.lists = &got.Server, &got.Total, got.Lists
 }
 
 // refusedError is an answer that says no: to ask otherwise would not help.
@@ -157,8 +172,8 @@ func (a *Asker) get(ctx context.Context, t *Target, command string) ([]byte, err
 	case err != nil:
 		return nil, err
 	case response.StatusCode == http.StatusForbidden || response.StatusCode == http.StatusUnauthorized:
-		return nil, &refusedError{errors.New("not authorized: ask on its own machine, or give the superuser's " +
-			"credentials by --credentials-file")}
+		return nil, &refusedError{errors.New("not authorized: ask on its own machine, or with the superuser's " +
+			"credentials")}
 	case response.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("its admin server answers %s", response.Status)
 	}
@@ -195,7 +210,7 @@ func (a *Asker) askAdmin(ctx context.Context, t *Target, s *Server) error {
 		}
 		return ""
 	}
-	a.since(t, now, s, kindAdmin)
+	a.since(t, now, s, KindAdmin)
 	return nil
 }
 
@@ -217,7 +232,7 @@ func (a *Asker) askWords(ctx context.Context, t *Target, s *Server) error {
 		return fmt.Errorf("cons: %w", err)
 	}
 	now.connections = readCons(text)
-	a.since(t, now, s, kindWords)
+	a.since(t, now, s, KindWords)
 	return nil
 }
 

@@ -1,4 +1,4 @@
-package top
+package report
 
 import "encoding/json"
 
@@ -32,8 +32,7 @@ type Row struct {
 	SamplingError int64   `json:"sampling_error"`
 	PerSecond     float64 `json:"requests_per_second"`
 	Seconds       float64 `json:"-"` // the longest window of the servers that it is of
-
-	untold bool // some of the servers that it is of tell requests and latencies alone
+	Untold        bool    `json:"-"` // some of the servers that it is of tell requests and latencies alone
 }
 
 // Slow is one of the slowest requests.
@@ -86,8 +85,8 @@ type Lists struct {
 	Slow       []Slow `json:"slow_requests"`
 }
 
-// answer is what a server says.
-type answer struct {
+// Answer is what a server says.
+type Answer struct {
 	Seconds      float64 `json:"seconds"`
 	SampledOneIn int64   `json:"sampled_one_in"`
 	Server       State   `json:"server"`
@@ -98,8 +97,8 @@ type answer struct {
 }
 
 // readAnswer reads what the admin command top has answered.
-func readAnswer(body []byte) (*answer, error) {
-	a := &answer{}
+func readAnswer(body []byte) (*Answer, error) {
+	a := &Answer{}
 	if err := json.Unmarshal(body, a); err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package top
+package report
 
 import (
 	"cmp"
@@ -24,9 +24,9 @@ type Server struct {
 
 // Kinds of servers.
 const (
-	kindZkd   = "zkd"
-	kindAdmin = "zookeeper, by its admin server"
-	kindWords = "zookeeper, by four-letter words"
+	KindZkd   = "zkd"
+	KindAdmin = "zookeeper, by its admin server"
+	KindWords = "zookeeper, by four-letter words"
 )
 
 // Report is what all servers have said, put together.
@@ -37,12 +37,12 @@ type Report struct {
 	Lists
 }
 
-// rowsKept is how many rows of each list a report has.
-const rowsKept = 256
+// RowsMax is how many rows of each list a report has.
+const RowsMax = 256
 
-// newReport puts together what servers have said. Requests add up. Of percentiles the largest is taken: no server did
+// New puts together what servers have said. Requests add up. Of percentiles the largest is taken: no server did
 // worse.
-func newReport(at time.Time, servers []Server) *Report {
+func New(at time.Time, servers []Server) *Report {
 	r := &Report{At: at, Servers: servers}
 	all := map[int]*joined{}
 	for i := range servers {
@@ -51,7 +51,7 @@ func newReport(at time.Time, servers []Server) *Report {
 			continue
 		}
 		r.Total.add(s.Total, s.Seconds)
-		r.Total.untold = r.Total.untold || s.Kind != kindZkd
+		r.Total.Untold = r.Total.Untold || s.Kind != KindZkd
 		for k, list := range s.lists.rows() {
 			if all[k] == nil {
 				all[k] = &joined{index: map[Row]int{}}
@@ -76,7 +76,7 @@ func newReport(at time.Time, servers []Server) *Report {
 		}
 	}
 	slices.SortStableFunc(r.Slow, func(a, b Slow) int { return cmp.Compare(b.TookUs, a.TookUs) })
-	r.Slow = append([]Slow{}, r.Slow[:min(len(r.Slow), rowsKept)]...)
+	r.Slow = append([]Slow{}, r.Slow[:min(len(r.Slow), RowsMax)]...)
 	return r
 }
 
@@ -103,8 +103,8 @@ func (r *Row) key() Row {
 		Server: r.Server}
 }
 
-// text is the key in one text, for the filter and the order.
-func (r *Row) text() string {
+// Text is the key in one text, for the filter and the order.
+func (r *Row) Text() string {
 	return strings.Join([]string{r.Operation, r.Path, r.Session, r.Address, r.User, r.Server}, " ")
 }
 
@@ -118,7 +118,7 @@ func (j *joined) add(r *Row, seconds float64) {
 		j.rows = append(j.rows, key)
 	}
 	j.rows[at].add(&r.Counts, seconds)
-	j.rows[at].untold = j.rows[at].untold || r.untold
+	j.rows[at].Untold = j.rows[at].Untold || r.Untold
 	j.rows[at].MissedAtMost += r.MissedAtMost
 	j.rows[at].SamplingError += r.SamplingError // at most: of independent errors it is less
 }
@@ -145,11 +145,19 @@ func (r *Row) add(c *Counts, seconds float64) {
 	}
 }
 
+// Rate is a count of the row's window in a second.
+func (r *Row) Rate(n int64) float64 {
+	if r.Seconds <= 0 {
+		return 0
+	}
+	return float64(n) / r.Seconds
+}
+
 // sorted returns the rows, those with most requests first.
 func (j *joined) sorted() []Row {
 	slices.SortFunc(j.rows, func(a, b Row) int {
 		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(b.BytesIn+b.BytesOut, a.BytesIn+a.BytesOut),
-			strings.Compare(a.text(), b.text()))
+			strings.Compare(a.Text(), b.Text()))
 	})
-	return j.rows[:min(len(j.rows), rowsKept)]
+	return j.rows[:min(len(j.rows), RowsMax)]
 }

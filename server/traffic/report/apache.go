@@ -1,4 +1,4 @@
-package top
+package report
 
 import (
 	"strconv"
@@ -87,7 +87,7 @@ func (s *sample) since(before *sample, to *Server) {
 	byAddress := map[string]*Row{}
 	for i := range s.connections {
 		c := &s.connections[i]
-		row := Row{Session: "0x" + strconv.FormatUint(uint64(c.Session), 16), Address: c.Remote, untold: true}
+		row := Row{Session: "0x" + strconv.FormatUint(uint64(c.Session), 16), Address: c.Remote, Untold: true}
 		row.Requests = grown(c.Received, past[c.Remote].Received)
 		row.MeanUs, row.MaxUs = int64(c.MeanLatency*float64(us)), c.MaxLatency*us
 		if row.Requests == 0 || c.Session == 0 { // one without a session asks for words, as this one
@@ -99,7 +99,7 @@ func (s *sample) since(before *sample, to *Server) {
 			host = strings.Trim(host[:i], "[]")
 		}
 		if byAddress[host] == nil {
-			byAddress[host] = &Row{Address: host, untold: true}
+			byAddress[host] = &Row{Address: host, Untold: true}
 		}
 		byAddress[host].add(&row.Counts, 0)
 	}
