@@ -116,7 +116,7 @@ func (r *Receiver) Receive(from uint64, conn net.Conn) {
 		return
 	}
 	for range drainMessagesMax {
-		if _, _, err := s.read(chunkBytes + dataHeadBytes); err != nil {
+		if _, _, err := s.read(dataBytesMax + dataHeadBytes); err != nil {
 			return
 		}
 	}

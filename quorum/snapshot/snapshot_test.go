@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"zkd/quorum/clock"
@@ -495,6 +497,34 @@ func TestHostileMessages(t *testing.T) {
 				t.Error("it was staged")
 			}
 		})
+	}
+}
+
+// TestDataOfMembersOfAnyVersion: a message has as much data as docs/formats/peer.md says, whatever this member sends.
+func TestDataOfMembersOfAnyVersion(t *testing.T) {
+	const most = 256 << 10
+	content := bytes.Repeat([]byte("x"), most)
+	for more, want := range []uint8{msgDone, 0} { // 0: the connection ends
+		r := newRig(t, nil, nil)
+		s := newStream(r.connect(1), still(), time.Hour)
+		all := append(content, make([]byte, more)...)
+		message := append(make([]byte, dataHeadBytes), all...) // of file 0, from byte 0 on
+		err := s.write(msgManifest, encodeManifest(nil, []file{{"a", int64(len(all)), xxhash.Sum64(all)}}))
+		if err == nil {
+			_, _, err = s.read(1 << 10) // what it has
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = s.write(msgData, message) // whether it was taken is what is answered
+		kind := uint8(msgBeat)
+		for err == nil && kind == msgBeat {
+			kind, _, err = s.read(1 << 10)
+		}
+		if kind != want {
+			t.Errorf("%d bytes were answered with %d, %v", len(all), kind, err)
+		}
+		s.end()
 	}
 }
 

@@ -272,7 +272,7 @@ func (st *staging) takeFile(s *stream, index int, offset int64) (err error) {
 
 // piece receives the next bytes of a file.
 func (st *staging) piece(s *stream, index int, offset int64) ([]byte, error) {
-	kind, body, err := s.read(chunkBytes + dataHeadBytes)
+	kind, body, err := s.read(dataBytesMax + dataHeadBytes)
 	if err != nil {
 		return nil, &streamError{err}
 	}

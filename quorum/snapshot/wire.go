@@ -27,7 +27,8 @@ const (
 const (
 	messageHeadBytes = 9       // kind, length, checksum
 	dataHeadBytes    = 12      // index of the file, offset
-	chunkBytes       = 1 << 18 // data of one message. A guess: 4 ms at the default rate
+	dataBytesMax     = 1 << 18 // data of one message, of a member of any version
+	chunkBytes       = 1 << 18 // data of one message of ours, at most dataBytesMax. A guess: 4 ms at the default rate
 	textBytesMax     = 1 << 10
 )
 
@@ -134,7 +135,7 @@ func (s *stream) read(bytesMax int) (kind uint8, body []byte, err error) {
 	}
 	s.in = s.in[:0]
 	for len(s.in) < length { // in steps, so that a length alone makes no memory be taken
-		step := min(length-len(s.in), max(chunkBytes+dataHeadBytes, len(s.in)))
+		step := min(length-len(s.in), max(dataBytesMax+dataHeadBytes, len(s.in)))
 		start := len(s.in)
 		s.in = append(s.in, make([]byte, step)...)
 		if err := s.fill(s.in[start:]); err != nil {
