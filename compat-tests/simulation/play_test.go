@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"runtime"
 	"runtime/pprof"
@@ -40,7 +41,7 @@ func TestPlay(t *testing.T) {
 	if err := syscall.Setrlimit(syscall.RLIMIT_AS, &syscall.Rlimit{Cur: memoryMost, Max: memoryMost}); err != nil {
 		t.Fatal(err)
 	}
-	runtime.MemProfileRate = 0 // which draws
+	profiled := profile(t)
 	cryptotest.SetGlobalRandom(t, p.Seed)
 	goruntime.Seed(p.Seed + p.Schedule<<32)
 	synctest.Test(t, func(t *testing.T) {
@@ -56,9 +57,38 @@ func TestPlay(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
+		profiled()
 		// What Pebble leaves running in stores that were killed would keep the bubble for ever.
 		os.Exit(0)
 	})
+}
+
+// profile begins the profiles of a process that is told where they go, which plays another run than without; none is
+// taken else, since sampling draws.
+func profile(t *testing.T) (end func()) {
+	t.Helper()
+	name := os.Getenv(profileVariable)
+	if name == "" {
+		runtime.MemProfileRate = 0
+		return func() {}
+	}
+	cpu, err := os.Create(name + ".cpu")
+	if err == nil {
+		err = pprof.StartCPUProfile(cpu)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		allocs, err := os.Create(name + ".allocs")
+		if err == nil {
+			err = pprof.Lookup("allocs").WriteTo(allocs, 0)
+		}
+		if err = errors.Join(err, allocs.Close(), cpu.Close()); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // read reads JSON.

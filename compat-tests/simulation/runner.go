@@ -24,6 +24,7 @@ const (
 	planVariable    = "ZKD_SIM_PLAN"
 	outcomeVariable = "ZKD_SIM_OUTCOME"
 	storyVariable   = "ZKD_SIM_STORY"
+	profileVariable = "ZKD_SIM_PROFILE" // of what it did: a name without its end; given to the tests, a directory
 )
 
 // programName is how long the name of a program is, with its directory: what is built into it asks for its own name,
@@ -148,6 +149,9 @@ func (r *Runner) Play(ctx context.Context, p *Plan) (Outcome, error) {
 	// Nothing of the environment is handed on: its size would move what is on the stack.
 	run.Env = []string{"GOMAXPROCS=1", "GOGC=off", planVariable + "=" + plan, outcomeVariable + "=" + outcome,
 		storyVariable + "=" + story, knobVariable + "=" + knobsText(p.Knobs)}
+	if profiles := os.Getenv(profileVariable); profiles != "" {
+		run.Env = append(run.Env, profileVariable+"="+filepath.Join(profiles, fmt.Sprint(p.Seed)))
+	}
 	if p.Plant != "" {
 		run.Env = append(run.Env, plantVariable+"="+p.Plant)
 	}
