@@ -30,7 +30,7 @@ type conn struct {
 	socket.Pair
 	login   login
 	watch   watch.Holder
-	told    notices        // events of the write that is being told; owned by the apply goroutine
+	hearers *hearers       // of the write that is being told; owned by the apply goroutine
 	account limits.Account // what of the memory of clients is its
 	share   *limits.Share  // what its address has under way; set before it is served
 
@@ -274,20 +274,16 @@ func (c *conn) allowed(list []jute.ACL, perm jute.Perms) bool {
 }
 
 // WatchFired appends a watch event. The apply goroutine calls it.
-func (c *conn) WatchFired(_ *watch.Event, notice []byte) {
-	if !c.server.telling.gather(c, notice) {
-		c.push(notice, 1)
-	}
-}
+func (c *conn) WatchFired(_ *watch.Event, notice []byte) { c.push(1, notice) }
 
-// push appends watch events, so many as these are.
-func (c *conn) push(notices []byte, events int) {
-	taken, cut, wake := c.Out.Push(notices, c.server.memory.unreadMax(c.server.opts.MaxUnreadBytes))
-	if !taken {
+// push appends watch events, so many as these are. Long ones are kept, and nobody changes them any more.
+func (c *conn) push(events int, notices ...[]byte) {
+	bytes, cut, wake := c.Out.Push(c.server.memory.unreadMax(c.server.opts.MaxUnreadBytes), notices...)
+	if bytes == 0 {
 		return
 	}
 	c.server.memory.looksOver() // with the notice: there may be none after it
-	c.notified(len(notices), events)
+	c.notified(bytes, events)
 	if cut {
 		c.server.bad.Warn("closed connection: watch events not read",
 			slog.String("peer", c.remote.String()), session(c.session))

@@ -87,6 +87,7 @@ func New(o Options) *Server {
 	s.turned = warning.NewRepeated(o.Logger, o.Clock)
 	s.full = warning.NewLimiter(o.Logger, o.Clock)
 	s.hoarders = warning.NewLimiter(o.Logger, o.Clock)
+	s.telling.watches = s.watches
 	s.readTurns.Init(s.stop)
 	s.watchTurns.Init(s.stop)
 	s.largeTurns.Init(limits.PartOfProcessors())

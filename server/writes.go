@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"slices"
 	"time"
 
 	"zkd/jute"
@@ -237,8 +238,14 @@ func (s *Server) Committed(r *apply.Result) {
 	}
 	s.telling.begin(len(r.Events))
 	for i := range r.Events {
-		told := s.watches.Fire((*watch.Event)(&r.Events[i]))
-		s.traffic.Noticed(r.Events[i].Path, told)
+		ev := (*watch.Event)(&r.Events[i])
+		told := 0
+		if s.telling.gathers {
+			told = s.telling.gather(ev)
+		} else {
+			told = s.watches.Fire(ev)
+		}
+		s.traffic.Noticed(ev.Path, told)
 	}
 	s.telling.end()
 	s.tellOfMembers(r)
@@ -317,12 +324,16 @@ func headerCode(r *apply.Result) jute.Code {
 	return r.Code
 }
 
+// opResultBytes is what the result of one operation of a multi takes that has a Stat and no path.
+const opResultBytes = 9 + 68
+
 // appendResult appends the body of a write's reply.
 func appendResult(b []byte, r *apply.Result) []byte {
 	if r.Op == jute.OpMulti {
 		if headerCode(r) != jute.OK {
 			return b
 		}
+		b = slices.Grow(b, len(r.Ops)*opResultBytes)
 		for i := range r.Ops {
 			b = appendOpResult(b, &r.Ops[i])
 		}

@@ -31,6 +31,9 @@ var manyEvents = Attack{
 			}
 			listening.Go(func() {
 				_, _ = io.Copy(io.Discard, nc) // until it is hung up, or cut off
+				if !f.Over() {
+					f.Cut()
+				}
 			})
 		}
 		record := multi(f.N(changesFull, 100), func(int) part { return sets("/w") })

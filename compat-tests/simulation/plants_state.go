@@ -114,11 +114,12 @@ func plantsOfClients() []Plant {
 		{
 			Name: "watch-lost", Bug: "an event of several is not told",
 			Found: 8, Of: 12,
-			Patches: []Patch{{"server/writes.go", "		told := s.watches.Fire((*watch.Event)(&r.Events[i]))", `
-		told := 0
-		if !plantedEach("watch-lost", 10) {
-			told = s.watches.Fire((*watch.Event)(&r.Events[i]))
-		}`}},
+			Patches: []Patch{{"server/writes.go", "		ev := (*watch.Event)(&r.Events[i])\n", `
+		if plantedEach("watch-lost", 10) {
+			continue
+		}
+		ev := (*watch.Event)(&r.Events[i])
+`}},
 		},
 		{
 			Name: "watch-fires-twice", Bug: "a watch stays after it has fired",
@@ -129,17 +130,20 @@ func plantsOfClients() []Plant {
 		{
 			Name: "event-after-data", Bug: "a client sees a change before the event that tells it",
 			Found: 6, Of: 12,
-			Patches: []Patch{{"server/conn.go", "	taken, cut, wake := c.Out.Push(notices,", `
+			Patches: []Patch{{"server/conn.go", "	bytes, cut, wake := c.Out.Push(", `
 	if planted("event-after-data") {
-		late := append([]byte(nil), notices...)
+		var late []byte
+		for _, b := range notices {
+			late = append(late, b...)
+		}
 		plantedLater(20*time.Millisecond, func() {
-			if _, _, wake := c.Out.Push(late, c.server.opts.MaxUnreadBytes); wake {
+			if _, _, wake := c.Out.Push(c.server.opts.MaxUnreadBytes, late); wake {
 				c.server.flusher.Add(&c.Out)
 			}
 		})
 		return
 	}
-	taken, cut, wake := c.Out.Push(notices,`}},
+	bytes, cut, wake := c.Out.Push(`}},
 		},
 		{
 			Name: "missed-change-untold", Bug: "setWatches does not tell what has changed meanwhile",

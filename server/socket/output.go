@@ -1,7 +1,6 @@
 package socket
 
 import (
-	"errors"
 	"io"
 	"net"
 	"sync"
@@ -203,22 +202,30 @@ func (o *Output) QueueLocked() bool {
 	return true
 }
 
-// Push appends a frame that is no reply, and ends the connection if more than unreadMax bytes wait then. wake says that
-// the caller must give o to the flusher. taken is false if the connection has ended before.
-func (o *Output) Push(frame []byte, unreadMax int) (taken, cut, wake bool) {
+// Push appends frames that are no replies, and ends the connection if more than unreadMax bytes wait then. Long ones are
+// kept as they are: others may have them, too. It returns how many bytes they are, 0 if the connection has ended before.
+// wake says that the caller must give o to the flusher.
+func (o *Output) Push(unreadMax int, frames ...[]byte) (bytes int, cut, wake bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {
-		return false, false, false
+		return 0, false, false
 	}
-	b := o.OpenLocked()
-	*o.buf = append(b, frame...)
+	for _, b := range frames {
+		bytes += len(b)
+		if len(b) >= sharedBytes && !o.reserved {
+			o.shareLocked(b)
+		} else {
+			all := append(o.OpenLocked(), b...)
+			*o.buf = all
+		}
+	}
 	o.chargeLocked()
 	cut = o.lenLocked() > unreadMax
 	if cut {
 		o.closeLocked()
 	}
-	return true, cut, o.QueueLocked()
+	return bytes, cut, o.QueueLocked()
 }
 
 // Append appends frames that are no replies. The caller appends a reply behind them.
@@ -314,63 +321,6 @@ func (o *Output) doneLocked() {
 	o.settled.Broadcast()
 }
 
-// tryFlush writes what there is without waiting. It returns false if the client does not take all of it; then writing
-// is still set, and the caller has Drain called on a goroutine that may wait.
-func (o *Output) tryFlush() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.queued = false
-	if o.writing {
-		return true
-	}
-	o.writing = true
-	for !o.closed && o.writableLocked() {
-		if o.raw == nil {
-			return false
-		}
-		p, _ := o.takeLocked()
-		o.mu.Unlock()
-		n := len(p.rest())
-		rest, err := o.tryWrite(p.rest())
-		o.mu.Lock()
-		o.wroteLocked(n - len(rest))
-		if err != nil {
-			o.closeLocked()
-		} else if len(rest) > 0 {
-			p.sent += n - len(rest)
-			o.putBackLocked(p)
-			return false
-		}
-		GiveBuffer(p.buf)
-		o.chargeLocked()
-	}
-	o.doneLocked()
-	return true
-}
-
-// Drain is the rest of a tryFlush that returned false.
-func (o *Output) Drain() {
-	o.mu.Lock()
-	o.drainLocked()
-	o.mu.Unlock()
-}
-
-// tryWrite makes one write call and returns what the client did not take.
-func (o *Output) tryWrite(b []byte) (rest []byte, err error) {
-	o.attempt.b = b
-	if err := o.raw.Write(o.attempt.try); err != nil {
-		return nil, err
-	}
-	o.attempt.b = nil
-	switch {
-	case errors.Is(o.attempt.err, syscall.EAGAIN), errors.Is(o.attempt.err, syscall.EINTR):
-		return b, nil
-	case o.attempt.err != nil:
-		return nil, o.attempt.err
-	}
-	return b[o.attempt.n:], nil
-}
-
 // Close ends the connection at once.
 func (o *Output) Close() {
 	o.mu.Lock()
@@ -392,7 +342,7 @@ func (o *Output) closeLocked() {
 		o.buf = nil
 	}
 	for _, p := range o.ahead {
-		GiveBuffer(p.buf)
+		p.give()
 	}
 	o.ahead, o.aheadBytes = nil, 0
 	o.chargeLocked()

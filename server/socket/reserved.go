@@ -8,8 +8,36 @@ import (
 
 // piece is a part of what a connection has to send; sent bytes of it are on their way already.
 type piece struct {
-	buf  *[]byte
-	sent int
+	buf    *[]byte
+	sent   int
+	shared bool // others have the buffer, too, and nobody changes it
+}
+
+// give gives the buffer back.
+func (p *piece) give() {
+	if !p.shared {
+		GiveBuffer(p.buf)
+	}
+}
+
+// sharedBytes is from how many bytes on frames of several connections are not copied for each. A guess: some hundred
+// events.
+const sharedBytes = 4 << 10
+
+// shareLocked has frames written that others may have, too, behind all that is there. Nothing may be reserved.
+func (o *Output) shareLocked(frames []byte) {
+	o.aheadBufferLocked()
+	o.ahead = append(o.ahead, piece{buf: &frames, shared: true})
+	o.aheadBytes += len(frames)
+}
+
+// aheadBufferLocked begins another buffer behind the one that is appended to.
+func (o *Output) aheadBufferLocked() {
+	if o.buf != nil {
+		o.ahead = append(o.ahead, piece{buf: o.buf})
+		o.aheadBytes += len(*o.buf)
+		o.buf = nil
+	}
 }
 
 // rest is what is still to be sent.
@@ -36,7 +64,7 @@ func (o *Output) takeLocked() (p piece, ok bool) {
 // putBackLocked puts a piece that was not written to its end before all others.
 func (o *Output) putBackLocked(p piece) {
 	if o.closed {
-		GiveBuffer(p.buf)
+		p.give()
 		return
 	}
 	o.ahead = slices.Insert(o.ahead, 0, p)
@@ -52,11 +80,7 @@ func (o *Output) Reserve(bytes int) (wake bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.reserved = true
-	if o.buf != nil {
-		o.ahead = append(o.ahead, piece{buf: o.buf})
-		o.aheadBytes += len(*o.buf)
-		o.buf = nil
-	}
+	o.aheadBufferLocked()
 	wake = bytes > outputBufferBytes && len(o.ahead) > 0 && !o.closed && !o.writing && !o.queued
 	o.queued = o.queued || wake
 	return wake
@@ -75,7 +99,7 @@ func (o *Output) Insert(reply *[]byte, bodyBytes int) {
 	defer o.chargeLocked()
 	last := len(o.ahead) - 1
 	// A pipeline of short replies is written by one call.
-	if last >= 0 && len(*reply) <= outputBufferBytes && len(*o.ahead[last].buf) < FlushAtBytes {
+	if last >= 0 && len(*reply) <= outputBufferBytes && len(*o.ahead[last].buf) < FlushAtBytes && !o.ahead[last].shared {
 		p := &o.ahead[last]
 		*p.buf = append(*p.buf, *reply...)
 		o.aheadBytes += len(*reply)

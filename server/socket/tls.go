@@ -138,7 +138,7 @@ func (o *Output) writeLocked(p piece) {
 		_, err = o.net.Write(b)
 	}
 	if p.buf != nil {
-		GiveBuffer(p.buf)
+		p.give()
 	}
 	o.mu.Lock()
 	o.sending = 0

@@ -18,34 +18,84 @@ type FiredCounts struct {
 
 // firing is the scratch memory of Fire, kept between calls.
 type firing struct {
-	found    []*Holder
-	above    []ancestor // of the path whose watchers are gathered
-	notice   []byte
-	busy     bool         // asserts that Fire is never inside itself
-	verdicts acl.Verdicts // who may hear of znodes with long lists
+	found      []*Holder
+	consumed   bool       // the last change has ended standard watches
+	above      []ancestor // of the path whose watchers are gathered
+	notice     []byte
+	busy       bool         // asserts that Fire is never inside itself
+	verdicts   acl.Verdicts // who may hear of znodes with long lists
+	once       Audience     // of found
+	remembered remembered
 }
 
 // keepFound is how many entries of scratch memory Fire keeps, 1 MiB: a change that finds a million connections shall
 // not hold on to the memory for it (a guess).
 const keepFound = 1 << 17
 
-// Fire tells the watchers of one change, and drops the standard watches among theirs. NodeCreated and NodeDataChanged
-// go to the data table, NodeChildrenChanged to the child table, NodeDeleted to both, the data table first; any other
-// type does nothing. The parent's NodeChildrenChanged is an event of its own, after the node's.
-//
-// Only one goroutine may fire. What it calls may register and remove watches. Fire returns how many watchers it has
-// told.
+// Fire tells the watchers of one change: those of its Audience. What it calls may register and remove watches. Fire
+// returns how many watchers it has told.
 func (t *Table) Fire(ev *Event) (told int) {
-	if t.firing.busy {
+	f := &t.firing
+	if f.busy {
 		invariants.Violated("one goroutine fires watches, and no watcher does", slog.String("path", ev.Path))
 	}
-	t.firing.busy = true
-	t.gather(ev)
-	if len(t.firing.found) > 0 {
-		told = t.tell(ev)
+	f.busy = true
+	a := t.Audience(ev)
+	if told = a.Len(); told > 0 {
+		f.notice = AppendNotice(f.notice[:0], ev.Type, ev.Path, ev.Zxid)
+		for i := range told {
+			a.At(i).WatchFired(ev, f.notice)
+		}
 	}
-	t.firing.busy = false
+	f.drop()
+	f.busy = false
 	return told
+}
+
+// Audience finds who hears of one change, and drops the standard watches among theirs: the watchers that were found,
+// in order, and may read the znode. NodeCreated and NodeDataChanged go to the data table, NodeChildrenChanged to the
+// child table, NodeDeleted to both, the data table first; any other type finds nobody. The parent's NodeChildrenChanged
+// is an event of its own, after the node's. Only one goroutine may fire.
+func (t *Table) Audience(ev *Event) *Audience {
+	f := &t.firing
+	f.drop()
+	of := change{t.hashPath(ev.Path), ev.Type}
+	known, found := t.gather(ev, of)
+	if known != nil || found == (foundCounts{}) {
+		return known.or(&f.once)
+	}
+	f.filter(ev)
+	if f.remembered.of != nil && !f.consumed {
+		return f.remembered.keep(of, ev, f.found, found)
+	}
+	f.once.holders = f.found
+	return &f.once
+}
+
+// drop forgets whom the last change has found.
+func (f *firing) drop() {
+	clear(f.found)
+	f.found, f.once.holders = f.found[:0], nil
+	if cap(f.found) > keepFound {
+		f.found = nil
+	}
+	if cap(f.above) > keepFound {
+		f.above = nil
+	}
+}
+
+// shortList is a list of which it costs nothing to see whether it lets anyone read: a guess.
+const shortList = 8
+
+// filter leaves those among the holders that were found who may read the znode.
+func (f *firing) filter(ev *Event) {
+	if len(ev.ACL) == 0 || len(ev.ACL) <= shortList && acl.Allowed(ev.ACL, jute.PermRead, nil) {
+		return
+	}
+	f.found = slices.DeleteFunc(f.found, func(h *Holder) bool {
+		who := h.watcher.Proven()
+		return who != nil && !f.verdicts.Allowed(ev.ACL, jute.PermRead, who)
+	})
 }
 
 // keepVerdicts is above how many entries of lists and answers Fire forgets what it knows of them, between two entries
@@ -63,26 +113,40 @@ func (t *Table) Begin() {
 // Fired returns the table's counts of connections found by changes. They may be read and reset at any time.
 func (t *Table) Fired() *FiredCounts { return &t.fired }
 
-// gather collects the holders to tell, in order, and consumes their standard watches.
-func (t *Table) gather(ev *Event) {
-	hash := t.hashPath(ev.Path)
+// foundCounts is how many a change has found: connections by the data table, watches by the child table.
+type foundCounts struct{ data, child int64 }
+
+// gather collects the holders of watches of one change, in order, and consumes their standard watches, unless known is
+// who hears of it.
+func (t *Table) gather(ev *Event, of change) (known *Audience, found foundCounts) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.mu.pathIndex.count == 0 {
-		return
+		return nil, found
 	}
-	t.mu.round++
+	known, found = t.firing.remembered.recall(of, ev, t.mu.added)
+	if known == nil {
+		t.mu.round++
+		t.firing.consumed = false
+		if ev.Type == jute.EventNodeCreated || ev.Type == jute.EventNodeDataChanged || ev.Type == jute.EventNodeDeleted {
+			found.data = t.gatherData(ev.Path, of.hash)
+		}
+		if ev.Type == jute.EventNodeDeleted || ev.Type == jute.EventNodeChildrenChanged {
+			found.child = t.gatherList(ev.Path, of.hash, childKind)
+		}
+	}
 	switch ev.Type {
 	case jute.EventNodeCreated:
-		t.fired.Created.AddNonZero(t.gatherData(ev.Path, hash))
+		t.fired.Created.AddNonZero(found.data)
 	case jute.EventNodeDataChanged:
-		t.fired.Changed.AddNonZero(t.gatherData(ev.Path, hash))
+		t.fired.Changed.AddNonZero(found.data)
 	case jute.EventNodeDeleted:
-		t.fired.Deleted.AddNonZero(t.gatherData(ev.Path, hash))
-		t.fired.Deleted.AddNonZero(t.gatherList(ev.Path, hash, childKind))
+		t.fired.Deleted.AddNonZero(found.data)
+		t.fired.Deleted.AddNonZero(found.child)
 	case jute.EventNodeChildrenChanged:
-		t.fired.Children.AddNonZero(t.gatherList(ev.Path, hash, childKind))
+		t.fired.Children.AddNonZero(found.child)
 	}
+	return known, found
 }
 
 // gatherData collects from the data table: the path's own watches, then the recursive ones of its ancestors. It returns
@@ -149,6 +213,7 @@ func (t *Table) gatherList(path string, hash uint64, k kind) (n int64) {
 		t.found(r.holder)
 		if r.modes()&standard != 0 {
 			t.setModes(id, r.modes()&^standard)
+			t.firing.consumed = true
 		}
 		id = next
 	}
@@ -164,33 +229,6 @@ func (t *Table) found(number uint32) bool {
 	h.told = t.mu.round
 	t.firing.found = append(t.firing.found, h)
 	return true
-}
-
-// tell calls the watchers that were found and may read the znode, and returns how many.
-func (t *Table) tell(ev *Event) (told int) {
-	f := &t.firing
-	f.notice = f.notice[:0]
-	for i, h := range f.found {
-		f.found[i] = nil
-		if len(ev.ACL) > 0 {
-			if who := h.watcher.Proven(); who != nil && !f.verdicts.Allowed(ev.ACL, jute.PermRead, who) {
-				continue
-			}
-		}
-		if len(f.notice) == 0 {
-			f.notice = AppendNotice(f.notice, ev.Type, ev.Path, ev.Zxid)
-		}
-		h.watcher.WatchFired(ev, f.notice)
-		told++
-	}
-	f.found = f.found[:0]
-	if cap(f.found) > keepFound {
-		f.found = nil
-	}
-	if cap(f.above) > keepFound {
-		f.above = nil
-	}
-	return told
 }
 
 // AppendNotice adds the frame of a notification to b. Changes carry their zxid; the events that setWatches makes for

@@ -219,9 +219,11 @@ func TestModel(t *testing.T) {
 			"connect":    w.connect,
 			"register":   register,
 			"register2":  register,
-			"unregister": func(rt *rapid.T) { c, p := pick(rt); w.unregister(rt, c, p) },
+			"unregister": func(rt *rapid.T) { w.table.Forget(); c, p := pick(rt); w.unregister(rt, c, p) },
 			"fire":       func(rt *rapid.T) { _, p := pick(rt); w.fire(rt, p) },
+			"remember":   func(*rapid.T) { w.table.Remember() },
 			"close": func(rt *rapid.T) {
+				w.table.Forget() // it takes leaving as something that comes behind
 				c, p := pick(rt)
 				w.table.RemoveAll(&c.Holder)
 				w.table.AddData(&c.Holder, p) // too late: without effect

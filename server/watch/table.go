@@ -149,6 +149,7 @@ type Table struct {
 		childCount int // watches in the child table
 		bytes      int // what all watches take, about
 		round      uint64
+		added      uint64 // counts what was registered
 	}
 	firing firing // owned by the goroutine that fires
 	fired  FiredCounts
@@ -300,6 +301,7 @@ func (t *Table) add(h *Holder, path string, k kind, m mode) {
 	if h.closed {
 		return
 	}
+	t.mu.added++
 	if h.number == 0 {
 		h.number = t.mu.holders.take()
 		*t.mu.holders.at(h.number) = h
