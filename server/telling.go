@@ -10,20 +10,24 @@ import (
 // thousand events.
 const toldBytesMax = 1 << 20
 
+// knownMax is how many groups of audiences are known at the most: a guess, some hundred KiB.
+const knownMax = 32 << 10
+
 // toldTogether is from how many changes of one write on their events gather. A guess: a create, with its parent, or a
 // short multi is told as fast event by event.
 const toldTogether = 16
 
 // telling tells the events of one write. A write may have as many as fits into jute.maxbuffer, before as many watchers
 // as there are, and everybody waits until all of them have it. So of a long one those who hear of the same events are a
-// group: an event is written once for all of a group, and they have its memory together. A connection belongs to one
-// group; a group is split when an event is for some of it alone. Owned by the apply goroutine.
+// group (hearers): an event is written once for all of a group, and they have its memory together. A connection belongs
+// to one group, which is split when an event is for some of it alone. Owned by the apply goroutine.
 type telling struct {
 	watches *watch.Table
 	gathers bool // the write is long
 	groups  []*hearers
 	splits  int                 // counts the groups that were split
 	known   map[int]knownGroups // of audiences by their numbers
+	knows   int                 // groups in known
 	touched []*hearers          // scratch of find
 	notice  []byte              // scratch of gather
 	bytes   int                 // of what all groups have not been handed yet
@@ -115,6 +119,10 @@ func (t *telling) find(a *watch.Audience) []*hearers {
 		}
 	}
 	if a.Number > 0 {
+		if t.knows += len(t.touched); t.knows > knownMax {
+			clear(t.known)
+			t.knows = len(t.touched)
+		}
 		t.known[a.Number] = knownGroups{slices.Clone(t.touched), t.splits}
 	}
 	return t.touched
@@ -165,7 +173,7 @@ func (t *telling) end() {
 	}
 	clear(t.groups)
 	clear(t.touched[:cap(t.touched)])
-	t.groups, t.known, t.gathers = t.groups[:0], nil, false
+	t.groups, t.known, t.knows, t.gathers = t.groups[:0], nil, 0, false
 	if cap(t.groups) > groupsKept {
 		t.groups = nil
 	}

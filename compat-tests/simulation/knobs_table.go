@@ -143,6 +143,7 @@ func knobsOfTheServer() []Knob {
 		{"server/watch/audience.go", "changesKept", "int", of(0, 2)},
 		{"server/telling.go", "toldTogether", "int", of(1, 2)},
 		{"server/telling.go", "toldBytesMax", "int", of(1, 200)},
+		{"server/telling.go", "knownMax", "int", of(0, 3)},
 		{"server/watch/report.go", "reportBatch", "uint32", of(1, 5)},
 		{"server/instance/scrub.go", "scrubDelay", "time.Duration", of(time.Second, 15*time.Second)},
 	}
