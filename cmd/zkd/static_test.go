@@ -67,6 +67,30 @@ func TestBuildsOfTheGuidesAreStatic(t *testing.T) {
 	}
 }
 
+// strippedBytesMax is how large a binary without symbols may be. Measured 2026-11: 26.5 MB. With one call of text/template
+// or html/template anywhere it would be 31.4: those look methods up by name, and a linker that sees that keeps all.
+const strippedBytesMax = 27_000_000
+
+// TestBinaryIsSmall builds zkd as a release does.
+func TestBinaryIsSmall(t *testing.T) {
+	if testing.Short() || runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
+		t.Skip("builds zkd for Linux on amd64")
+	}
+	out := filepath.Join(t.TempDir(), "zkd")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", out, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if said, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	info, err := os.Stat(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Size() > strippedBytesMax {
+		t.Errorf("the binary has %d bytes, more than %d", info.Size(), strippedBytesMax)
+	}
+}
+
 // listed checks that docs/dependencies.md has a row for each module of a binary, in its version, and no others.
 func listed(t *testing.T, binary string) {
 	t.Helper()
