@@ -274,11 +274,14 @@ func (c *conn) allowed(list []jute.ACL, perm jute.Perms) bool {
 }
 
 // WatchFired appends a watch event. The apply goroutine calls it.
-func (c *conn) WatchFired(_ *watch.Event, notice []byte) { c.push(1, notice) }
+func (c *conn) WatchFired(_ *watch.Event, notice []byte) {
+	frames := [1][]byte{notice}
+	c.push(socket.Pushed{Frames: frames[:]}, 1)
+}
 
-// push appends watch events, so many as these are. Long ones are kept, and nobody changes them any more.
-func (c *conn) push(events int, notices ...[]byte) {
-	bytes, cut, wake := c.Out.Push(c.server.memory.unreadMax(c.server.opts.MaxUnreadBytes), notices...)
+// push appends watch events, so many as these are.
+func (c *conn) push(p socket.Pushed, events int) {
+	bytes, cut, wake := c.Out.Push(p, c.server.memory.unreadMax(c.server.opts.MaxUnreadBytes))
 	if bytes == 0 {
 		return
 	}

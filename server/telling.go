@@ -3,6 +3,7 @@ package server
 import (
 	"slices"
 
+	"zkd/server/socket"
 	"zkd/server/watch"
 )
 
@@ -205,7 +206,7 @@ func (t *telling) hand() {
 		}
 		slices.Reverse(frames)
 		for _, c := range g.conns {
-			c.push(events, frames...)
+			c.push(socket.Pushed{Frames: frames, Keep: true}, events)
 		}
 	}
 	t.bytes = 0

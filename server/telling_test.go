@@ -126,9 +126,9 @@ func longMulti(random *rand.Rand) (m multi, events []event) {
 	return m, events
 }
 
-// TestEachHearsWhatItWatches: of a long write everybody hears what is for it, in order, whatever others hear: by watches
-// of each kind, of which some fire once. Each has its events before it can see the change, and what is set again
-// afterwards hears of the next write.
+// TestEachHearsWhatItWatches: of a long write everybody hears what is for it, in order, whatever others hear: by
+// watches of each kind, of which some fire once. Each has its events before it can see the change, and what is set
+// again afterwards hears of the next write.
 func TestEachHearsWhatItWatches(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.MaxFrameBytes = 4 << 20 })
 	owner := r.connect(t)

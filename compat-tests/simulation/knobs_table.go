@@ -133,7 +133,6 @@ func knobsOfTheServer() []Knob {
 		{"server/socket/output.go", "FlushAtBytes", "int", of(1, 100, 4<<10)},
 		{"server/socket/output.go", "MaxOutstanding", "int", of(1, 2, 16)},
 		{"server/socket/output.go", "MaxOutstandingBytes", "int", of(1, 1<<10)},
-		{"server/socket/flusher.go", "flushTurnBytes", "int", of(20, 1<<10)},
 		{"server/socket/reserved.go", "sharedBytes", "int", of(1, 100)},
 		{"server/socket/pair.go", "lingerBytes", "int64", of(1, 1<<10)},
 		{"server/limits/inflight.go", "batchPart", "int", of(1, 64)},

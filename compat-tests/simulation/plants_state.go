@@ -133,11 +133,11 @@ func plantsOfClients() []Plant {
 			Patches: []Patch{{"server/conn.go", "	bytes, cut, wake := c.Out.Push(", `
 	if planted("event-after-data") {
 		var late []byte
-		for _, b := range notices {
+		for _, b := range p.Frames {
 			late = append(late, b...)
 		}
 		plantedLater(20*time.Millisecond, func() {
-			if _, _, wake := c.Out.Push(c.server.opts.MaxUnreadBytes, late); wake {
+			if _, _, wake := c.Out.Push(socket.Pushed{Frames: [][]byte{late}}, c.server.opts.MaxUnreadBytes); wake {
 				c.server.flusher.Add(&c.Out)
 			}
 		})

@@ -46,7 +46,7 @@ func pushed(t *testing.T, o *Output, frames ...[]byte) {
 	for _, b := range frames {
 		want += len(b)
 	}
-	if n, cut, _ := o.Push(1<<30, frames...); n != want || cut {
+	if n, cut, _ := o.Push(Pushed{Frames: frames, Keep: true}, 1<<30); n != want || cut {
 		t.Fatalf("%d bytes taken, cut off: %v; want %d", n, cut, want)
 	}
 }
@@ -71,6 +71,9 @@ func TestLongFramesAreSharedInTheirPlace(t *testing.T) {
 		reply = append(reply, []byte{'A' + byte(i), ' '}...)
 		o.Insert(&reply, len(reply))
 	}
+	if !bytes.Equal(room, long) || !bytes.Equal(room[:cap(room)][len(room):], make([]byte, cap(room)-len(room))) {
+		t.Error("what is shared was changed")
+	}
 	for i, o := range both {
 		go func() {
 			o.FlushLast()
@@ -83,8 +86,18 @@ func TestLongFramesAreSharedInTheirPlace(t *testing.T) {
 			t.Errorf("client %d has %d bytes (%v), want %d: all in order", i, len(got), err, len(want))
 		}
 	}
-	if !bytes.Equal(room, long) || !bytes.Equal(room[:cap(room)][len(room):], make([]byte, cap(room)-len(room))) {
-		t.Error("what is shared was changed")
+}
+
+// TestWhatIsNotToBeKeptIsCopied: the memory of a long frame is its owner's again as soon as it was pushed.
+func TestWhatIsNotToBeKeptIsCopied(t *testing.T) {
+	o, far := tcp(t)
+	frame := bytes.Repeat([]byte{1}, 2*sharedBytes)
+	o.Push(Pushed{Frames: [][]byte{frame}}, 1<<30)
+	clear(frame)
+	go o.Flush()
+	got := make([]byte, len(frame))
+	if _, err := io.ReadFull(far, got); err != nil || bytes.IndexByte(got, 0) >= 0 {
+		t.Errorf("%v: the client has something else than what was pushed", err)
 	}
 }
 

@@ -202,22 +202,26 @@ func (o *Output) QueueLocked() bool {
 	return true
 }
 
-// Push appends frames that are no replies, and ends the connection if more than unreadMax bytes wait then. Long ones are
-// kept as they are: others may have them, too. It returns how many bytes they are, 0 if the connection has ended before.
-// wake says that the caller must give o to the flusher.
-func (o *Output) Push(unreadMax int, frames ...[]byte) (bytes int, cut, wake bool) {
+// Pushed is what is pushed to a connection: frames that are no replies.
+type Pushed struct {
+	Frames [][]byte
+	Keep   bool // nobody changes them any more: long ones need no copy, and others may have them, too
+}
+
+// Push appends what is pushed, and ends the connection if more than unreadMax bytes wait then. It returns how many
+// bytes that is, 0 if the connection has ended before. wake says that the caller must give o to the flusher.
+func (o *Output) Push(p Pushed, unreadMax int) (bytes int, cut, wake bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {
 		return 0, false, false
 	}
-	for _, b := range frames {
+	for _, b := range p.Frames {
 		bytes += len(b)
-		if len(b) >= sharedBytes && !o.reserved {
+		if p.Keep && len(b) >= sharedBytes && !o.reserved {
 			o.shareLocked(b)
 		} else {
-			all := append(o.OpenLocked(), b...)
-			*o.buf = all
+			o.copyLocked(b)
 		}
 	}
 	o.chargeLocked()
@@ -231,10 +235,15 @@ func (o *Output) Push(unreadMax int, frames ...[]byte) (bytes int, cut, wake boo
 // Append appends frames that are no replies. The caller appends a reply behind them.
 func (o *Output) Append(frames []byte) {
 	o.mu.Lock()
-	b := o.OpenLocked()
-	*o.buf = append(b, frames...)
+	o.copyLocked(frames)
 	o.chargeLocked()
 	o.mu.Unlock()
+}
+
+// copyLocked copies frames behind all that is there.
+func (o *Output) copyLocked(frames []byte) {
+	b := o.OpenLocked()
+	*o.buf = append(b, frames...)
 }
 
 // Unread returns how much waits to be written.

@@ -20,6 +20,9 @@ func (p *piece) give() {
 	}
 }
 
+// growsLocked reports whether short replies may be appended to p.
+func (p *piece) growsLocked() bool { return !p.shared && len(*p.buf) < FlushAtBytes }
+
 // sharedBytes is from how many bytes on frames of several connections are not copied for each. A guess: some hundred
 // events.
 const sharedBytes = 4 << 10
@@ -99,7 +102,7 @@ func (o *Output) Insert(reply *[]byte, bodyBytes int) {
 	defer o.chargeLocked()
 	last := len(o.ahead) - 1
 	// A pipeline of short replies is written by one call.
-	if last >= 0 && len(*reply) <= outputBufferBytes && len(*o.ahead[last].buf) < FlushAtBytes && !o.ahead[last].shared {
+	if last >= 0 && len(*reply) <= outputBufferBytes && o.ahead[last].growsLocked() {
 		p := &o.ahead[last]
 		*p.buf = append(*p.buf, *reply...)
 		o.aheadBytes += len(*reply)

@@ -8,8 +8,8 @@ import (
 
 // Audience is who hears of a change, in order.
 type Audience struct {
-	// Number is that of an audience which stays: while the table remembers, one of the same number is the same watchers.
-	// 0: it is valid until the next change alone.
+	// Number is that of an audience which stays: while the table remembers, one of the same number is the same
+	// watchers. 0: it is valid until the next change alone.
 	Number  int
 	holders []*Holder
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // TestWhoHearsIsRemembered: while the table remembers, changes that the same watchers hear of have one audience, also
-// when others come in between; one whose watches have fired is another, and so is one that somebody has joined. What was
-// remembered is forgotten.
+// when others come in between; one whose watches have fired is another, and so is one that somebody has joined. What
+// was remembered is forgotten.
 func TestWhoHearsIsRemembered(t *testing.T) {
 	table := New()
 	a, b := newClient(1), newClient(2)

@@ -128,10 +128,12 @@ func (t *Table) gather(ev *Event, of change) (known *Audience, found foundCounts
 	if known == nil {
 		t.mu.round++
 		t.firing.consumed = false
-		if ev.Type == jute.EventNodeCreated || ev.Type == jute.EventNodeDataChanged || ev.Type == jute.EventNodeDeleted {
+		switch ev.Type {
+		case jute.EventNodeCreated, jute.EventNodeDataChanged, jute.EventNodeDeleted:
 			found.data = t.gatherData(ev.Path, of.hash)
 		}
-		if ev.Type == jute.EventNodeDeleted || ev.Type == jute.EventNodeChildrenChanged {
+		switch ev.Type {
+		case jute.EventNodeDeleted, jute.EventNodeChildrenChanged:
 			found.child = t.gatherList(ev.Path, of.hash, childKind)
 		}
 	}
