@@ -4,6 +4,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -158,7 +159,7 @@ func (k *key) span() string {
 	return " from " + strconv.FormatInt(lowest, 10) + " to " + strconv.FormatInt(highest, 10)
 }
 
-// table is the set of keys with its indexes. It is built by newTable for each Load: a few hundred map entries.
+// table is the set of keys with its indexes. Nobody changes it.
 type table struct {
 	rows    []key
 	exact   map[string]*key // by name, by property, and by property without `zookeeper.`
@@ -168,6 +169,9 @@ type table struct {
 
 // propertyPrefix begins the name of nearly every JVM property of ZooKeeper; in zoo.cfg it is left out.
 const propertyPrefix = "zookeeper."
+
+// theTable is built once: a process that plays simulated servers, or checks many files, reads a configuration for each.
+var theTable = sync.OnceValue(newTable)
 
 // newTable indexes all rows.
 func newTable() *table {

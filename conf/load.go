@@ -59,7 +59,7 @@ type loader struct {
 // newLoader prepares the lowest layer, the defaults.
 func newLoader(s Sources) *loader {
 	l := &loader{
-		table:    newTable(),
+		table:    theTable(),
 		layers:   viper.NewWithOptions(viper.KeyDelimiter("\x00")),
 		env:      newEnvironment(s.Environ),
 		readFile: s.reader(),
