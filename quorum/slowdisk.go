@@ -190,7 +190,7 @@ func (h *health) judge() {
 	}
 	d.slow, d.probes = max(d.slow, 1), d.probes+1
 	if d.slow < slowTimeouts*h.options.ElectionTicks || d.probes < slowProbes || h.transfer.inProgress() ||
-		h.transfer.successor() == 0 {
+		h.transfer.target() == 0 {
 		return
 	}
 	h.logger.Warn("slow leader disk: transferring leadership", slog.Duration("took", d.own),

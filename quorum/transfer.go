@@ -42,7 +42,7 @@ func (t *transfer) begin(told chan error) {
 	if t.to != 0 {
 		return
 	}
-	to := t.successor()
+	to := t.target()
 	if to == 0 {
 		t.end(ErrTransferFailed)
 		return
@@ -69,7 +69,7 @@ func (t *transfer) beginForDisk() {
 // tryForDisk transfers the leadership because this leader's disk hangs, if anybody can take over, or tries again after
 // some election timeouts.
 func (t *transfer) tryForDisk() {
-	if t.inProgress() || t.now < t.again || t.successor() == 0 {
+	if t.inProgress() || t.now < t.again || t.target() == 0 {
 		return
 	}
 	// Nothing is proposed during a try, so tries that fail become rare.
@@ -77,9 +77,9 @@ func (t *transfer) tryForDisk() {
 	t.beginForDisk()
 }
 
-// successor is the voter that is most caught up among those that answer, and whose disks do, or 0. One that has not
+// target is the voter that is most caught up among those that answer, and whose disks do, or 0. One that has not
 // taken over before comes last, before it one whose disk is low.
-func (t *transfer) successor() uint64 {
+func (t *transfer) target() uint64 {
 	best, match, rank := uint64(0), uint64(0), 0
 	t.raft.WithProgress(func(id uint64, kind raft.ProgressType, pr tracker.Progress) {
 		able := id != t.id && kind == raft.ProgressTypePeer && pr.State == tracker.StateReplicate && t.answers(id)
@@ -103,7 +103,7 @@ func (t *transfer) left(id uint64) {
 	if t.to != id {
 		return
 	}
-	if to := t.successor(); t.leads() && to != 0 {
+	if to := t.target(); t.leads() && to != 0 {
 		t.ask(to)
 		return
 	}
