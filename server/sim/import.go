@@ -59,7 +59,7 @@ func (s *Server) LeaveZooKeeper(seed uint64, steps int) (*Left, error) {
 	if err != nil {
 		return nil, err
 	}
-	synced, err := crashfs.WrittenOf(v.fs.MemFS, nil)
+	synced, err := crashfs.WrittenOf(v.fs.MemFS)
 	if err != nil {
 		return nil, err
 	}

@@ -91,7 +91,7 @@ func (v *volume) crash(power bool) {
 		if power && v.truth == nil && !v.astray { // else what it has acknowledged might be gone: lose does that
 			left, err = v.torn(mem)
 		} else {
-			left, err = crashfs.WrittenOf(mem, v.moved)
+			left, err = crashfs.WrittenOf(mem)
 		}
 		if err != nil {
 			invariants.Violated("a disk in memory fails", slog.Any("err", err))

@@ -25,8 +25,8 @@ type FS struct {
 
 	gate sync.RWMutex // held shared by each change, exclusively by Still
 
-	mu       sync.Mutex
-	rewrites map[string]int // guarded by mu; how often each file was written elsewhere than at its end
+	mu     sync.Mutex
+	parted map[*[]byte]bool // guarded by mu; held.data of the files that share their bytes with nobody
 }
 
 // New returns an empty file system.
@@ -39,6 +39,7 @@ func Of(mem *vfs.MemFS) *FS { return &FS{MemFS: mem} }
 func (fs *FS) Still(do func(mem *vfs.MemFS)) {
 	fs.gate.Lock()
 	defer fs.gate.Unlock()
+	clear(fs.parted) // do may have what is written from now on not be seen in a copy
 	do(fs.MemFS)
 }
 
@@ -63,14 +64,14 @@ func (fs *FS) open(name string, do func() (vfs.File, error)) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &gated{File: file, fs: fs, name: name}, nil
+	return &gated{File: file, fs: fs, name: name, held: heldOf(file)}, nil
 }
 
 // Create implements vfs.FS.
 func (fs *FS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	file, err := fs.open(name, func() (vfs.File, error) { return fs.MemFS.Create(name, category) })
 	if g, ok := file.(*gated); ok {
-		g.appended = appendedOf(g.File)
+		g.appends = true
 	}
 	return file, err
 }
@@ -133,17 +134,19 @@ func (fs *FS) Unwrap() vfs.FS { return fs.MemFS }
 // gated is a file, or a directory, whose changes hold the gate.
 type gated struct {
 	vfs.File
-	fs   *FS
-	name string // under which it was opened
-
-	appended *appended // what of it is synced; nil: all of it is at each sync
-	rewrites int       // of the file, when it was synced
+	fs      *FS
+	name    string // under which it was opened
+	held    *held  // what MemFS holds of it; nil: a directory
+	appends bool   // Write does, as the file was made with this handle
 }
 
 // Write implements vfs.File.
 func (f *gated) Write(p []byte) (int, error) {
 	f.fs.gate.RLock()
 	defer f.fs.gate.RUnlock()
+	if !f.appends {
+		f.part()
+	}
 	return f.File.Write(p)
 }
 
@@ -151,13 +154,24 @@ func (f *gated) Write(p []byte) (int, error) {
 func (f *gated) WriteAt(p []byte, offset int64) (int, error) {
 	f.fs.gate.RLock()
 	defer f.fs.gate.RUnlock()
-	f.fs.mu.Lock()
-	if f.fs.rewrites == nil {
-		f.fs.rewrites = map[string]int{}
-	}
-	f.fs.rewrites[f.name]++
-	f.fs.mu.Unlock()
+	f.part()
 	return f.File.WriteAt(p, offset)
+}
+
+// part has the file share its bytes with nobody, since they are about to be written over.
+func (f *gated) part() {
+	if f.held == nil {
+		return
+	}
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	if !f.fs.parted[f.held.data] {
+		f.held.part()
+		if f.fs.parted == nil {
+			f.fs.parted = map[*[]byte]bool{}
+		}
+		f.fs.parted[f.held.data] = true
+	}
 }
 
 // Sync implements vfs.File.
@@ -168,19 +182,16 @@ func (f *gated) Sync() error {
 	return f.fs.change(f.sync)
 }
 
-// sync syncs what was appended, if nothing else has happened to the file since it was synced, or else all of it.
+// sync syncs all of it.
 func (f *gated) sync() error {
-	if f.appended == nil {
+	if f.held == nil {
 		return f.File.Sync()
 	}
 	f.fs.mu.Lock()
-	rewrites := f.fs.rewrites[f.name]
-	f.fs.mu.Unlock()
-	if rewrites == f.rewrites && f.appended.sync() {
-		return nil
-	}
-	f.rewrites = rewrites
-	return f.File.Sync()
+	defer f.fs.mu.Unlock()
+	f.held.sync()
+	delete(f.fs.parted, f.held.data)
+	return nil
 }
 
 // SyncData implements vfs.File.

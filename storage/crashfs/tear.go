@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -35,25 +36,20 @@ type moved struct {
 // movedDir is where the directories are that were renamed, in a file system of their own.
 const movedDir = "/.moved"
 
-// WrittenOf returns what is left if nothing but the process ends now: all that it has written. renames has what
-// directories were called that were renamed, by their new names. Nothing may change meanwhile, see Still.
-func WrittenOf(mem *vfs.MemFS, renames map[string]string) (*vfs.MemFS, error) {
-	random := rand.New(rand.NewPCG(0, 0)) //nolint:gosec // it decides nothing at 100 percent
-	written := mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: random})
-	for _, from := range renames { // order: each for itself
-		if _, err := mem.Stat(from); errors.Is(err, os.ErrNotExist) { // which a clone does not show until it was synced
-			if err := written.RemoveAll(from); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return written, nil
+// errUnknown says that this package knows another MemFS.
+var errUnknown = errors.New("vfs.MemFS holds files otherwise than it did")
+
+// WrittenOf returns what is left if nothing but the process ends now: all that it has written. It is to be used as an
+// FS, with whose files those of mem share their bytes. Nothing may change meanwhile, see Still.
+func WrittenOf(mem *vfs.MemFS) (*vfs.MemFS, error) {
+	written := vfs.NewCrashableMem()
+	return written, shareAll(mem, written, "/")
 }
 
 // MomentOf returns what the power leaves if it fails now. renames has what directories were called that were renamed,
 // by their new names. Nothing may change meanwhile, see Still, and mem is given up.
 func MomentOf(mem *vfs.MemFS, renames map[string]string) (*Moment, error) {
-	written, err := WrittenOf(mem, renames)
+	written, err := WrittenOf(mem)
 	if err != nil {
 		return nil, err
 	}
@@ -239,12 +235,8 @@ func torn(before, after []byte, random *rand.Rand) []byte {
 	return left
 }
 
-// contents reads a file.
-func contents(fs vfs.FS, name string) ([]byte, error) {
-	file, err := fs.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return io.ReadAll(file)
+// contents is what a file holds, which nobody may write over.
+func contents(fs *vfs.MemFS, name string) ([]byte, error) {
+	data, err := fs.UnsafeGetFileDataBuffer(name)
+	return slices.Clip(data), err
 }
