@@ -24,7 +24,7 @@ const (
 )
 
 // sampleEvery is how often it is looked what there is, while a fault stays.
-const sampleEvery = time.Second
+const sampleEvery = 2 * time.Second
 
 // What costs is what clients ask for, and time alone costs nothing: so while it is looked at what grows, they are at
 // their pace for one sample of calmFor. In between each does as much as its session needs, or one step in calmPace.

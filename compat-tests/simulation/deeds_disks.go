@@ -70,7 +70,7 @@ func (g *play) doFault(d *Deed, i int) {
 	s := g.w.Servers[i]
 	switch d.What {
 	case LieDisk, RestoreDisk, AgeReads:
-		g.whenWhole(d, wholeTries, func() { g.forgetful(d, i) })
+		g.whenWhole(d, wholeTries, func() { g.loseAcknowledged(d, i) })
 	case StrayWrite:
 		g.whenWhole(d, wholeTries, func() { g.stray(d, i) })
 	case StallOne, FailOne:
@@ -134,11 +134,11 @@ func (g *play) narrow(d *Deed, i int) {
 	}
 }
 
-// forgetful has a server come back on a disk that lacks some of what it has acknowledged, or that says so.
+// loseAcknowledged has a server come back on a disk that lacks some of what it has acknowledged, or that says so.
 //
 // No server can know of itself that all of its disk is older, and one that is elected by such a one and by another that
 // lags behind lacks what was acknowledged: so the others have a write without it before it comes back.
-func (g *play) forgetful(d *Deed, i int) {
+func (g *play) loseAcknowledged(d *Deed, i int) {
 	s := g.w.Servers[i]
 	copied := s.CopyDisk()
 	if d.What == LieDisk {
