@@ -70,7 +70,8 @@ type campaign struct {
 
 // TestSeeds runs a fixed set of seeds, on all processors. ZKD_SIM_SEEDS is for more of them, ZKD_SIM_FIRST_SEED for
 // others, ZKD_SIM_SCHEDULE for the same plans with goroutines in another order; what fails, and what was made smaller
-// of it, is kept in the directory ZKD_SIM_KEEP.
+// of it, is kept in the directory ZKD_SIM_KEEP. ZKD_SIM_PROFILE is a directory for a profile of each plan's processor
+// time and allocations.
 func TestSeeds(t *testing.T) {
 	c := campaign{t: t, runner: need(t), next: number("ZKD_SIM_FIRST_SEED", 1), sum: Outcome{Deeds: map[Kind]int{},
 		Roles: map[string]int{}, Met: Met{}}}
