@@ -214,6 +214,18 @@ func TestManyChildren(t *testing.T) {
 	b.see(".list", "name-0099999")
 	b.see(".pager", "1–1 of 1")
 	b.shot("many", wide)
+
+	// They are deleted, until somebody thinks better of it.
+	b.signIn("digest", target.SuperUser, target.SuperPassword)
+	b.visit("tree/delete?path=/many")
+	b.fill("#typed", "/many")
+	b.submit("main button.primary")
+	b.see("#live", "so far")
+	b.submit(`form[action$="/job/stop"] button`)
+	b.see("main", "It was stopped before its end")
+	if _, stat, err := s.Exists("/many"); err != nil || stat.NumChildren == 0 || stat.NumChildren == 100_000 {
+		t.Errorf("%v, %v", stat, err)
+	}
 }
 
 func TestAPageShowsWhatChanges(t *testing.T) {

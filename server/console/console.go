@@ -24,6 +24,7 @@ import (
 	"zkd/server/console/session"
 	"zkd/server/console/survey"
 	"zkd/server/fourletter"
+	"zkd/server/traffic/report"
 )
 
 // Path is where the console is.
@@ -60,6 +61,8 @@ type Here struct {
 	HandOver func(ctx context.Context) error
 	// Backup answers a superuser with a backup.
 	Backup http.Handler
+	// Top says who has done what in the last seconds.
+	Top func(seconds int) (*report.Answer, error)
 	// EndSession ends the session of a client.
 	EndSession func(ctx context.Context, id jute.SessionID) error
 }
@@ -71,7 +74,7 @@ type Options struct {
 	Random    io.Reader
 	Ensembles []Ensemble
 	ReadOnly  bool   // nothing can be changed, whoever signs in
-	Version   string // of the program
+	Version   string // of the program: a release or a commit; "" or "unknown" for a build that knows neither
 }
 
 // Console answers the requests of browsers below Path.
@@ -95,6 +98,7 @@ type ensemble struct {
 	survey   *survey.Survey
 	sessions *sessions
 	found    found
+	top      *topper
 }
 
 // New returns a console. Close ends its sessions.
@@ -113,6 +117,7 @@ func New(o Options) (*Console, error) {
 		}
 		e.survey = survey.New(survey.Options{Clock: o.Clock, Asker: &e.Asker, Places: e.Places})
 		e.sessions = newSessions(c, e)
+		e.top = newTopper(o.Clock, e)
 		if c.ensembles[e.Name] != nil || !validName(e.Name) {
 			return nil, fmt.Errorf("%q is no name for an ensemble: letters, digits, - and _, each name once", e.Name)
 		}
@@ -164,6 +169,8 @@ var routes = []struct {
 	{"GET /tree/live", looks, treeLive},
 	{"GET /value", looks, valueDownload},
 	{"GET /sessions", operates, sessionsPage},
+	{"GET /top", operates, top},
+	{"GET /top/live", operates, topLive},
 	{"GET /tree/edit", fills, editPage},
 	{"POST /tree/edit", changes, editValue},
 	{"GET /tree/create", fills, createPage},
@@ -353,9 +360,6 @@ type view struct {
 	Body     body
 	Flash    string // what the last action has done
 }
-
-// Version is the program's.
-func (v *view) Version() string { return v.Console.opts.Version }
 
 // Base is where the pages of the ensemble are.
 func (v *view) Base() string { return Path + v.Ensemble.Name }

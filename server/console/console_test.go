@@ -13,6 +13,7 @@ import (
 	"zkd/jute"
 	"zkd/quorum/clock"
 	"zkd/server/console/survey"
+	"zkd/server/traffic/report"
 )
 
 // figures is a console of an ensemble whose only server says f.
@@ -190,5 +191,62 @@ func TestAssetsAreSmall(t *testing.T) {
 	})
 	if err != nil || sum == 0 || sum > 20_000 {
 		t.Errorf("%d bytes, %v: docs/console.md says less than 20 KB", sum, err)
+	}
+}
+
+func TestBuildsAreNamed(t *testing.T) {
+	for version, want := range map[string]string{
+		"1.2.3": "zkd 1.2.3, speaks as ZooKeeper 3.9.5", "": "zkd built from sources without a version, by go1.",
+		"unknown":               "zkd built from sources without a version, by go1.",
+		strings.Repeat("b", 40): "zkd bbbbbbbbbbbb, speaks",
+	} {
+		if got := buildText(version); !strings.HasPrefix(got, want) {
+			t.Errorf("%q: %q", version, got)
+		}
+	}
+}
+
+// TestWhatAnOpenPageCosts: however many look, for however long, their server is asked for its figures once a second.
+func TestWhatAnOpenPageCosts(t *testing.T) {
+	m := clock.NewManual(time.Unix(1_000_000, 0))
+	asked := 0
+	c, err := New(Options{Clock: m, Logger: slog.New(slog.DiscardHandler), Random: rand.Reader,
+		Ensembles: []Ensemble{{Name: "one", Here: &Here{Name: "a:1", Top: func(int) (*report.Answer, error) {
+			asked++
+			return &report.Answer{}, nil
+		}}, Places: func() []survey.Place {
+			return []survey.Place{{Addr: "a:1", Figures: func() (survey.Figures, error) {
+				asked++
+				return survey.Figures{"server_state": "standalone"}, nil
+			}}}
+		}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	look := func(path string) {
+		t.Helper()
+		r := httptest.NewRequest(http.MethodGet, Path+"one/"+path, nil)
+		r.RemoteAddr, r.Host = "127.0.0.1:1", "127.0.0.1:8080"
+		w := httptest.NewRecorder()
+		if c.ServeHTTP(w, r); w.Code != http.StatusOK {
+			t.Fatalf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+	for _, path := range []string{"overview/live", "top/live"} {
+		asked = 0
+		for range 60 {
+			m.Advance(time.Second)
+			for range 10 { // pages that stand open
+				look(path)
+			}
+		}
+		if asked != 60 {
+			t.Errorf("%s: asked %d times in a minute", path, asked)
+		}
+		m.Advance(time.Hour)
+		if asked != 60 {
+			t.Errorf("%s: asked while nobody looks", path)
+		}
 	}
 }

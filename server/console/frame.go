@@ -77,10 +77,10 @@ func (v *view) frame(p *page.Page) {
 	p.PutIf(v.Flash != "", `<p class="notice good" role="status">{}</p>`, plain(v.Flash))
 	v.Body.main(p, v)
 	p.Put(`</main>
-<footer><span>zkd {}</span><span class="muted" id="beat" role="status" aria-live="polite"></span></footer>
+<footer><span>{}</span><span class="muted" id="beat" role="status" aria-live="polite"></span></footer>
 </body>
 </html>
-`, v.Version())
+`, buildText(v.Console.opts.Version))
 }
 
 // navigation writes the links to the pages.
@@ -92,7 +92,8 @@ func (v *view) navigation(p *page.Page) {
 		operators         bool
 	}{
 		{"overview", "", "Overview", false}, {"tree", "tree", "Tree", false},
-		{"sessions", "sessions", "Sessions", true}, {"members", "members", "Ensemble", true},
+		{"sessions", "sessions", "Sessions", true}, {"top", "top", "Top", true},
+		{"members", "members", "Ensemble", true},
 		{"quotas", "quotas", "Watches and quotas", false},
 	} {
 		if to.operators && !v.operator {

@@ -86,7 +86,7 @@ func wrongPlaces(markup string, texts []ast.Expr) (wrong []string) {
 				wrong = append(wrong, "an address that begins with "+value)
 			case value == "" && !strings.HasPrefix(markup[at:], "/"):
 				wrong = append(wrong, "an address that is a text alone")
-			case strings.HasSuffix(value, "=") && !writtenForQuery(texts[i]):
+			case (strings.HasSuffix(value, "=") || strings.HasSuffix(value, "?")) && !writtenForQuery(texts[i]):
 				wrong = append(wrong, fmt.Sprintf("text %d is not written for a query", i+1))
 			}
 		} else if strings.LastIndexByte(before, '<') > strings.LastIndexByte(before, '>') {
@@ -107,7 +107,7 @@ func writtenForQuery(e ast.Expr) bool {
 		return f.Name == "query"
 	case *ast.SelectorExpr:
 		pkg, ok := f.X.(*ast.Ident)
-		return ok && pkg.Name == "strconv"
+		return f.Sel.Name == "with" || ok && pkg.Name == "strconv" // topPage.with writes a whole query
 	}
 	return false
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -15,10 +16,24 @@ import (
 	"zkd/jute/client"
 	"zkd/server/console/session"
 	"zkd/server/console/values"
+	"zkd/server/fourletter"
 )
 
 // plain is text of strangers in one line, in which nothing controls what is around it.
 func plain(s string) string { return values.Plain(s, false) }
+
+// buildText says what build this is. A toolchain that looked at no repository, as with -buildvcs=false, has left the
+// commit out.
+func buildText(version string) string {
+	const commitShown = 12 // of its 40 digits
+	switch {
+	case version == "", version == "unknown":
+		version = "built from sources without a version, by " + runtime.Version()
+	case len(version) == 40:
+		version = version[:commitShown]
+	}
+	return "zkd " + version + ", speaks as ZooKeeper " + fourletter.ZooKeeperVersion
+}
 
 // errClosed means that who shows no credential may not look at znodes.
 var errClosed = errors.New("clients without a credential are not served here")

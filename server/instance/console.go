@@ -2,12 +2,14 @@ package instance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"sync"
+	"time"
 
 	"zkd/jute"
 	"zkd/jute/client"
@@ -16,6 +18,7 @@ import (
 	"zkd/server/console"
 	"zkd/server/console/survey"
 	"zkd/server/fourletter"
+	"zkd/server/traffic/report"
 	"zkd/storage/ensemble"
 	"zkd/storage/serverid"
 )
@@ -42,6 +45,7 @@ func (i consoleHost) open(o *admin.Options) (err error) {
 			return o.Anywhere || o.NeedCertificate && r.TLS != nil && len(r.TLS.PeerCertificates) > 0
 		},
 	}
+	here.Top = i.top
 	if i.peers != nil {
 		here.HandOver = i.node.TransferLeadership
 	}
@@ -116,6 +120,20 @@ func (i consoleHost) clientAddr(s *ensemble.Server) string {
 		return ""
 	}
 	return addr
+}
+
+// errNotCounted is said where the configuration has it so.
+var errNotCounted = errors.New("requests are not counted: zkd.traffic=false")
+
+// top is who has done what at this server in the last seconds.
+func (i consoleHost) top(seconds int) (*report.Answer, error) {
+	w := i.server.Traffic(time.Duration(seconds) * time.Second)
+	if w == nil {
+		return nil, errNotCounted
+	}
+	a := report.Of(w, report.RowsMax)
+	a.Server = report.StateOf(i.server.Info(), serverid.Number(i.id))
+	return a, nil
 }
 
 // shownFigures is what mntr says of this server.

@@ -59,7 +59,7 @@ func tableOf(r *Report, v int, filter string, by order) *table {
 func slowTable(r *Report, filter string) *table {
 	t := &table{titles: report.SlowTitles, left: report.SlowLeft, sorted: 1}
 	for i := range r.Slow {
-		cells := r.Slow[i].Cells()
+		cells := r.Slow[i].Cells(time.Local)
 		for k := range cells {
 			cells[k] = terminal.Clean(cells[k])
 		}

@@ -4,6 +4,7 @@
 (function () {
   const region = document.querySelector("[data-refresh-url]");
   const beat = document.getElementById("beat");
+  const freeze = document.querySelector("[data-freeze]");
   let failed = 0;
 
   function say(text) {
@@ -15,6 +16,11 @@
     const seen = region.querySelector("[data-seen]");
     if (seen) url.searchParams.set("seen", seen.dataset.seen);
     return url;
+  }
+
+  // Whoever has frozen the page sees it as it was.
+  function frozen() {
+    return freeze !== null && freeze.getAttribute("aria-pressed") === "true";
   }
 
   // Whoever is filling something in, has opened something or selects text keeps what he has.
@@ -52,13 +58,14 @@
     if (answer.status === 401) return say("You are not signed in any more. Load the page again.");
     if (!answer.ok) throw new Error(answer.statusText);
     const html = await answer.text();
+    if (frozen()) return;
     if (busy()) return say("This has changed meanwhile.");
     replace(html);
     say("");
   }
 
   async function loop() {
-    if (!document.hidden) {
+    if (!document.hidden && !frozen()) {
       try {
         await refresh();
         failed = 0;
@@ -70,6 +77,14 @@
     }
     if (region.querySelector("[data-end]")) return;
     setTimeout(loop, Number(region.dataset.every) * Math.min(1 + failed, 5));
+  }
+
+  if (freeze) {
+    freeze.hidden = false;
+    freeze.addEventListener("click", () => {
+      freeze.setAttribute("aria-pressed", String(!frozen()));
+      say(frozen() ? "Frozen." : "");
+    });
   }
 
   if (region) setTimeout(loop, Number(region.dataset.every));

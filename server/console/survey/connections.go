@@ -37,7 +37,7 @@ func OfInfo(c *fourletter.Connection) Connection {
 
 // Connections asks a server for its clients.
 func (a *Asker) Connections(ctx context.Context, addr string) ([]Connection, error) {
-	text, err := word(ctx, a.Dial, addr, "cons")
+	text, err := Word(ctx, a.Dial, addr, "cons")
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func sinceMillis(n int64) time.Time {
 
 // Watches asks a server which paths are watched, by how many sessions each.
 func (a *Asker) Watches(ctx context.Context, addr string) (map[string]int, error) {
-	text, err := word(ctx, a.Dial, addr, "wchp")
+	text, err := Word(ctx, a.Dial, addr, "wchp")
 	if err != nil {
 		return nil, err
 	}

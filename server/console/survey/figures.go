@@ -50,8 +50,8 @@ var (
 	errNotServing = errors.New("it is up, but does not serve: it has no leader, or is not a member")
 )
 
-// word asks for a four-letter word.
-func word(ctx context.Context, dial client.DialFunc, addr, name string) (string, error) {
+// Word asks for a four-letter word, and says in words what is wrong.
+func Word(ctx context.Context, dial client.DialFunc, addr, name string) (string, error) {
 	answer, err := client.Ask(ctx, dial, addr, name)
 	switch {
 	case err != nil && answer == "":
@@ -93,7 +93,7 @@ type Asker struct {
 // Figures asks a server: for mntr, at its admin server if that is not allowed, and for srvr if there is none. limited
 // says that it was the last.
 func (a *Asker) Figures(ctx context.Context, addr string) (f Figures, limited bool, err error) {
-	text, err := word(ctx, a.Dial, addr, "mntr")
+	text, err := Word(ctx, a.Dial, addr, "mntr")
 	if err == nil {
 		return parseMntr(text), false, nil
 	}
@@ -105,7 +105,7 @@ func (a *Asker) Figures(ctx context.Context, addr string) (f Figures, limited bo
 			return f, false, nil
 		}
 	}
-	if text, err = word(ctx, a.Dial, addr, "srvr"); err != nil {
+	if text, err = Word(ctx, a.Dial, addr, "srvr"); err != nil {
 		return nil, false, err
 	}
 	return parseSrvr(text), true, nil

@@ -157,14 +157,14 @@ var SlowTitles = []string{"TIME", "TOOK", "OPERATION", "PATH", "QUEUE", "TURN", 
 // SlowLeft are those that are aligned to the left.
 var SlowLeft = map[int]bool{0: true, 2: true, 3: true, 12: true, 13: true, 14: true, 15: true}
 
-// Cells are the cells of a slow request.
-func (s *Slow) Cells() []string {
+// Cells are the cells of a slow request, with its time as a zone has it.
+func (s *Slow) Cells(zone *time.Location) []string {
 	operation := s.Operation
 	if s.Failed {
 		operation += "!"
 	}
 	p := &s.PhasesUs
-	cells := []string{time.UnixMilli(s.AtMs).Format("15:04:05.000"), Micros(float64(s.TookUs)), operation,
+	cells := []string{time.UnixMilli(s.AtMs).In(zone).Format("15:04:05.000"), Micros(float64(s.TookUs)), operation,
 		cmp.Or(s.Path, "-")}
 	for _, us := range []int64{p.Queue, p.Turn, p.Confirm, p.Log, p.Replicate, p.Apply, p.Answer} {
 		cells = append(cells, Micros(float64(us)))
