@@ -168,6 +168,10 @@ var routes = []struct {
 	{"GET /tree", looks, treePage},
 	{"GET /tree/live", looks, treeLive},
 	{"GET /value", looks, valueDownload},
+	{"GET /search", looks, searchPage},
+	{"GET /export", looks, exportSubtree},
+	{"GET /tree/import", fills, importPage},
+	{"POST /tree/import", changes, importSubtree},
 	{"GET /sessions", operates, sessionsPage},
 	{"GET /top", operates, top},
 	{"GET /top/live", operates, topLive},
@@ -252,7 +256,11 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this request comes from another site", http.StatusForbidden)
 		return
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, bodyMax)
+	most := int64(bodyMax)
+	if isImport(r) {
+		most = importMax
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, most)
 	c.mux.ServeHTTP(w, r)
 }
 

@@ -68,9 +68,13 @@ func (t *tree) list(p *page.Page, v *view) {
 	}
 	p.Put(`</div>
 `)
-	p.PutIf(v.CanChange() && !t.Ephemeral,
-		`<p class="actions"><a class="button" href="{}/tree/create?path={}">New znode</a></p>
-`, v.Base(), query(t.Path))
+	p.Put(`<p class="actions">`)
+	p.PutIf(v.CanChange() && !t.Ephemeral, `<a class="button" href="{}/tree/create?path={}">New znode</a>
+<a class="button" href="{}/tree/import?path={}">Import</a>
+`, v.Base(), query(t.Path), v.Base(), query(t.Path))
+	p.Put(`<a class="button" href="{}/search?path={}">Search</a>
+<a class="button" href="{}/export?path={}" download>Export</a></p>
+`, v.Base(), query(t.Path), v.Base(), query(t.Path))
 	switch {
 	case t.ListProblem != "":
 		warning(p, t.ListProblem)

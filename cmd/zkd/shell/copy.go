@@ -6,69 +6,8 @@ import (
 
 	"zkd/jute"
 	"zkd/jute/client/session"
+	"zkd/jute/client/subtree"
 )
-
-// Bounds of one multi: servers take requests of jute.maxbuffer, 1 MiB less one byte, and answer each operation.
-const (
-	multiBytesMax = 512 << 10
-	multiOpsMax   = 500
-	opBytes       = 100 // of one operation beside its path, data and ACL, at the most that is usual
-)
-
-// batch gathers operations and does them, as many at a time as fit.
-type batch struct {
-	ctx     context.Context //nolint:containedctx // a batch is over with its command
-	session *session.Session
-	ops     []session.Op
-	bytes   int
-}
-
-func opSize(path string, data []byte, acl []jute.ACL) int {
-	size := opBytes + len(path) + len(data)
-	for _, a := range acl {
-		size += 12 + len(a.ID.Scheme) + len(a.ID.ID)
-	}
-	return size
-}
-
-// add takes an operation of a size.
-func (b *batch) add(op session.Op, size int) error {
-	if len(b.ops) > 0 && (b.bytes+size > multiBytesMax || len(b.ops) >= multiOpsMax) {
-		if err := b.flush(); err != nil {
-			return err
-		}
-	}
-	b.ops, b.bytes = append(b.ops, op), b.bytes+size
-	return nil
-}
-
-// flush does what was gathered.
-func (b *batch) flush() error {
-	if len(b.ops) == 0 {
-		return nil
-	}
-	err := b.session.Multi(b.ctx, b.ops)
-	b.ops, b.bytes = b.ops[:0], 0
-	return err
-}
-
-// moved is the path of a znode below from, when from has become to.
-func moved(path, from, to string) string {
-	rest := strings.TrimPrefix(path, from)
-	if from == "/" {
-		rest = path
-	}
-	if to == "/" {
-		to = ""
-	}
-	if rest == "" || rest == "/" {
-		if to == "" {
-			return "/"
-		}
-		return to
-	}
-	return to + rest
-}
 
 // inside tells whether a path is another one or below it.
 func inside(path, of string) bool {
@@ -115,33 +54,33 @@ func runCp(c *call) error {
 	if target == c.session && inside(to, from) {
 		return failed("%s is in %s: it would be copied into itself", to, from)
 	}
-	w := &walker{session: c.session, data: true, acl: true, depth: 0}
+	w := &subtree.Walker{Session: c.session, Data: true, ACL: true, Depth: 0}
 	if c.has("r") {
-		w.depth = -1
+		w.Depth = -1
 	}
-	into := &batch{ctx: c.ctx, session: target}
+	into := &subtree.Batch{Session: target}
 	copied, skipped := 0, 0
 	denied := denials{call: c}
-	err = w.walk(c.ctx, from, func(n *node) error {
+	err = w.Walk(c.ctx, from, func(n *subtree.Node) error {
 		denied.note(n)
-		if n.denied {
+		if n.Denied {
 			return nil
 		}
-		if n.depth == 0 && !c.has("r") && n.stat.NumChildren > 0 {
+		if n.Depth == 0 && !c.has("r") && n.Stat.NumChildren > 0 {
 			return failed("%s has children: cp -r copies them, too", from)
 		}
-		if n.ephemeral() { // it belongs to a session, and its copy could not
+		if n.Ephemeral() { // it belongs to a session, and its copy could not
 			skipped++
-			c.err.print("ephemeral, not copied: " + c.name(n.path) + "\n")
+			c.err.print("ephemeral, not copied: " + c.name(n.Path) + "\n")
 			return nil
 		}
-		path := moved(n.path, from, to)
+		path := subtree.Moved(n.Path, from, to)
 		copied++
-		return into.add(session.CreateOp(path, session.NewNode{Data: n.data, ACL: n.acl}),
-			opSize(path, n.data, n.acl))
+		return into.Add(c.ctx, session.CreateOp(path, session.NewNode{Data: n.Data, ACL: n.ACL}),
+			subtree.OpSize(path, n.Data, n.ACL))
 	})
 	if err == nil {
-		err = into.flush()
+		err = into.Flush(c.ctx)
 	}
 	if err != nil {
 		return answered(err, "null")
@@ -163,25 +102,25 @@ func runMv(c *call) error {
 	if inside(to, from) || from == "/" {
 		return failed("%s is in %s: it cannot be moved into itself", to, from)
 	}
-	var nodes []*node
+	var nodes []*subtree.Node
 	size := 0
-	w := &walker{session: c.session, data: true, acl: true, depth: -1}
-	err = w.walk(c.ctx, from, func(n *node) error {
+	w := &subtree.Walker{Session: c.session, Data: true, ACL: true, Depth: -1}
+	err = w.Walk(c.ctx, from, func(n *subtree.Node) error {
 		switch {
-		case n.denied:
-			return &session.Error{Code: jute.NoAuth, Path: n.path}
-		case n.ephemeral():
-			return failed("%s is ephemeral: it belongs to session %s, and cannot be moved", n.path,
-				sessionText(n.stat.EphemeralOwner))
+		case n.Denied:
+			return &session.Error{Code: jute.NoAuth, Path: n.Path}
+		case n.Ephemeral():
+			return failed("%s is ephemeral: it belongs to session %s, and cannot be moved", n.Path,
+				sessionText(n.Stat.EphemeralOwner))
 		}
 		nodes = append(nodes, n)
-		size += opSize(moved(n.path, from, to), n.data, n.acl) + opSize(n.path, nil, nil)
+		size += subtree.OpSize(subtree.Moved(n.Path, from, to), n.Data, n.ACL) + subtree.OpSize(n.Path, nil, nil)
 		return nil
 	})
 	if err != nil {
 		return answered(err, "null")
 	}
-	whole := size <= multiBytesMax && 2*len(nodes) <= multiOpsMax
+	whole := size <= subtree.MultiBytes && 2*len(nodes) <= subtree.MultiOps
 	if !whole {
 		c.err.print("too much for one multi: copied and then deleted, in pieces\n")
 	}
@@ -194,31 +133,31 @@ func runMv(c *call) error {
 }
 
 // moveNodes makes the znodes at their new place and deletes them where they were, if they are still as they were read.
-func moveNodes(c *call, nodes []*node, from, to string, whole bool) error {
+func moveNodes(c *call, nodes []*subtree.Node, from, to string, whole bool) error {
 	var ops []session.Op
-	pieces := &batch{ctx: c.ctx, session: c.session}
+	pieces := &subtree.Batch{Session: c.session}
 	do := func(op session.Op, size int) error {
 		if whole {
 			ops = append(ops, op)
 			return nil
 		}
-		return pieces.add(op, size)
+		return pieces.Add(c.ctx, op, size)
 	}
 	for _, n := range nodes {
-		path := moved(n.path, from, to)
-		node := session.NewNode{Data: n.data, ACL: n.acl}
-		if err := do(session.CreateOp(path, node), opSize(path, n.data, n.acl)); err != nil {
+		path := subtree.Moved(n.Path, from, to)
+		node := session.NewNode{Data: n.Data, ACL: n.ACL}
+		if err := do(session.CreateOp(path, node), subtree.OpSize(path, n.Data, n.ACL)); err != nil {
 			return err
 		}
 	}
 	for i := len(nodes) - 1; i >= 0; i-- {
 		n := nodes[i]
-		if err := do(session.DeleteOp(n.path, n.stat.Version), opSize(n.path, nil, nil)); err != nil {
+		if err := do(session.DeleteOp(n.Path, n.Stat.Version), subtree.OpSize(n.Path, nil, nil)); err != nil {
 			return err
 		}
 	}
 	if whole {
 		return c.session.Multi(c.ctx, ops)
 	}
-	return pieces.flush()
+	return pieces.Flush(c.ctx)
 }

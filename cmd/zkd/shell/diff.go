@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"zkd/jute/client/session"
+	"zkd/jute/client/subtree"
 )
 
 // difference is one between two subtrees.
@@ -23,19 +24,19 @@ var errStopped = errors.New("stopped")
 
 // side is a walk that another goroutine takes the nodes of.
 type side struct {
-	nodes chan *node // as many as one walk asks for ahead
-	err   error      // when nodes is closed
+	nodes chan *subtree.Node // as many as one walk asks for ahead
+	err   error              // when nodes is closed
 }
 
 // newSide begins a walk, whose paths are those below root.
 func newSide(ctx context.Context, s *session.Session, root string) *side {
-	one := &side{nodes: make(chan *node, walkAhead)}
+	one := &side{nodes: make(chan *subtree.Node, subtree.Ahead)}
 	go func() {
 		defer close(one.nodes)
-		w := &walker{session: s, data: true, acl: true, depth: -1}
-		one.err = w.walk(ctx, root, func(n *node) error {
+		w := &subtree.Walker{Session: s, Data: true, ACL: true, Depth: -1}
+		one.err = w.Walk(ctx, root, func(n *subtree.Node) error {
 			below := *n // the walk goes on with n
-			below.path = moved(n.path, root, "/")
+			below.Path = subtree.Moved(n.Path, root, "/")
 			select {
 			case one.nodes <- &below:
 				return nil
@@ -94,17 +95,17 @@ func compareSides(c *call, a, b *side) (found int, err error) {
 		case !moreA:
 			order = 1
 		case moreB:
-			order = comparePaths(x.path, y.path)
+			order = subtree.ComparePaths(x.Path, y.Path)
 		}
 		var d *difference
 		switch {
 		case order < 0:
-			d = &difference{Path: x.path, Only: "left"}
+			d = &difference{Path: x.Path, Only: "left"}
 		case order > 0:
-			d = &difference{Path: y.path, Only: "right"}
+			d = &difference{Path: y.Path, Only: "right"}
 		default:
 			if what := differs(x, y); len(what) > 0 {
-				d = &difference{Path: x.path, What: what}
+				d = &difference{Path: x.Path, What: what}
 			}
 		}
 		if order <= 0 {
@@ -125,18 +126,18 @@ func compareSides(c *call, a, b *side) (found int, err error) {
 }
 
 // differs says in what two znodes differ that a copy would have, too.
-func differs(x, y *node) (what []string) {
-	if x.denied || y.denied {
+func differs(x, y *subtree.Node) (what []string) {
+	if x.Denied || y.Denied {
 		return []string{"not readable"}
 	}
-	if !bytes.Equal(x.data, y.data) || (x.data == nil) != (y.data == nil) {
-		what = append(what, fmt.Sprintf("data of %d and %d bytes", len(x.data), len(y.data)))
+	if !bytes.Equal(x.Data, y.Data) || (x.Data == nil) != (y.Data == nil) {
+		what = append(what, fmt.Sprintf("data of %d and %d bytes", len(x.Data), len(y.Data)))
 	}
-	if !slices.Equal(x.acl, y.acl) {
+	if !slices.Equal(x.ACL, y.ACL) {
 		what = append(what, "ACL")
 	}
-	if x.ephemeral() != y.ephemeral() {
-		what = append(what, x.kind()+" and "+y.kind())
+	if x.Ephemeral() != y.Ephemeral() {
+		what = append(what, x.Kind()+" and "+y.Kind())
 	}
 	return what
 }

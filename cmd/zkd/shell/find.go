@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"zkd/jute"
+	"zkd/jute/client/subtree"
 )
 
 // runTree draws a subtree.
@@ -24,15 +25,15 @@ func runTree(c *call) error {
 	if err != nil {
 		return err
 	}
-	w := &walker{session: c.session, data: c.has("v"), depth: int(depth)}
+	w := &subtree.Walker{Session: c.session, Data: c.has("v"), Depth: int(depth)}
 	var above []bool // for each level: whether the znode there was the last of its brothers
 	denied := denials{call: c}
 	count := 0
-	err = w.walk(c.ctx, root, func(n *node) error {
+	err = w.Walk(c.ctx, root, func(n *subtree.Node) error {
 		count++
 		denied.note(n)
-		above = append(above[:min(n.depth, len(above))], n.last)
-		return c.emit(treeJSON{newFoundJSON(n, c.has("v")), n.depth}, func() {
+		above = append(above[:min(n.Depth, len(above))], n.Last)
+		return c.emit(treeJSON{newFoundJSON(n, c.has("v")), n.Depth}, func() {
 			c.Shell.line(branchText(above) + nodeText(c, n) + c.paint(colorFaint, briefText(c, n)))
 		})
 	})
@@ -70,15 +71,15 @@ func branchText(above []bool) string {
 }
 
 // nodeText is the name of a znode in the colour of its kind.
-func nodeText(c *call, n *node) string {
-	name := n.name()
-	if n.depth == 0 {
-		name = n.path
+func nodeText(c *call, n *subtree.Node) string {
+	name := n.Name()
+	if n.Depth == 0 {
+		name = n.Path
 	}
 	switch {
-	case n.ephemeral():
+	case n.Ephemeral():
 		return c.paint(colorOwned, c.name(name))
-	case n.stat.NumChildren > 0:
+	case n.Stat.NumChildren > 0:
 		return c.paint(colorNode, c.name(name))
 	}
 	return c.name(name)
@@ -88,23 +89,23 @@ func nodeText(c *call, n *node) string {
 const treeValueMax = 60
 
 // briefText is what a tree says behind a name.
-func briefText(c *call, n *node) string {
+func briefText(c *call, n *subtree.Node) string {
 	var parts []string
-	if n.ephemeral() {
-		parts = append(parts, "ephemeral of "+sessionText(n.stat.EphemeralOwner))
+	if n.Ephemeral() {
+		parts = append(parts, "ephemeral of "+sessionText(n.Stat.EphemeralOwner))
 	}
-	if n.stat.DataLength > 0 {
-		parts = append(parts, bytesText(int64(n.stat.DataLength)))
+	if n.Stat.DataLength > 0 {
+		parts = append(parts, bytesText(int64(n.Stat.DataLength)))
 	}
-	if n.denied {
+	if n.Denied {
 		parts = append(parts, "not readable")
 	}
 	text := ""
 	if len(parts) > 0 {
 		text = "  (" + strings.Join(parts, ", ") + ")"
 	}
-	if c.has("v") && len(n.data) > 0 {
-		value := javaText(n.data)
+	if c.has("v") && len(n.Data) > 0 {
+		value := javaText(n.Data)
 		if cut := []rune(value); len(cut) > treeValueMax {
 			value = string(cut[:treeValueMax]) + "…"
 		}
@@ -138,21 +139,21 @@ func pathOrRoot(c *call) (string, error) {
 type foundJSON struct {
 	Path string `json:"path"`
 	Kind string `json:"kind"`
-	dataJSON
+	subtree.Value
 
 	Stat *statJSON `json:"stat"`
 }
 
-func newFoundJSON(n *node, values bool) foundJSON {
-	j := foundJSON{Path: n.path, Kind: n.kind(), Stat: newStatJSON(n.stat)}
+func newFoundJSON(n *subtree.Node, values bool) foundJSON {
+	j := foundJSON{Path: n.Path, Kind: n.Kind(), Stat: newStatJSON(n.Stat)}
 	if values {
-		j.dataJSON = newDataJSON(n.data)
+		j.Value = subtree.NewValue(n.Data)
 	}
 	return j
 }
 
 // test is one of find.
-type test func(*node) bool
+type test func(*subtree.Node) bool
 
 // within reads +N, -N or N, with a unit: more than, less than, exactly.
 func within(text string, number func(string) (int64, error)) (func(int64) bool, error) {
@@ -207,21 +208,21 @@ func findTests(c *call) (all []test, err error) {
 	}
 	add("name", func(v string) (test, error) {
 		_, err := path.Match(v, "")
-		return func(n *node) bool { ok, _ := path.Match(v, n.name()); return ok }, err
+		return func(n *subtree.Node) bool { ok, _ := path.Match(v, n.Name()); return ok }, err
 	})
 	add("size", func(v string) (test, error) {
 		is, err := within(v, sizeOf)
-		return func(n *node) bool { return is(int64(n.stat.DataLength)) }, err
+		return func(n *subtree.Node) bool { return is(int64(n.Stat.DataLength)) }, err
 	})
 	add("children", func(v string) (test, error) {
 		is, err := within(v, func(s string) (int64, error) { return strconv.ParseInt(s, 10, 32) })
-		return func(n *node) bool { return is(int64(n.stat.NumChildren)) }, err
+		return func(n *subtree.Node) bool { return is(int64(n.Stat.NumChildren)) }, err
 	})
 	age := func(of func(jute.Stat) jute.Millis) func(string) (test, error) {
 		return func(v string) (test, error) {
 			is, err := within(v, ageOf)
 			now := c.o.Clock.Now()
-			return func(n *node) bool { return is(int64(now.Sub(time.UnixMilli(int64(of(n.stat)))))) }, err
+			return func(n *subtree.Node) bool { return is(int64(now.Sub(time.UnixMilli(int64(of(n.Stat)))))) }, err
 		}
 	}
 	add("mtime", age(func(s jute.Stat) jute.Millis { return s.Mtime }))
@@ -230,15 +231,15 @@ func findTests(c *call) (all []test, err error) {
 		if v != "p" && v != "e" {
 			return nil, errors.New("want p for persistent or e for ephemeral")
 		}
-		return func(n *node) bool { return n.ephemeral() == (v == "e") }, nil
+		return func(n *subtree.Node) bool { return n.Ephemeral() == (v == "e") }, nil
 	})
 	add("owner", func(v string) (test, error) {
 		id, err := strconv.ParseUint(strings.TrimPrefix(v, "0x"), 16, 64)
-		return func(n *node) bool { return uint64(n.stat.EphemeralOwner) == id }, err
+		return func(n *subtree.Node) bool { return uint64(n.Stat.EphemeralOwner) == id }, err
 	})
 	add("regex", func(v string) (test, error) {
 		re, err := regexp.Compile(v)
-		return func(n *node) bool { return !n.denied && re.Match(n.data) }, err
+		return func(n *subtree.Node) bool { return !n.Denied && re.Match(n.Data) }, err
 	})
 	return all, err
 }
@@ -257,9 +258,9 @@ func runFind(c *call) error {
 	if err != nil {
 		return err
 	}
-	w := &walker{session: c.session, data: c.has("regex"), depth: int(depth)}
+	w := &subtree.Walker{Session: c.session, Data: c.has("regex"), Depth: int(depth)}
 	denied := denials{call: c}
-	err = w.walk(c.ctx, root, func(n *node) error {
+	err = w.Walk(c.ctx, root, func(n *subtree.Node) error {
 		denied.note(n)
 		for _, is := range tests {
 			if !is(n) {
@@ -267,10 +268,10 @@ func runFind(c *call) error {
 			}
 		}
 		return c.emit(newFoundJSON(n, c.has("regex")), func() {
-			text := c.name(n.path)
+			text := c.name(n.Path)
 			if c.has("s") {
-				text = fmt.Sprintf("%10d %6d %s %s", n.stat.DataLength, n.stat.NumChildren,
-					time.UnixMilli(int64(n.stat.Mtime)).In(c.o.Zone).Format(time.DateTime), text)
+				text = fmt.Sprintf("%10d %6d %s %s", n.Stat.DataLength, n.Stat.NumChildren,
+					time.UnixMilli(int64(n.Stat.Mtime)).In(c.o.Zone).Format(time.DateTime), text)
 			}
 			c.Shell.line(text)
 		})
@@ -289,10 +290,10 @@ type usage struct {
 	Largest int64  `json:"largest"` // value in it
 }
 
-func (u *usage) add(n *node) {
+func (u *usage) add(n *subtree.Node) {
 	u.Znodes++
-	u.Bytes += int64(n.stat.DataLength)
-	u.Largest = max(u.Largest, int64(n.stat.DataLength))
+	u.Bytes += int64(n.Stat.DataLength)
+	u.Largest = max(u.Largest, int64(n.Stat.DataLength))
 }
 
 // runDu sums up what subtrees take.
@@ -308,12 +309,12 @@ func runDu(c *call) error {
 	var all []*usage
 	var open []*usage // those that the walk is in, by their depth
 	denied := denials{call: c}
-	w := &walker{session: c.session, depth: -1}
-	err = w.walk(c.ctx, root, func(n *node) error {
+	w := &subtree.Walker{Session: c.session, Depth: -1}
+	err = w.Walk(c.ctx, root, func(n *subtree.Node) error {
 		denied.note(n)
-		open = open[:min(n.depth, len(open))]
-		if n.depth <= int(depth) {
-			one := &usage{Path: n.path}
+		open = open[:min(n.Depth, len(open))]
+		if n.Depth <= int(depth) {
+			one := &usage{Path: n.Path}
 			open, all = append(open, one), append(all, one)
 		}
 		for _, u := range open {
@@ -336,4 +337,26 @@ func runDu(c *call) error {
 		}
 	}
 	return denied.err()
+}
+
+// denials counts what a walk may not read, and says so.
+type denials struct {
+	call  *call
+	count int
+}
+
+// note tells of a znode that was denied.
+func (d *denials) note(n *subtree.Node) {
+	if n.Denied {
+		d.count++
+		d.call.err.print("Insufficient permission : " + d.call.name(n.Path) + "\n")
+	}
+}
+
+// err is the error of a walk that has not seen all.
+func (d *denials) err() error {
+	if d.count == 0 {
+		return nil
+	}
+	return failed("%d znodes may not be read", d.count)
 }

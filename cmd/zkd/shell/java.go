@@ -149,21 +149,6 @@ func statLines(stat jute.Stat, zone *time.Location) string {
 		stat.NumChildren)
 }
 
-// permsText is ZKUtil.getPermString.
-func permsText(perms jute.Perms) string {
-	var b strings.Builder
-	for _, p := range []struct {
-		bit    jute.Perms
-		letter byte
-	}{{jute.PermCreate, 'c'}, {jute.PermDelete, 'd'}, {jute.PermRead, 'r'}, {jute.PermWrite, 'w'},
-		{jute.PermAdmin, 'a'}} {
-		if perms&p.bit != 0 {
-			b.WriteByte(p.letter)
-		}
-	}
-	return b.String()
-}
-
 // csvText is how a record of jute prints a string (org.apache.jute.Utils.toCSVString).
 var csvText = strings.NewReplacer("\x00", "%00", "\n", "%0A", "\r", "%0D", ",", "%2C", "}", "%7D", "%", "%25")
 

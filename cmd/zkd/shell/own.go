@@ -7,6 +7,7 @@ import (
 
 	"zkd/jute"
 	"zkd/jute/client/session"
+	"zkd/jute/client/subtree"
 )
 
 // ownCommands are those that zkCli has not.
@@ -189,7 +190,7 @@ type eventJSON struct {
 	Type  string    `json:"type"`
 	Path  string    `json:"path,omitempty"`
 	Zxid  jute.Zxid `json:"zxid,omitempty"`
-	dataJSON
+	subtree.Value
 }
 
 // showEvent prints an event, with the value if -v was given.
@@ -202,7 +203,7 @@ func (c *call) showEvent(e session.Event) error {
 	if c.has("v") && e.Kind == session.EventNode && e.Type != jute.EventNodeDeleted {
 		data, _, err := c.session.Get(c.ctx, e.Path, false)
 		if err == nil { // else it is gone again, or not for us
-			j.dataJSON = newDataJSON(data)
+			j.Value = subtree.NewValue(data)
 			value = " " + c.value(javaText(data))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"zkd/jute"
 	"zkd/jute/client/session"
+	"zkd/jute/client/subtree"
 )
 
 // statJSON is a Stat.
@@ -36,48 +37,15 @@ func newStatJSON(s jute.Stat) *statJSON {
 	return j
 }
 
-// dataJSON is a value: as text where it is UTF-8, else in base64. Neither is null.
-type dataJSON struct {
-	Data   *string `json:"data,omitempty"`
-	Base64 *string `json:"base64,omitempty"`
-}
-
-func newDataJSON(data []byte) dataJSON {
-	text := string(data)
-	switch {
-	case data == nil:
-		return dataJSON{}
-	case utf8.Valid(data):
-		return dataJSON{Data: &text}
-	}
-	text = base64.StdEncoding.EncodeToString(data)
-	return dataJSON{Base64: &text}
-}
-
 // nodeJSON is what is told of a znode.
 type nodeJSON struct {
 	Path string `json:"path"`
-	dataJSON
+	subtree.Value
 
-	Children []string    `json:"children,omitempty"`
-	ACL      []aclJSON   `json:"acl,omitempty"`
-	Stat     *statJSON   `json:"stat,omitempty"`
-	Nodes    []*nodeJSON `json:"nodes,omitempty"`
-}
-
-// aclJSON is one entry of an ACL.
-type aclJSON struct {
-	Scheme string `json:"scheme"`
-	ID     string `json:"id"`
-	Perms  string `json:"perms"`
-}
-
-func newACLJSON(acl []jute.ACL) []aclJSON {
-	all := []aclJSON{}
-	for _, a := range acl {
-		all = append(all, aclJSON{a.ID.Scheme, a.ID.ID, permsText(a.Perms)})
-	}
-	return all
+	Children []string           `json:"children,omitempty"`
+	ACL      []subtree.ACLEntry `json:"acl,omitempty"`
+	Stat     *statJSON          `json:"stat,omitempty"`
+	Nodes    []*nodeJSON        `json:"nodes,omitempty"`
 }
 
 // stats prints a Stat if -s was given.
@@ -99,7 +67,7 @@ func runGet(c *call) error {
 	if err != nil {
 		return answered(err, "null")
 	}
-	return c.emit(nodeJSON{Path: path, dataJSON: newDataJSON(data), Stat: newStatJSON(stat)}, func() {
+	return c.emit(nodeJSON{Path: path, Value: subtree.NewValue(data), Stat: newStatJSON(stat)}, func() {
 		if data == nil {
 			data = []byte("null")
 		}
@@ -251,9 +219,9 @@ func runGetACL(c *call) error {
 	if err != nil {
 		return answered(err, "null")
 	}
-	return c.emit(nodeJSON{Path: path, ACL: newACLJSON(acl), Stat: newStatJSON(stat)}, func() {
+	return c.emit(nodeJSON{Path: path, ACL: subtree.NewACL(acl), Stat: newStatJSON(stat)}, func() {
 		for _, a := range acl {
-			c.Shell.line(c.shown(idText(a.ID)) + ": " + permsText(a.Perms))
+			c.Shell.line(c.shown(idText(a.ID)) + ": " + subtree.PermsText(a.Perms))
 		}
 		c.stats(stat)
 	})

@@ -2,7 +2,6 @@ package shell
 
 import (
 	"bufio"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,67 +12,8 @@ import (
 	"slices"
 	"strings"
 
-	"zkd/jute"
-	"zkd/jute/client/session"
+	"zkd/jute/client/subtree"
 )
-
-// exportVersion is that of the form in which subtrees are written.
-const exportVersion = 1
-
-// exportHeader is the first line of an export.
-type exportHeader struct {
-	Version int    `json:"zkdExport"`
-	Root    string `json:"root"`
-}
-
-// exportNode is each further one: a znode, by its path below the root.
-type exportNode struct {
-	Path string `json:"path,omitempty"`
-	dataJSON
-
-	ACL       []aclJSON `json:"acl"`
-	Ephemeral string    `json:"ephemeral,omitempty"` // the session that it belongs to: it is not imported
-}
-
-// newExportNode is what is written of a znode.
-func newExportNode(n *node, root string) exportNode {
-	e := exportNode{Path: moved(n.path, root, "/"), dataJSON: newDataJSON(n.data), ACL: newACLJSON(n.acl)}
-	if n.ephemeral() {
-		e.Ephemeral = sessionText(n.stat.EphemeralOwner)
-	}
-	return e
-}
-
-// errNoExport means a file that is no export.
-var errNoExport = errors.New("is no export of zkd cli")
-
-// newNode is what a create needs.
-func (e *exportNode) newNode() (session.NewNode, error) {
-	n := session.NewNode{}
-	switch {
-	case e.Data != nil:
-		n.Data = []byte(*e.Data)
-	case e.Base64 != nil:
-		var err error
-		if n.Data, err = base64.StdEncoding.DecodeString(*e.Base64); err != nil {
-			return n, fmt.Errorf("the data of %q: %w", e.Path, err)
-		}
-	}
-	for _, a := range e.ACL {
-		var perms jute.Perms
-		for _, letter := range a.Perms {
-			if permsOf[letter] == 0 {
-				return n, fmt.Errorf("the ACL of %q: %q is no permission", e.Path, letter)
-			}
-			perms |= permsOf[letter]
-		}
-		n.ACL = append(n.ACL, jute.ACL{Perms: perms, ID: jute.ID{Scheme: a.Scheme, ID: a.ID}})
-	}
-	if len(n.ACL) == 0 {
-		n.ACL = session.World()
-	}
-	return n, nil
-}
 
 // runExport writes a subtree: as lines of JSON, or as files.
 func runExport(c *call) error {
@@ -95,14 +35,14 @@ func runExport(c *call) error {
 	}
 	denied := denials{call: c}
 	count := 0
-	w := &walker{session: c.session, data: true, acl: true, depth: -1}
-	err = w.walk(c.ctx, root, func(n *node) error {
+	w := &subtree.Walker{Session: c.session, Data: true, ACL: true, Depth: -1}
+	err = w.Walk(c.ctx, root, func(n *subtree.Node) error {
 		denied.note(n)
-		if n.denied || n.ephemeral() && !c.has("e") {
+		if n.Denied || n.Ephemeral() && !c.has("e") {
 			return nil
 		}
 		count++
-		return to.put(newExportNode(n, root), n.data)
+		return to.put(subtree.NewEntry(n, root), n.Data)
 	})
 	if err = errors.Join(err, to.close(err == nil)); err != nil {
 		return answered(err, "null")
@@ -114,7 +54,7 @@ func runExport(c *call) error {
 
 // exportTo is where an export goes.
 type exportTo interface {
-	put(e exportNode, data []byte) error
+	put(e subtree.Entry, data []byte) error
 	close(whole bool) error
 }
 
@@ -134,19 +74,14 @@ func newLinesExport(c *call, name, root string) (*linesExport, error) {
 		}
 		l.file, l.w = file, bufio.NewWriter(file)
 	}
-	return l, l.write(exportHeader{exportVersion, root})
+	return l, l.write(subtree.Header{Version: subtree.Version, Root: root})
 }
 
 func (l *linesExport) write(v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	_, err = l.w.Write(append(b, '\n'))
-	return err
+	return subtree.WriteLine(l.w, v)
 }
 
-func (l *linesExport) put(e exportNode, _ []byte) error { return l.write(e) }
+func (l *linesExport) put(e subtree.Entry, _ []byte) error { return l.write(e) }
 
 // close removes a file that is not whole.
 func (l *linesExport) close(whole bool) error {
@@ -177,7 +112,7 @@ func newFilesExport(dir string) (filesExport, error) {
 	return filesExport{dir}, nil
 }
 
-func (f filesExport) put(e exportNode, data []byte) error {
+func (f filesExport) put(e subtree.Entry, data []byte) error {
 	dir := f.dir
 	for name := range strings.SplitSeq(strings.Trim(e.Path, "/"), "/") {
 		if name != "" {
@@ -192,7 +127,7 @@ func (f filesExport) put(e exportNode, data []byte) error {
 			return err
 		}
 	}
-	e.Path, e.dataJSON = "", dataJSON{}
+	e.Path, e.Value = "", subtree.Value{}
 	b, err := json.MarshalIndent(e, "", "  ")
 	if err != nil {
 		return err
@@ -239,50 +174,29 @@ func nodeNameOf(file string) (string, error) {
 
 // importer makes the znodes of an export.
 type importer struct {
-	call  *call
-	root  string
-	batch *batch
-	made  int
-	kept  int
+	subtree.Importer
+
+	call *call
 }
 
 // put makes one. With -f one that is there gets the data and the ACL.
-func (i *importer) put(e *exportNode) error {
-	c := i.call
-	if e.Ephemeral != "" {
-		i.kept++
-		return nil
+func (i *importer) put(e *subtree.Entry) error {
+	if path := subtree.Moved(e.Path, "/", i.Root); e.Ephemeral == "" {
+		if err := checkPath(path); err != nil {
+			return err
+		}
 	}
-	n, err := e.newNode()
-	if err != nil {
-		return err
-	}
-	path := moved(e.Path, "/", i.root)
-	if err := checkPath(path); err != nil {
-		return err
-	}
-	i.made++
-	if !c.has("f") {
-		return i.batch.add(session.CreateOp(path, n), opSize(path, n.Data, n.ACL))
-	}
-	_, err = c.session.Create(c.ctx, path, n)
-	if session.CodeOf(err) != jute.NodeExists {
-		return err
-	}
-	if _, err := c.session.Set(c.ctx, path, n.Data, jute.AnyVersion); err != nil {
-		return err
-	}
-	_, err = c.session.SetACL(c.ctx, path, n.ACL, jute.AnyVersion)
-	return err
+	return i.Make(i.call.ctx, e)
 }
 
 // runImport makes what an export has, below the path that it was taken from, or another one.
 func runImport(c *call) error {
 	from := c.args[1]
-	i := &importer{call: c, batch: &batch{ctx: c.ctx, session: c.session}}
+	i := &importer{call: c}
+	i.Session, i.Overwrite = c.session, c.has("f")
 	if len(c.args) > 2 {
-		if i.root = c.args[2]; checkPath(i.root) != nil {
-			return checkPath(i.root)
+		if i.Root = c.args[2]; checkPath(i.Root) != nil {
+			return checkPath(i.Root)
 		}
 	}
 	info, err := os.Stat(from)
@@ -290,7 +204,7 @@ func runImport(c *call) error {
 	case from != "-" && err != nil:
 		return err
 	case from != "-" && info.IsDir():
-		if i.root == "" {
+		if i.Root == "" {
 			return failed("import of a folder wants a path behind it")
 		}
 		err = i.files(from)
@@ -298,13 +212,13 @@ func runImport(c *call) error {
 		err = i.lines(from)
 	}
 	if err == nil {
-		err = i.batch.flush()
+		err = i.Flush(c.ctx)
 	}
 	if err != nil {
 		return answered(err, "null")
 	}
-	return c.emit(map[string]int{"imported": i.made, "skipped": i.kept}, func() {
-		c.Shell.line(itoa(i.made) + " znodes imported")
+	return c.emit(map[string]int{"imported": i.Made, "skipped": i.Kept}, func() {
+		c.Shell.line(itoa(i.Made) + " znodes imported")
 	})
 }
 
@@ -319,28 +233,24 @@ func (i *importer) lines(name string) error {
 		defer file.Close() //nolint:errcheck // read only
 		in = file
 	}
-	decoder := json.NewDecoder(bufio.NewReader(in))
-	var header exportHeader
-	if err := decoder.Decode(&header); err != nil || header.Version == 0 {
-		return fmt.Errorf("%s %w", name, errNoExport)
+	reader, header, err := subtree.NewReader(in)
+	if err != nil {
+		return fmt.Errorf("%s %w", name, err)
 	}
-	if header.Version != exportVersion {
-		return fmt.Errorf("%s was written in form %d, and this zkd reads %d", name, header.Version, exportVersion)
-	}
-	if i.root == "" {
-		if i.root = header.Root; checkPath(i.root) != nil {
-			return fmt.Errorf("%s %w: root %q", name, errNoExport, header.Root)
+	if i.Root == "" {
+		if i.Root = header.Root; checkPath(i.Root) != nil {
+			return fmt.Errorf("%s %w: root %q", name, subtree.ErrNoExport, header.Root)
 		}
 	}
 	for {
-		var e exportNode
-		switch err := decoder.Decode(&e); {
+		e, err := reader.Next()
+		switch {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		if err := i.put(&e); err != nil {
+		if err := i.put(e); err != nil {
 			return err
 		}
 	}
@@ -356,7 +266,7 @@ func (i *importer) files(dir string) error {
 		if err != nil {
 			return err
 		}
-		var e exportNode
+		var e subtree.Entry
 		text, err := os.ReadFile(filepath.Join(name, nodeFile)) //nolint:gosec // below the folder that the user names
 		if err == nil {
 			err = json.Unmarshal(text, &e)
@@ -377,7 +287,7 @@ func (i *importer) files(dir string) error {
 		}
 		data, err := os.ReadFile(filepath.Join(name, dataFile)) //nolint:gosec // as above
 		if err == nil {
-			e.dataJSON = newDataJSON(slices.Concat([]byte{}, data))
+			e.Value = subtree.NewValue(slices.Concat([]byte{}, data))
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 
 	"zkd/jute"
 	"zkd/jute/client/session"
+	"zkd/jute/client/subtree"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -99,10 +100,6 @@ func runCreate(c *call) error {
 	return nil
 }
 
-// permsOf are the letters of permissions.
-var permsOf = map[rune]jute.Perms{'r': jute.PermRead, 'w': jute.PermWrite, 'c': jute.PermCreate, 'd': jute.PermDelete,
-	'a': jute.PermAdmin}
-
 // parseACL is AclParser.parse: what it cannot read it passes over, with a line on stderr.
 func (c *call) parseACL(text string) []jute.ACL {
 	var acl []jute.ACL
@@ -114,10 +111,10 @@ func (c *call) parseACL(text string) []jute.ACL {
 		}
 		var perms jute.Perms
 		for _, letter := range each[last+1:] {
-			if permsOf[letter] == 0 {
+			if subtree.PermsOf[letter] == 0 {
 				c.err.print("Unknown perm type: " + c.name(string(letter)) + "\n")
 			}
-			perms |= permsOf[letter]
+			perms |= subtree.PermsOf[letter]
 		}
 		acl = append(acl, jute.ACL{Perms: perms, ID: jute.ID{Scheme: each[:first], ID: each[first+1 : last]}})
 	}
