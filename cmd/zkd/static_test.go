@@ -67,8 +67,9 @@ func TestBuildsOfTheGuidesAreStatic(t *testing.T) {
 	}
 }
 
-// strippedBytesMax is how large a binary without symbols may be. Measured 2026-11: 26.5 MB. With one call of text/template
-// or html/template anywhere it would be 31.4: those look methods up by name, and a linker that sees that keeps all.
+// strippedBytesMax is how large a binary without symbols may be. Measured 2026-11: 26.5 MB. With one call of
+// text/template or html/template anywhere it would be 31.4: those look methods up by name, and a linker that sees that
+// keeps all.
 const strippedBytesMax = 27_000_000
 
 // TestBinaryIsSmall builds zkd as a release does.

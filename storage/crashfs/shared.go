@@ -26,8 +26,8 @@ func heldOf(file vfs.File) *held {
 	}
 	h := &held{}
 	mu := field(field(reflect.ValueOf(file), "n"), "mu")
-	for name, to := range map[string]any{"Mutex": &h.mu, "data": &h.data, "syncedData": &h.synced,
-		"modTime": &h.modTime} { // order: a set
+	parts := map[string]any{"Mutex": &h.mu, "data": &h.data, "syncedData": &h.synced, "modTime": &h.modTime}
+	for name, to := range parts { // any order: each by itself
 		of, into := field(mu, name), reflect.ValueOf(to).Elem()
 		if !of.IsValid() || !of.CanAddr() || of.Type() != into.Type().Elem() {
 			return nil
