@@ -26,7 +26,8 @@ func TestAUserOfSASLSignsIn(t *testing.T) {
 	}
 	s := serve(t, map[string]string{"authProvider.1": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
 		"java.security.auth.login.config": jaas})
-	if _, err := s.Create("/bobs", []byte("of bob"), 0, []zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "bob"}}); err != nil {
+	acl := []zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "bob"}}
+	if _, err := s.Create("/bobs", []byte("of bob"), 0, acl); err != nil {
 		t.Fatal(err)
 	}
 	b := open(t, s.base)

@@ -69,7 +69,7 @@ func sessionsPage(c *Console, w http.ResponseWriter, r *request) error {
 }
 
 // gather asks all servers for their clients.
-func (p *clients) gather(r *request) []survey.Connection {
+func (c *clients) gather(r *request) []survey.Connection {
 	places := r.ensemble.Places()
 	answers := make([][]survey.Connection, len(places))
 	problems := make([]string, len(places))
@@ -94,7 +94,7 @@ func (p *clients) gather(r *request) []survey.Connection {
 		})
 	}
 	all.Wait()
-	p.Problems = slices.DeleteFunc(problems, func(s string) bool { return s == "" })
+	c.Problems = slices.DeleteFunc(problems, func(s string) bool { return s == "" })
 	found := slices.Concat(answers...)
 	found = slices.DeleteFunc(found, func(c survey.Connection) bool { return c.Session == 0 })
 	slices.SortFunc(found, func(a, b survey.Connection) int {
@@ -122,7 +122,7 @@ func ownConnections(here *Here) []survey.Connection {
 
 // owned adds what the sessions of the page own and watch, as the server of this process knows it: all ephemerals, and
 // the watches that are set here.
-func (p *clients) owned(r *request) {
+func (c *clients) owned(r *request) {
 	here := r.ensemble.Here
 	if here == nil {
 		return
@@ -132,9 +132,9 @@ func (p *clients) owned(r *request) {
 		return
 	}
 	rows := map[jute.SessionID]*clientRow{}
-	for i := range p.Rows {
-		p.Rows[i].KnowsOwned = true
-		rows[jute.SessionID(p.Rows[i].Session)] = &p.Rows[i]
+	for i := range c.Rows {
+		c.Rows[i].KnowsOwned = true
+		rows[jute.SessionID(c.Rows[i].Session)] = &c.Rows[i]
 	}
 	for id, paths := range info.Ephemerals {
 		if row := rows[id]; row != nil {

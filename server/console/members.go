@@ -194,20 +194,20 @@ func votersOf(rows []memberLine) (voters, up int) {
 }
 
 // compare says what a change means for majorities.
-func (p *preview) compare(before, after []memberLine) {
+func (c *preview) compare(before, after []memberLine) {
 	was, _ := votersOf(before)
 	is, up := votersOf(after)
-	p.Says = append(p.Says, fmt.Sprintf("Voters: %d instead of %d. A majority is %d, so %s may fail (now: %d).",
+	c.Says = append(c.Says, fmt.Sprintf("Voters: %d instead of %d. A majority is %d, so %s may fail (now: %d).",
 		is, was, is/2+1, plural(max(is-1, 0)/2, "server", "servers"), (was-1)/2))
 	switch {
 	case is == 0:
-		p.Warnings = append(p.Warnings, "There would be no voter left: no server takes that.")
+		c.Warnings = append(c.Warnings, "There would be no voter left: no server takes that.")
 	case is%2 == 0:
-		p.Warnings = append(p.Warnings, fmt.Sprintf("An even number of voters: %d bear no more failures than %d.", is,
+		c.Warnings = append(c.Warnings, fmt.Sprintf("An even number of voters: %d bear no more failures than %d.", is,
 			is-1))
 	}
 	if is > 0 && up < is/2+1 {
-		p.Warnings = append(p.Warnings, fmt.Sprintf("Only %d of the new voters answer, and a majority is %d: start "+
+		c.Warnings = append(c.Warnings, fmt.Sprintf("Only %d of the new voters answer, and a majority is %d: start "+
 			"the new ones before. The servers refuse the change as long as their majority is not up to date.", up,
 			is/2+1))
 	}

@@ -282,7 +282,8 @@ func writeQuota(ctx context.Context, s *session.Session, path string, limits []b
 		name string
 		data []byte
 	}{{limitsName, limits}, {statsName, []byte("count=0,bytes=0")}} { // the server counts
-		if _, err := s.Create(ctx, at+"/"+n.name, client.NewNode{Data: n.data, ACL: acl}); err != nil && session.CodeOf(err) != jute.NodeExists {
+		_, err := s.Create(ctx, at+"/"+n.name, client.NewNode{Data: n.data, ACL: acl})
+		if err != nil && session.CodeOf(err) != jute.NodeExists {
 			return err
 		}
 	}

@@ -133,7 +133,8 @@ func (s *search) main(p *page.Page, v *view) {
 	p.Put(`<form method="get" action="{}/search" class="grid" role="search">
 <label>Below <input name="path" value="{}" spellcheck="false" autocapitalize="none"></label>
 <label>Name has <input name="name" value="{}" spellcheck="false" autocapitalize="none" autofocus></label>
-<label>Value matches <input name="value" value="{}" placeholder="regular expression" spellcheck="false" autocapitalize="none"></label>
+<label>Value matches <input name="value" value="{}" placeholder="regular expression" spellcheck="false"
+autocapitalize="none"></label>
 <label>Bytes, at least <input name="size" inputmode="numeric" value="{}"></label>
 <label>Owner <input name="owner" value="{}" placeholder="session, 0x…" spellcheck="false" autocapitalize="none"></label>
 <button class="primary">Search</button></form>

@@ -90,8 +90,8 @@ func (p *topPage) live(out *page.Page, v *view) {
 // servers writes what is said of all, and of each that has something to say of itself.
 func (p *topPage) servers(out *page.Page) {
 	t := &p.Report.Total
-	out.Put(`<p class="sum"><strong>{}</strong> requests/s, {} of the last {} s failed; in {}/s, out {}/s; mean {}, p50 {},
-p99 {}, longest {} <span class="muted">at {}</span></p>
+	out.Put(`<p class="sum"><strong>{}</strong> requests/s, {} of the last {} s failed; in {}/s, out {}/s; mean {},
+p50 {}, p99 {}, longest {} <span class="muted">at {}</span></p>
 `, report.Short(t.PerSecond), percentText(report.Ratio(t.Failed, t.Requests)),
 		strconv.FormatFloat(t.Seconds, 'f', 0, 64), bytesText(t.Rate(t.BytesIn)), bytesText(t.Rate(t.BytesOut)),
 		report.Micros(float64(t.MeanUs)), report.Micros(float64(t.P50Us)), report.Micros(float64(t.P99Us)),
@@ -103,12 +103,12 @@ p99 {}, longest {} <span class="muted">at {}</span></p>
 			out.Put(`<p class="notice note">{} does not tell: {}.</p>
 `, plain(s.Address), plain(s.Error))
 		case s.Kind != report.KindZkd:
-			out.Put(`<p class="muted">{} tells requests and latencies of its clients alone ({}); its latencies are those since
-they connected.</p>
+			out.Put(`<p class="muted">{} tells requests and latencies of its clients alone ({}); its latencies are those
+since they connected.</p>
 `, plain(s.Address), s.Kind)
 		case s.SampledOneIn > 1:
-			out.Put(`<p class="muted">{}: of paths one request in {} is looked at; the column ± says how far a rate may be
-off.</p>
+			out.Put(`<p class="muted">{}: of paths one request in {} is looked at; the column ± says how far a rate may
+be off.</p>
 `, plain(s.Address), strconv.FormatInt(s.SampledOneIn, 10))
 		}
 	}

@@ -12,11 +12,8 @@ import (
 	"zkd/server/traffic/report"
 )
 
-// What is shown.
-type (
-	Report = report.Report
-	Row    = report.Row
-)
+// Report is what is shown.
+type Report = report.Report
 
 // table is what is shown of a view.
 type table struct {
@@ -131,10 +128,12 @@ func header(r *Report) []string {
 	for i := range r.Servers {
 		one = max(one, r.Servers[i].SampledOneIn)
 	}
-	all := fmt.Sprintf("%s req/s  %s%% failed  in %s/s  out %s/s  mean %s  p50 %s  p99 %s  max %s", report.Short(t.PerSecond),
+	all := fmt.Sprintf("%s req/s  %s%% failed  in %s/s  out %s/s  mean %s  p50 %s  p99 %s  max %s",
+		report.Short(t.PerSecond),
 		t.Told(report.Ratio(100*t.Failed, t.Requests), report.Percent), t.Told(t.Rate(t.BytesIn), report.Short),
 		t.Told(t.Rate(t.BytesOut), report.Short),
-		report.Micros(float64(t.MeanUs)), report.Micros(float64(t.P50Us)), report.Micros(float64(t.P99Us)), report.Micros(float64(t.MaxUs)))
+		report.Micros(float64(t.MeanUs)), report.Micros(float64(t.P50Us)), report.Micros(float64(t.P99Us)),
+		report.Micros(float64(t.MaxUs)))
 	lines = append(lines, all)
 	if one > 1 {
 		lines = append(lines, fmt.Sprintf("paths: one request in %d is sampled", one))
@@ -157,7 +156,8 @@ func serverLine(s *report.Server) string {
 		role += " (" + s.Kind + ")"
 	}
 	text := fmt.Sprintf("%s  %s  up %s  %s req/s  p99 %s  outstanding %d  clients %d  watches %d  znodes %d  zxid %s",
-		s.Address, role, uptime(st.UptimeMs), report.Short(perSecond), report.Micros(float64(s.Total.P99Us)), st.Outstanding,
+		s.Address, role, uptime(st.UptimeMs), report.Short(perSecond), report.Micros(float64(s.Total.P99Us)),
+		st.Outstanding,
 		st.Connections, st.Watches, st.Znodes, cmp.Or(st.Zxid, "-"))
 	return terminal.Clean(text)
 }
