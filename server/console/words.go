@@ -90,8 +90,8 @@ func explain(err error) (status int, why string) {
 	case errors.Is(err, context.DeadlineExceeded):
 		return http.StatusGatewayTimeout, "The server has not answered in time. It may have lost its leader."
 	case errors.Is(err, client.ErrTooLong):
-		return http.StatusBadGateway, "The answer is longer than the console takes. Go to a znode below by typing its " +
-			"path; zkd cli takes lists of any length."
+		return http.StatusBadGateway, "The answer is longer than the console takes. Go to a znode below by typing " +
+			"its path; zkd cli takes lists of any length."
 	case session.Lost(err):
 		return http.StatusBadGateway, "The session with the server has ended, or no server can be reached. " +
 			"Load the page again for another one."

@@ -194,7 +194,8 @@ func TestModelMovesThroughRows(t *testing.T) {
 	r := aReport(t)
 	r.Operations = nil
 	for i := range 50 {
-		r.Operations = append(r.Operations, report.Row{Operation: "op" + string(rune('A'+i%26)) + string(rune('a'+i/26))})
+		name := "op" + string(rune('A'+i%26)) + string(rune('a'+i/26))
+		r.Operations = append(r.Operations, report.Row{Operation: name})
 	}
 	m := NewModel(&TextOptions{View: "operations"})
 	m.Show(r)
