@@ -168,7 +168,7 @@ func (g *play) fillDisk(d *Deed, i int) {
 		return
 	}
 	s := g.w.Servers[i]
-	g.harmed[i] = time.Now().Add(d.For + stopsWithin)
+	g.filled[i] = time.Now().Add(d.For + stopsWithin) // whatever becomes of the disk: an empty one has no reserve then
 	s.FillDisk(int64(d.Much) << 10)
 	if d.Much%2 == 0 { // it takes what the server has given back, too
 		g.after(d.For/2, func() { s.FillDisk(int64(d.Much)) })

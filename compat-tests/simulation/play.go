@@ -64,6 +64,7 @@ type play struct {
 	machine   *network.Process  // of the operator
 	later     []undo            // in the order of their times
 	harmed    map[int]time.Time // until when a server may end by itself
+	filled    map[int]time.Time // likewise, for its disk is full
 	stopping  *sim.Server       // was asked to
 	rotten    bool              // a disk has rotted, and is not replaced yet
 	done      map[Kind]int
@@ -87,7 +88,8 @@ type undo struct {
 func Play(p *Plan) Outcome {
 	g := &play{plan: p, history: faults.NewHistory(), stop: make(chan struct{}), began: time.Now(),
 		done: map[Kind]int{}, moment: newMoment(), met: Met{},
-		random: rand.New(rand.NewPCG(p.Seed, 0)), harmed: map[int]time.Time{}} //nolint:gosec // a run must repeat
+		harmed: map[int]time.Time{}, filled: map[int]time.Time{},
+		random: rand.New(rand.NewPCG(p.Seed, 0))} //nolint:gosec // a run must repeat
 	o := sim.Options{Random: g.random, Participants: p.Participants, Observers: p.Observers,
 		LogLevel: slog.LevelInfo, Least: p.Least, Most: p.Most, Sync: p.Sync, DiskBytes: p.DiskBytes,
 		Settings: p.Settings, FromZero: p.FromZero, Spares: p.Spares, Places: 1}
@@ -338,7 +340,9 @@ func (g *play) again() {
 }
 
 // mayEnd tells whether a server may end by itself, or not stop in time: its disk has failed, hangs or rots.
-func (g *play) mayEnd(i int) bool { return time.Now().Before(g.harmed[i]) }
+func (g *play) mayEnd(i int) bool {
+	return time.Now().Before(g.harmed[i]) || time.Now().Before(g.filled[i])
+}
 
 // after has a deed undone.
 func (g *play) after(d time.Duration, do func()) {
