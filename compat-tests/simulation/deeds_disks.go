@@ -232,3 +232,8 @@ func (g *play) writtenWithout(s *sim.Server) bool {
 	s.Kill()
 	return false
 }
+
+// mayEnd tells whether a server may end by itself, or not stop in time: its disk has failed, hangs, rots or is full.
+func (g *play) mayEnd(i int) bool {
+	return time.Now().Before(g.harmed[i]) || time.Now().Before(g.filled[i])
+}

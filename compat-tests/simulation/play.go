@@ -339,11 +339,6 @@ func (g *play) again() {
 	}
 }
 
-// mayEnd tells whether a server may end by itself, or not stop in time: its disk has failed, hangs or rots.
-func (g *play) mayEnd(i int) bool {
-	return time.Now().Before(g.harmed[i]) || time.Now().Before(g.filled[i])
-}
-
 // after has a deed undone.
 func (g *play) after(d time.Duration, do func()) {
 	u := undo{time.Now().Add(d), do}
