@@ -43,7 +43,7 @@ final class Leaders {
             Main.equal(1, Main.shell("elect", "-t", "0.3", "/leaders/shell", "--", "true").waitFor());
             latch.close();
             Process leader = Main.shell("elect", "/leaders/shell", "--", "cat"); // until its input ends
-            Main.eventually("the shell leads", () -> !a.getChildren().forPath("/leaders/shell").isEmpty());
+            Main.eventually("the shell leads", () -> Main.hasChildren(a, "/leaders/shell"));
             try (LeaderLatch next = new LeaderLatch(b, "/leaders/shell", "two")) {
                 next.start();
                 Main.check(!next.await(300, TimeUnit.MILLISECONDS), "leads though the shell does");

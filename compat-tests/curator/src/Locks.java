@@ -74,7 +74,7 @@ final class Locks {
             mutex.release();
             Process holder = Main.shell("lock", "/locks/shell", "--", "cat"); // until its input ends
             Main.eventually("the shell has the lock",
-                () -> !client.getChildren().forPath("/locks/shell").isEmpty());
+                () -> Main.hasChildren(client, "/locks/shell"));
             Main.check(!mutex.acquire(300, TimeUnit.MILLISECONDS), "acquired though the shell has it");
             holder.getOutputStream().close();
             Main.equal(0, holder.waitFor());

@@ -154,6 +154,12 @@ public final class Main {
         }
     }
 
+    /** Tells whether a container has children: one that is empty may have been removed. */
+    static boolean hasChildren(CuratorFramework client, String path) throws Exception {
+        var stat = client.checkExists().forPath(path);
+        return stat != null && stat.getNumChildren() > 0;
+    }
+
     static byte[] bytes(String text) {
         return text.getBytes(java.nio.charset.StandardCharsets.UTF_8);
     }
