@@ -23,33 +23,33 @@ func TestThreeServers(t *testing.T) {
 	e := ensemble.Prepare(t, ensemble.Options{Calm: true, Dynamic: true,
 		Config: map[string]string{"zkd.diskReserve": "0"}})
 	withConsoles(t, e, ports)
-	at := 0 // a follower
-	for i, s := range e.Servers {
-		if s.Mode() == "follower" {
-			at = i
-		}
-	}
-	b := open(t, fmt.Sprintf("http://127.0.0.1:%d/console/ensemble/", ports[at]))
+	follower := e.Followers()[0]
+	b := open(t, consoleOf(follower, ports))
 	b.visit("")
 	b.see("#live", "Every server answers")
 	for _, role := range []string{"leader", "follower"} {
 		b.see("#live table", role)
 	}
-	c := connect(t, e.Servers[at].Addr)
+	c := connect(t, follower.Addr)
 	if _, err := c.Create("/app", []byte("shared"), 0, everybody); err != nil {
 		t.Fatal(err)
 	}
 	b.shot("three", wide, dark, narrow)
-	gone := (at + 1) % 3
-	e.Servers[gone].Kill9()
+	gone := e.Servers[follower.ID%3]
+	gone.Kill9()
 	b.see("#live", "cannot be asked")
 	b.see("#live", "One more voter that fails stops all writes")
 	b.shot("dead", wide, dark)
 	b.tree("/app")
 	b.see("pre.value", "shared")
-	e.Servers[gone].Restart()
+	gone.Restart()
 	b.visit("")
 	b.see("#live", "Every server answers")
+}
+
+// consoleOf is the address of the console of a server, at one of those ports.
+func consoleOf(s *ensemble.Server, ports []int) string {
+	return fmt.Sprintf("http://127.0.0.1:%d/console/ensemble/", ports[s.ID-1])
 }
 
 // withConsoles starts the servers, with consoles at those ports.
@@ -75,21 +75,14 @@ func TestMembersAreChanged(t *testing.T) {
 	e := ensemble.Prepare(t, ensemble.Options{Calm: true, Dynamic: true,
 		Config: map[string]string{"zkd.diskReserve": "0", "reconfigEnabled": "true"}})
 	withConsoles(t, e, ports)
-	leader, follower := 0, 0
-	for i, s := range e.Servers {
-		if s.Mode() == "leader" {
-			leader = i
-		} else {
-			follower = i
-		}
-	}
-	b := open(t, fmt.Sprintf("http://127.0.0.1:%d/console/ensemble/", ports[leader]))
+	follower := e.Followers()[0]
+	b := open(t, consoleOf(e.AwaitLeader(), ports))
 	b.signIn("digest", target.SuperUser, target.SuperPassword)
 	b.visit("members")
 	b.see("table", "leader")
 	b.shot("members", wide, narrow)
-	b.submit(fmt.Sprintf("tbody tr:nth-child(%d) button", follower+1))
-	b.see("main", fmt.Sprintf("Server %d leaves", follower+1))
+	b.submit(fmt.Sprintf("tbody tr:nth-child(%d) button", follower.ID))
+	b.see("main", fmt.Sprintf("Server %d leaves", follower.ID))
 	b.see("main", "Voters: 2 instead of 3")
 	b.see("main", "An even number of voters")
 	b.shot("preview", wide, dark)

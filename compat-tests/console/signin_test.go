@@ -53,27 +53,20 @@ func TestASessionOfAFollowerIsEnded(t *testing.T) {
 	e := ensemble.Prepare(t, ensemble.Options{Calm: true, Dynamic: true,
 		Config: map[string]string{"zkd.diskReserve": "0"}})
 	withConsoles(t, e, ports)
-	leader, follower := 0, 0
-	for i, s := range e.Servers {
-		if s.Mode() == "leader" {
-			leader = i
-		} else {
-			follower = i
-		}
-	}
-	c := connect(t, e.Servers[follower].Addr)
+	leader, follower := e.AwaitLeader(), e.Followers()[0]
+	c := connect(t, follower.Addr)
 	if _, err := c.Create("/mine", nil, zk.FlagEphemeral, everybody); err != nil {
 		t.Fatal(err)
 	}
-	watching := connect(t, e.Servers[leader].Addr)
+	watching := connect(t, leader.Addr)
 	_, _, gone, err := watching.ExistsW("/mine")
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := open(t, fmt.Sprintf("http://127.0.0.1:%d/console/ensemble/", ports[leader]))
+	b := open(t, consoleOf(leader, ports))
 	b.signIn("digest", target.SuperUser, target.SuperPassword)
 	b.visit("sessions?filter=" + fmt.Sprintf("0x%x", uint64(c.SessionID())))
-	b.see("tbody tr", fmt.Sprintf("%d · ", follower+1))
+	b.see("tbody tr", fmt.Sprintf("%d · ", follower.ID))
 	b.agree()
 	b.submit(`form[action$="/sessions/end"] button`)
 	b.see("main", "has ended")
