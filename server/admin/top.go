@@ -15,7 +15,6 @@ const (
 	topSeconds    = 10
 	slowSeconds   = 60
 	topRows       = 20
-	topRowsMax    = 256
 	windowSecsMax = int(traffic.WindowMax / time.Second)
 	trafficIsOff  = "Requests are not counted: zkd.traffic=false"
 )
@@ -26,7 +25,7 @@ func (c *call) top() bool {
 	if !ok {
 		return false
 	}
-	rows, ok := c.argument("rows", topRows, topRowsMax)
+	rows, ok := c.argument("rows", topRows, report.RowsMax)
 	if !ok {
 		return false
 	}

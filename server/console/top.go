@@ -152,12 +152,7 @@ func (p *topPage) rows() (rows []report.Row, more int) {
 }
 
 // slow are the slow requests with the filter in them.
-func (p *topPage) slow() (found [][]string) {
-	for i := range p.Report.Slow {
-		cells := p.Report.Slow[i].Cells(time.UTC)
-		if strings.Contains(strings.Join(cells, " "), p.Filter) {
-			found = append(found, cells)
-		}
-	}
-	return found
+func (p *topPage) slow() [][]string {
+	asItIs := func(cell string) string { return cell } // a page escapes what it writes
+	return p.Report.SlowRows(p.Filter, time.UTC, asItIs)
 }

@@ -54,17 +54,8 @@ func tableOf(r *Report, v int, filter string, by order) *table {
 
 // slowTable is the table of the slow requests.
 func slowTable(r *Report, filter string) *table {
-	t := &table{titles: report.SlowTitles, left: report.SlowLeft, sorted: 1}
-	for i := range r.Slow {
-		cells := r.Slow[i].Cells(time.Local)
-		for k := range cells {
-			cells[k] = terminal.Clean(cells[k])
-		}
-		if strings.Contains(strings.Join(cells, " "), filter) {
-			t.rows = append(t.rows, cells)
-		}
-	}
-	return t
+	return &table{titles: report.SlowTitles, left: report.SlowLeft, sorted: 1,
+		rows: r.SlowRows(filter, time.Local, terminal.Clean)}
 }
 
 // pathWidthMax is how wide a column of names is at most.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,33 +27,19 @@ func TestMain(m *testing.M) {
 }
 
 // serverAnswer is what a server of zkd answers: the golden file of package server/admin.
-func serverAnswer(t *testing.T) []byte {
-	t.Helper()
+func serverAnswer(int) (*report.Answer, error) {
 	b, err := os.ReadFile("../../../server/admin/testdata/top.json")
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	return b
-}
-
-// web serves answers by path.
-func web(t *testing.T, answer func(path string) (status int, body string)) string {
-	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		status, body := answer(strings.TrimPrefix(r.URL.Path, "/commands/"))
-		w.WriteHeader(status)
-		_, _ = w.Write([]byte(body))
-	}))
-	t.Cleanup(s.Close)
-	return s.URL + "/commands"
+	a := &report.Answer{}
+	return a, json.Unmarshal(b, a)
 }
 
 // newAsker returns an asker.
-func newAsker(t *testing.T) *report.Asker {
-	t.Helper()
+func newAsker() *report.Asker {
 	now := clock.NewManual(time.Unix(1_800_000_000, 0))
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	return report.NewAsker(report.Options{Client: client, Timeout: time.Minute, Clock: now})
+	return report.NewAsker(report.Options{Timeout: time.Minute, Clock: now})
 }
 
 // golden compares a text with a file.
@@ -78,10 +62,9 @@ func golden(t *testing.T, name, got string) {
 
 // TestReport: what two servers and one that is away say becomes one report, as text and as JSON.
 func TestReport(t *testing.T) {
-	body := string(serverAnswer(t))
-	zkd := web(t, func(string) (int, string) { return http.StatusOK, body })
-	a := newAsker(t)
-	targets := []report.Target{{Name: "zk1:2181", Admin: zkd}, {Name: "zk2:2181", Admin: zkd}, {Name: "zk3:2181"}}
+	a := newAsker()
+	targets := []report.Target{{Name: "zk1:2181", Own: serverAnswer}, {Name: "zk2:2181", Own: serverAnswer},
+		{Name: "zk3:2181"}}
 	r := a.Ask(t.Context(), targets, 2)
 	if err := r.Answered(); err != nil || a.Waits(r) {
 		t.Error(err)
@@ -111,10 +94,7 @@ func TestReport(t *testing.T) {
 // aReport is the report of one server.
 func aReport(t *testing.T) *Report {
 	t.Helper()
-	body := string(serverAnswer(t))
-	zkd := web(t, func(string) (int, string) { return http.StatusOK, body })
-	a := newAsker(t)
-	return a.Ask(t.Context(), []report.Target{{Name: "zk1:2181", Admin: zkd}}, 2)
+	return newAsker().Ask(t.Context(), []report.Target{{Name: "zk1:2181", Own: serverAnswer}}, 2)
 }
 
 // screenText is what is on a screen.

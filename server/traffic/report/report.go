@@ -59,13 +59,13 @@ func New(at time.Time, servers []Server) *Report {
 			for j := range *list {
 				row := (*list)[j]
 				if k == sessionsList {
-					row.Server = s.name()
+					row.Server = s.Address
 				}
 				all[k].add(&row, s.Seconds)
 			}
 		}
 		for _, slow := range s.lists.Slow {
-			slow.Server = s.name()
+			slow.Server = s.Address
 			r.Slow = append(r.Slow, slow)
 		}
 	}
@@ -87,9 +87,6 @@ const sessionsList = 3
 func (l *Lists) rows() []*[]Row {
 	return []*[]Row{&l.Operations, &l.Subtrees, &l.Znodes, &l.Sessions, &l.Addresses, &l.Users}
 }
-
-// name is how a server is named in rows: by its id, if it has one.
-func (s *Server) name() string { return s.Address }
 
 // joined are rows of several servers by their keys.
 type joined struct {

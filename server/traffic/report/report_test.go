@@ -5,10 +5,13 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"zkd/quorum/clock"
 )
@@ -31,6 +34,25 @@ func newAsker(t *testing.T) (*Asker, *clock.Manual) {
 	now := clock.NewManual(time.Unix(1_800_000_000, 0))
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	return NewAsker(Options{Client: client, Timeout: time.Minute, Clock: now}), now
+}
+
+// TestAnAnswerIsTheSameByHTTP: what an admin server says is what a server in this process says.
+func TestAnAnswerIsTheSameByHTTP(t *testing.T) {
+	body, err := os.ReadFile("../../admin/testdata/top.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, _ := newAsker(t)
+	admin := web(t, func(string) (int, string) { return http.StatusOK, string(body) })
+	own := func(int) (*Answer, error) { return readAnswer(body) }
+	want := a.Ask(t.Context(), []Target{{Name: "a", Own: own}}, 2)
+	got := a.Ask(t.Context(), []Target{{Name: "a", Admin: admin}}, 2)
+	if got.Total.Requests == 0 || got.Servers[0].Kind != KindZkd {
+		t.Errorf("%+v", got.Servers[0])
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(Server{})); diff != "" {
+		t.Errorf("by HTTP (+) and not (-):\n%s", diff)
+	}
 }
 
 // TestRefusals: what keeps a server from answering is said.

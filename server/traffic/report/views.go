@@ -157,8 +157,8 @@ var SlowTitles = []string{"TIME", "TOOK", "OPERATION", "PATH", "QUEUE", "TURN", 
 // SlowLeft are those that are aligned to the left.
 var SlowLeft = map[int]bool{0: true, 2: true, 3: true, 12: true, 13: true, 14: true, 15: true}
 
-// Cells are the cells of a slow request, with its time as a zone has it.
-func (s *Slow) Cells(zone *time.Location) []string {
+// cells are the cells of a slow request, with its time as a zone has it.
+func (s *Slow) cells(zone *time.Location) []string {
 	operation := s.Operation
 	if s.Failed {
 		operation += "!"
@@ -171,6 +171,20 @@ func (s *Slow) Cells(zone *time.Location) []string {
 	}
 	cells = append(cells, Short(float64(s.Bytes)), s.Session, s.Address, cmp.Or(s.User, "-"), s.Server)
 	return cells
+}
+
+// SlowRows are the cells of the slow requests, as shown makes each of them, that have filter in them.
+func (l *Lists) SlowRows(filter string, zone *time.Location, shown func(cell string) string) (found [][]string) {
+	for i := range l.Slow {
+		cells := l.Slow[i].cells(zone)
+		for k := range cells {
+			cells[k] = shown(cells[k])
+		}
+		if strings.Contains(strings.Join(cells, " "), filter) {
+			found = append(found, cells)
+		}
+	}
+	return found
 }
 
 // Rows are those of a view whose keys have filter in them, sorted by a column of it; -1: as the report has them.
