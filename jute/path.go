@@ -66,5 +66,8 @@ func ParentPath(path string) string {
 	}
 }
 
+// ChildPath returns the path of the child of parent that is called name.
+func ChildPath(parent, name string) string { return strings.TrimSuffix(parent, "/") + "/" + name }
+
 // BaseName returns what follows the last '/' of path: the name of the znode in its parent, "" for the root.
 func BaseName(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }

@@ -1,11 +1,16 @@
 package jute
 
+import "strconv"
+
 // Zxid is the position of a write in the one global order of writes. Clients only compare zxids; 0 is "before any
 // write".
 type Zxid int64
 
 // SessionID names a client session. 0 asks for a new one.
 type SessionID int64
+
+// Hex writes a zxid, or the id of a session, as ZooKeeper's tools show them.
+func Hex[N ~int64](n N) string { return "0x" + strconv.FormatUint(uint64(n), 16) }
 
 // Xid is the number a client gives a request, echoed in the reply.
 type Xid int32

@@ -185,7 +185,7 @@ func (c *conn) logEnd(err error) {
 }
 
 // session is the log attribute of a session.
-func session(id jute.SessionID) slog.Attr { return slog.String("session", hex(int64(id))) }
+func session(id jute.SessionID) slog.Attr { return slog.String("session", jute.Hex(id)) }
 
 // reply appends a reply without a body. For the reader.
 func (c *conn) reply(xid jute.Xid, zxid jute.Zxid, code jute.Code) {

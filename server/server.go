@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -340,8 +339,5 @@ func (s *Server) elapsed() time.Duration { return s.opts.Clock.Since(s.started) 
 // millis is the time of day, as znodes and session ids have it.
 func (s *Server) millis() jute.Millis { return jute.Millis(s.opts.Clock.Now().UnixMilli()) }
 
-// hex writes ids and zxids as ZooKeeper's tools show them.
-func hex(v int64) string { return "0x" + strconv.FormatUint(uint64(v), 16) }
-
 // zxidAttr is the log attribute of a zxid.
-func zxidAttr(key string, z jute.Zxid) slog.Attr { return slog.String(key, hex(int64(z))) }
+func zxidAttr(key string, z jute.Zxid) slog.Attr { return slog.String(key, jute.Hex(z)) }

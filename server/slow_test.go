@@ -86,7 +86,7 @@ func TestSlowRequestsAreLogged(t *testing.T) {
 		if took := time.Duration(line["took"].(float64)); took != sum || took <= 0 {
 			t.Errorf("%s: took %v, its parts %v: %v", name, took, sum, line)
 		}
-		if line["session"] != hex(int64(c.welcome.SessionID)) || write && line["zxid"] == "" {
+		if line["session"] != jute.Hex(c.welcome.SessionID) || write && line["zxid"] == "" {
 			t.Errorf("%s: %v", name, line)
 		}
 	}

@@ -61,7 +61,7 @@ func TestASlowEntryIsToldWhileItLasts(t *testing.T) {
 	v := r.machine.Present()
 	c.send(jute.OpSetData, setTo("/a", "y"))
 	want := map[string]any{
-		"session": hex(int64(c.welcome.SessionID)), "peer": c.net.LocalAddr().String(), "op": "setData", "path": "/a",
+		"session": jute.Hex(c.welcome.SessionID), "peer": c.net.LocalAddr().String(), "op": "setData", "path": "/a",
 		"xid": float64(c.xid),
 	}
 	log.awaitLine(t, "slow entry, still being applied", want)
@@ -89,7 +89,7 @@ func TestASlowReadIsToldWhileItLasts(t *testing.T) {
 	c.send(jute.OpGetChildren, look("/big"))
 	<-s.stuck
 	want := map[string]any{
-		"session": hex(int64(c.welcome.SessionID)), "peer": c.net.LocalAddr().String(), "op": "getChildren",
+		"session": jute.Hex(c.welcome.SessionID), "peer": c.net.LocalAddr().String(), "op": "getChildren",
 		"path": "/big", "xid": float64(c.xid),
 	}
 	log.awaitLine(t, "slow read, still holding the state", want)

@@ -85,7 +85,7 @@ type field struct{ key, value string }
 // They are appended to dst.
 func (e *Event) fields(dst []field) []field {
 	if e.Session != 0 {
-		dst = append(dst, field{"session", hex(e.Session)})
+		dst = append(dst, field{"session", jute.Hex(e.Session)})
 	}
 	if e.User != "" {
 		dst = append(dst, field{"user", e.User})

@@ -10,9 +10,6 @@ import (
 	"zkd/storage/acl"
 )
 
-// hex writes a session id as ZooKeeper does.
-func hex(id jute.SessionID) string { return "0x" + strconv.FormatUint(uint64(id), 16) }
-
 // appendLine adds the text of an event as org.apache.zookeeper.audit.AuditEvent.toString has it: key=value with tabs
 // between them.
 func (e *Event) appendLine(b []byte) []byte {

@@ -235,7 +235,7 @@ func createZnode(c *Console, w http.ResponseWriter, r *request) error {
 		n.TTL = time.Duration(seconds) * time.Second
 	}
 	if e.Problem == "" {
-		created, err := s.Create(r.ctx, session.Join(parent, e.Name), n)
+		created, err := s.Create(r.ctx, jute.ChildPath(parent, e.Name), n)
 		if err == nil {
 			toZnode(w, r, created, "Created: "+plain(created))
 			return nil

@@ -244,7 +244,7 @@ func (d *remover) removeAll(ctx context.Context, s *session.Session, parent stri
 	done *atomic.Int64) error {
 	paths := make([]string, 0, len(names))
 	for _, name := range names {
-		paths = append(paths, session.Join(parent, name))
+		paths = append(paths, jute.ChildPath(parent, name))
 	}
 	codes, err := s.Deletes(ctx, paths)
 	if err != nil {

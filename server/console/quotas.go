@@ -123,7 +123,7 @@ func (q *quotas) read(ctx context.Context, s *session.Session) error {
 				q.Quotas = append(q.Quotas, one)
 			case statsName:
 			default:
-				queue = append(queue, session.Join(at, name))
+				queue = append(queue, jute.ChildPath(at, name))
 			}
 		}
 	}
@@ -133,13 +133,13 @@ func (q *quotas) read(ctx context.Context, s *session.Session) error {
 // readQuota reads the quota whose znodes are below at.
 func readQuota(ctx context.Context, s *session.Session, at string) (quota, error) {
 	one := quota{Path: "/" + strings.TrimPrefix(strings.TrimPrefix(at, quotasPath), "/")}
-	data, stat, err := s.Data(ctx, session.Join(at, limitsName))
+	data, stat, err := s.Data(ctx, jute.ChildPath(at, limitsName))
 	if err != nil && session.CodeOf(err) != jute.NoAuth {
 		return one, err
 	}
 	one.version = stat.Version
 	limits := apply.ParseStatsTrack(data)
-	data, _, err = s.Data(ctx, session.Join(at, statsName))
+	data, _, err = s.Data(ctx, jute.ChildPath(at, statsName))
 	if code := session.CodeOf(err); err != nil && code != jute.NoAuth && code != jute.NoNode {
 		return one, err
 	}

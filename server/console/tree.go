@@ -201,7 +201,7 @@ func (t *tree) children(ctx context.Context, s *session.Session, names []string)
 	shown := names[t.First:t.Last]
 	var paths []string
 	for _, name := range shown {
-		paths = append(paths, session.Join(t.Path, name))
+		paths = append(paths, jute.ChildPath(t.Path, name))
 	}
 	stats, ok, err := s.Stats(ctx, paths)
 	if err != nil {

@@ -111,7 +111,7 @@ func runMv(c *call) error {
 			return &session.Error{Code: jute.NoAuth, Path: n.Path}
 		case n.Ephemeral():
 			return failed("%s is ephemeral: it belongs to session %s, and cannot be moved", n.Path,
-				sessionText(n.Stat.EphemeralOwner))
+				jute.Hex(n.Stat.EphemeralOwner))
 		}
 		nodes = append(nodes, n)
 		size += subtree.OpSize(subtree.Moved(n.Path, from, to), n.Data, n.ACL) + subtree.OpSize(n.Path, nil, nil)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ergochat/readline"
 
+	"zkd/jute"
 	"zkd/jute/client/session"
 )
 
@@ -171,7 +172,7 @@ func (s *Shell) completePath(ctx context.Context, start string) []string {
 	for _, child := range children {
 		if strings.HasPrefix(child, start[at+1:]) && escaped(child, false) == child &&
 			!strings.ContainsAny(child, ` "'`) {
-			found = append(found, joined(parent, child))
+			found = append(found, jute.ChildPath(parent, child))
 		}
 	}
 	if len(found) == 1 {

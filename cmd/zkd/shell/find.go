@@ -92,7 +92,7 @@ const treeValueMax = 60
 func briefText(c *call, n *subtree.Node) string {
 	var parts []string
 	if n.Ephemeral() {
-		parts = append(parts, "ephemeral of "+sessionText(n.Stat.EphemeralOwner))
+		parts = append(parts, "ephemeral of "+jute.Hex(n.Stat.EphemeralOwner))
 	}
 	if n.Stat.DataLength > 0 {
 		parts = append(parts, bytesText(int64(n.Stat.DataLength)))

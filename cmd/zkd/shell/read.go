@@ -32,7 +32,7 @@ func newStatJSON(s jute.Stat) *statJSON {
 		Mtime: time.UnixMilli(int64(s.Mtime)).UTC(), Version: s.Version, Cversion: s.Cversion, Aversion: s.Aversion,
 		DataLength: s.DataLength, NumChildren: s.NumChildren}
 	if s.EphemeralOwner != 0 {
-		j.EphemeralOwner = sessionText(s.EphemeralOwner)
+		j.EphemeralOwner = jute.Hex(s.EphemeralOwner)
 	}
 	return j
 }
@@ -159,24 +159,16 @@ func (c *call) visit(path string, watch bool, f func(path string) error) error {
 	}
 	slices.SortFunc(children, javaCompare)
 	for _, child := range children {
-		if err := f(joined(path, child)); err != nil {
+		if err := f(jute.ChildPath(path, child)); err != nil {
 			return err
 		}
 	}
 	for _, child := range children {
-		if err := c.visit(joined(path, child), watch, f); err != nil {
+		if err := c.visit(jute.ChildPath(path, child), watch, f); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// joined is the path of a child.
-func joined(parent, child string) string {
-	if parent == "/" {
-		return "/" + child
-	}
-	return parent + "/" + child
 }
 
 // javaCompare is String.compareTo: by 16-bit characters, so that those beyond U+FFFF come before the last ones below.

@@ -2,7 +2,6 @@ package shell
 
 import (
 	"encoding/base64"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -13,9 +12,6 @@ import (
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
-
-// sessionText is how ids of sessions are written.
-func sessionText(id jute.SessionID) string { return fmt.Sprintf("0x%x", uint64(id)) }
 
 // ttlMax is EphemeralType.TTL.maxValue, in milliseconds.
 const ttlMax = 1<<40 - 1
@@ -210,7 +206,7 @@ func (c *call) breadthFirst(path string) ([]string, error) {
 			return nil, err
 		}
 		for _, child := range children {
-			tree = append(tree, joined(tree[i], child))
+			tree = append(tree, jute.ChildPath(tree[i], child))
 		}
 	}
 	return tree, nil

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -91,7 +90,7 @@ type Entry struct {
 func NewEntry(n *Node, root string) Entry {
 	e := Entry{Path: Moved(n.Path, root, "/"), Value: NewValue(n.Data), ACL: NewACL(n.ACL)}
 	if n.Ephemeral() {
-		e.Ephemeral = "0x" + strconv.FormatUint(uint64(n.Stat.EphemeralOwner), 16)
+		e.Ephemeral = jute.Hex(n.Stat.EphemeralOwner)
 	}
 	return e
 }

@@ -84,7 +84,7 @@ func (w *Walker) descend(ctx context.Context, n *Node, f func(*Node) error) erro
 	go func() {
 		defer close(ahead)
 		for _, child := range n.Children {
-			if _, whole := w.passed(Join(n.Path, child)); whole {
+			if _, whole := w.passed(jute.ChildPath(n.Path, child)); whole {
 				continue
 			}
 			answer := make(chan *Node, 1)
@@ -93,7 +93,7 @@ func (w *Walker) descend(ctx context.Context, n *Node, f func(*Node) error) erro
 			case <-ctx.Done():
 				return
 			}
-			go func() { answer <- w.fetch(ctx, Join(n.Path, child), n.Depth+1) }()
+			go func() { answer <- w.fetch(ctx, jute.ChildPath(n.Path, child), n.Depth+1) }()
 		}
 	}()
 	seen := 0
@@ -156,6 +156,3 @@ func (n *Node) Kind() string {
 
 // Ephemeral tells whether a znode goes with its session.
 func (n *Node) Ephemeral() bool { return n.Stat.EphemeralOwner != 0 }
-
-// Join is the path of a child.
-func Join(parent, name string) string { return strings.TrimSuffix(parent, "/") + "/" + name }

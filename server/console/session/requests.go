@@ -3,14 +3,10 @@ package session
 import (
 	"context"
 	"slices"
-	"strings"
 	"sync"
 
 	"zkd/jute"
 )
-
-// Join is the path of a child.
-func Join(parent, name string) string { return strings.TrimSuffix(parent, "/") + "/" + name }
 
 // Data reads a znode.
 func (s *Session) Data(ctx context.Context, path string) ([]byte, jute.Stat, error) {

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"zkd/jute"
 )
 
 // sample is what a server of Apache's says of itself at one moment.
@@ -87,7 +89,7 @@ func (s *sample) since(before *sample, to *Server) {
 	byAddress := map[string]*Row{}
 	for i := range s.connections {
 		c := &s.connections[i]
-		row := Row{Session: "0x" + strconv.FormatUint(uint64(c.Session), 16), Address: c.Remote, Untold: true}
+		row := Row{Session: jute.Hex(c.Session), Address: c.Remote, Untold: true}
 		row.Requests = grown(c.Received, past[c.Remote].Received)
 		row.MeanUs, row.MaxUs = int64(c.MeanLatency*float64(us)), c.MaxLatency*us
 		if row.Requests == 0 || c.Session == 0 { // one without a session asks for words, as this one

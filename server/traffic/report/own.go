@@ -3,7 +3,6 @@ package report
 import (
 	"math"
 	"net/netip"
-	"strconv"
 
 	"zkd/jute"
 	"zkd/server/fourletter"
@@ -25,7 +24,7 @@ func Of(w *traffic.Window, rows int) *Answer {
 	a.Subtrees = rowsOf(w.Subtrees, rows, every, path)
 	a.Znodes = rowsOf(w.Znodes, rows, every, path)
 	a.Sessions = rowsOf(w.Sessions, rows, 1, func(r *Row, who traffic.Client) {
-		r.Session, r.Address, r.User = hex(who.Session), who.Remote.String(), who.User
+		r.Session, r.Address, r.User = jute.Hex(who.Session), who.Remote.String(), who.User
 	})
 	a.Addresses = rowsOf(w.Addresses, rows, 1, func(r *Row, addr netip.Addr) { r.Address = addr.String() })
 	a.Users = rowsOf(w.Users, rows, 1, func(r *Row, u string) { r.User = u })
@@ -34,9 +33,6 @@ func Of(w *traffic.Window, rows int) *Answer {
 	}
 	return a
 }
-
-// hex writes a session as ZooKeeper does.
-func hex(id jute.SessionID) string { return "0x" + strconv.FormatUint(uint64(id), 16) }
 
 // countsOf are counts as they are written.
 func countsOf(n *traffic.Counts) Counts {
@@ -63,7 +59,7 @@ func rowsOf[K comparable](list []traffic.Row[K], rows int, every float64, key fu
 func slowOf(s *traffic.Slow) Slow {
 	p := &s.Phases
 	return Slow{AtMs: s.At.UnixMilli(), Operation: traffic.Name(s.Op), Path: s.Path, Failed: s.Failed,
-		TookUs: s.Took.Microseconds(), Bytes: int64(s.Bytes), Session: hex(s.Client.Session),
+		TookUs: s.Took.Microseconds(), Bytes: int64(s.Bytes), Session: jute.Hex(s.Client.Session),
 		Address: s.Client.Remote.String(), User: s.Client.User,
 		PhasesUs: Phases{Queue: p.Queue.Microseconds(), Turn: p.Turn.Microseconds(), Confirm: p.Confirm.Microseconds(),
 			Log: p.Log.Microseconds(), Replicate: p.Replicate.Microseconds(), Apply: p.Apply.Microseconds(),
@@ -77,6 +73,6 @@ func StateOf(i *fourletter.Info, id int64) State {
 		watches = i.Watches.Counts().All
 	}
 	return State{ID: id, Serving: i.Serving, State: i.Mode, UptimeMs: i.Uptime.Milliseconds(),
-		Zxid: "0x" + strconv.FormatUint(uint64(i.Zxid), 16), Connections: int64(i.AliveConnections),
+		Zxid: jute.Hex(i.Zxid), Connections: int64(i.AliveConnections),
 		Outstanding: i.Outstanding, Watches: int64(watches), Znodes: i.Nodes}
 }
