@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cespare/xxhash/v2"
-
 	"zkd/jute"
 	"zkd/storage/entry"
 	"zkd/storage/schema"
@@ -60,28 +58,6 @@ func TestAnEntryReadsFewNames(t *testing.T) {
 		txn.End()
 		if store.read == 0 || store.read > namesEntryMax {
 			t.Errorf("entry %d reads %d names, want some, and %d at the most", index, store.read, namesEntryMax)
-		}
-	}
-}
-
-// TestNamesOfAFilterThatGrows: what was added is never taken for new, in whichever layer it is, and few of what was not
-// are taken for known.
-func TestNamesOfAFilterThatGrows(t *testing.T) {
-	const paths = 400_000
-	var f nameFilter
-	hash := func(i int) uint64 { return xxhash.Sum64String(fmt.Sprint("/parent/child-", i)) }
-	known := 0
-	for i := range paths {
-		if !f.add(hash(i)) {
-			known++
-		}
-	}
-	if len(f.layers) != 3 || known > paths/25 {
-		t.Errorf("%d layers; %d of %d paths were taken for known", len(f.layers), known, paths)
-	}
-	for i := range paths {
-		if f.add(hash(i)) {
-			t.Fatalf("path %d was forgotten", i)
 		}
 	}
 }
