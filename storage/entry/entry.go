@@ -2,6 +2,7 @@ package entry
 
 import (
 	"encoding/binary"
+	"math"
 
 	"zkd/jute"
 )
@@ -20,7 +21,7 @@ func AppendEntryHeader(b []byte, origin, batch uint64) []byte {
 // AppendProposal adds p, with its length, to the entry that b begins with. The entry's version, its first byte, is the
 // feature level that its proposals need: who cannot do that stops before anything of the entry is applied.
 func AppendProposal(b []byte, p *Proposal) []byte {
-	b[0] = max(b[0], byte(p.Level()))
+	b[0] = max(b[0], byte(min(p.Level(), math.MaxUint8))) // a level beyond what the byte says is beyond all programs
 	b = append(b, 0, 0, 0, 0)
 	mark := len(b)
 	b = p.Append(b)
