@@ -28,6 +28,23 @@ func plantsOfDisks() []Plant {
 				`a.log.Append(a.entries, hard, sync && !planted("append-unsynced"))`}},
 		},
 		{
+			Name: "log-locked-over-sync", Bug: "who reads the log waits until what is appended is on disk",
+			Whose: "decision 28",
+			Found: 7, Of: 12,
+			Patches: []Patch{{"storage/raftlog/append.go",
+				"	if err := l.commitLocked(sync); err != nil {\n		return err\n	}\n	l.publishAppend(", `	if planted("log-locked-over-sync") {
+		l.mu.Lock()
+	}
+	err := l.commitLocked(sync)
+	if planted("log-locked-over-sync") {
+		l.mu.Unlock()
+	}
+	if err != nil {
+		return err
+	}
+	l.publishAppend(`}},
+		},
+		{
 			Name: "log-failure-survived", Bug: "a server whose log cannot be written goes on", Whose: "ZOOKEEPER-2247",
 			Found: 2, Of: 49,
 			Patches: []Patch{

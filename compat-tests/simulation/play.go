@@ -16,6 +16,7 @@ import (
 
 	"zkd/compat-tests/faults"
 	"zkd/server/sim"
+	"zkd/server/sim/goruntime"
 	"zkd/server/sim/network"
 )
 
@@ -117,9 +118,11 @@ func Play(p *Plan) Outcome {
 	} else {
 		g.firstStarts()
 	}
+	goruntime.WatchLocks(lockWithin)
 	if !g.failed() {
 		g.run()
 	}
+	g.locks()
 	g.w.Close()
 	g.checkNumbers()
 	out := Outcome{Violations: g.history.Violations(), Deeds: g.done, Met: g.met, Watched: g.watched,

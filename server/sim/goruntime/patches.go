@@ -39,6 +39,7 @@ func zkdSeed(seed uint64) {
 // Groups of goroutines that can be paused: none of them runs until it is resumed.
 var (
 	zkdPaused [64]bool
+	zkdPauses [64]uint32
 	zkdHeld   [64]gQueue
 )
 
@@ -46,11 +47,15 @@ var (
 func zkdJoin(group uint32) { getg().zkdGroup = group }
 
 //go:linkname zkdPause zkd/server/sim/goruntime.pause
-func zkdPause(group uint32) { zkdPaused[group] = true }
+func zkdPause(group uint32) {
+	zkdPaused[group] = true
+	zkdPauses[group]++
+}
 
 //go:linkname zkdResume zkd/server/sim/goruntime.resume
 func zkdResume(group uint32) {
 	zkdPaused[group] = false
+	zkdPauses[group]++
 	for !zkdHeld[group].empty() {
 		goready(zkdHeld[group].pop(), 0)
 	}
@@ -70,6 +75,69 @@ func zkdResume(group uint32) {
 			*one, *other = *other, *one
 		}
 		gp := pp.runq[h%uint32(len(pp.runq))].ptr()
+`},
+	// How long who waited for a lock, in the bubble's time. A wait in which the group was paused does not count.
+	{"sema.go", "	s := acquireSudog()\n	root := semtable.rootFor(addr)\n", `	s := acquireSudog()
+	zkdWait := zkdBeginWait(gp)
+	root := semtable.rootFor(addr)
+`},
+	{"sema.go", "		blockevent(s.releasetime-t0, 3+skipframes)\n	}\n	releaseSudog(s)\n}\n\nfunc semrelease(", `		blockevent(s.releasetime-t0, 3+skipframes)
+	}
+	if reason == waitReasonSyncMutexLock || reason == waitReasonSyncRWMutexRLock || reason == waitReasonSyncRWMutexLock {
+		zkdEndWait(gp, zkdWait)
+	}
+	releaseSudog(s)
+}
+
+func semrelease(`},
+	{"sema.go", "", `
+type zkdWaiting struct {
+	began  int64
+	pauses uint32
+}
+
+var (
+	zkdLong  int64 // a wait that is as long is kept; 0: none
+	zkdCount int   // of the waits that are kept, or would be if there were room
+	zkdWaits [64]struct {
+		group  uint32
+		began  int64
+		waited int64
+		depth  int
+		stack  [24]uintptr
+	}
+)
+
+func zkdBeginWait(gp *g) zkdWaiting {
+	if gp.bubble == nil {
+		return zkdWaiting{}
+	}
+	return zkdWaiting{gp.bubble.now, zkdPauses[gp.zkdGroup]}
+}
+
+func zkdEndWait(gp *g, w zkdWaiting) {
+	if gp.bubble == nil || zkdLong == 0 || gp.bubble.now-w.began < zkdLong || zkdPauses[gp.zkdGroup] != w.pauses {
+		return
+	}
+	if n := zkdCount; n < len(zkdWaits) {
+		k := &zkdWaits[n]
+		k.group, k.began, k.waited = gp.zkdGroup, w.began, gp.bubble.now-w.began
+		k.depth = callers(2, k.stack[:])
+	}
+	zkdCount++
+}
+
+//go:linkname zkdWatchWaits zkd/server/sim/goruntime.watchWaits
+func zkdWatchWaits(long int64) { zkdLong = long }
+
+//go:linkname zkdWait zkd/server/sim/goruntime.wait
+func zkdWait(i int, stack []uintptr) (group uint32, began, waited int64, depth, count int) {
+	if i >= len(zkdWaits) || i >= zkdCount {
+		return 0, 0, 0, 0, zkdCount
+	}
+	k := &zkdWaits[i]
+	return k.group, k.began, k.waited, copy(stack, k.stack[:k.depth]), zkdCount
+}
 `},
 	// Who hands its processor to a thread that a goroutine is locked to is idle from then on, not a while later: else
 	// that one finds no idle thread, if it is fast, and makes another one, which takes memory.

@@ -2,6 +2,8 @@
 
 package goruntime
 
+import "time"
+
 // Repeats is true if the program was built with the overlay: what runs under a seed runs again in the same way.
 const Repeats = false
 
@@ -16,3 +18,9 @@ func Pause(int) {}
 
 // Resume does nothing here.
 func Resume(int) {}
+
+// WatchLocks does nothing here.
+func WatchLocks(time.Duration) {}
+
+// LongWaits are none here.
+func LongWaits() ([]Wait, int) { return nil, 0 }

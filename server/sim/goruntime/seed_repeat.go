@@ -2,7 +2,11 @@
 
 package goruntime
 
-import _ "unsafe" // for go:linkname
+import (
+	"runtime"
+	"time"
+	_ "unsafe" // for go:linkname
+)
 
 // Repeats is true if the program was built with the overlay: what runs under a seed runs again in the same way.
 const Repeats = true
@@ -19,6 +23,35 @@ func Pause(group int) { pause(uint32(group)) } //nolint:gosec // it is small
 
 // Resume ends a pause.
 func Resume(group int) { resume(uint32(group)) } //nolint:gosec // it is small
+
+// WatchLocks keeps, from now on, each wait for a lock (sync.Mutex, sync.RWMutex) that takes so long in the bubble's
+// time. What a group that was paused meanwhile has waited for does not count.
+func WatchLocks(long time.Duration) { watchWaits(int64(long)) }
+
+// LongWaits are the waits that were kept, the first ones, and how many there were in all.
+func LongWaits() (waits []Wait, count int) {
+	for {
+		var stack [24]uintptr
+		group, began, waited, depth, count := wait(len(waits), stack[:])
+		if depth == 0 {
+			return waits, count
+		}
+		w := Wait{Group: int(group), Began: time.Unix(0, began), Waited: time.Duration(waited)}
+		frames := runtime.CallersFrames(stack[:depth])
+		for more := true; more; {
+			var f runtime.Frame
+			f, more = frames.Next()
+			w.Stack = append(w.Stack, f.Function)
+		}
+		waits = append(waits, w)
+	}
+}
+
+//go:linkname watchWaits
+func watchWaits(long int64)
+
+//go:linkname wait
+func wait(i int, stack []uintptr) (group uint32, began, waited int64, depth, count int)
 
 //go:linkname reseed
 func reseed(seed uint64)
