@@ -39,7 +39,7 @@ func (a *admission) counts(m *raftpb.Message) bool {
 		incarnation = a.met[from]
 	}
 	return incarnation != 0 && (counted[from] == incarnation ||
-		incarnation == a.met[from] && a.otherOfTwoVoters(from))
+		incarnation == a.met[from] && a.otherOfTwoVoters(from) && counted[a.id] == a.incarnation)
 }
 
 // bearsIncarnation tells whether a message is an answer that raft counts. Its field vote, which raft uses for hard
@@ -62,13 +62,14 @@ func (a *admission) blank() bool {
 // gives its vote to those alone that do.
 func (a *admission) isPending() bool { return a.pending && a.members.counted() == nil }
 
-// mayLead tells whether this member may ask for votes: its own counts, by what it knows.
+// mayLead tells whether this member may ask for votes: its own counts, by what it knows, or the other one of two voters
+// vouches for it.
 func (a *admission) mayLead() bool {
 	if a.gaveWay() {
 		return false
 	}
 	if counted := a.members.counted(); counted != nil {
-		return counted[a.id] == a.incarnation
+		return counted[a.id] == a.incarnation || a.otherVouches(counted)
 	}
 	return !a.pending
 }
@@ -94,6 +95,9 @@ func (a *admission) nextChange() *raftpb.ConfChangeV2 {
 		if cc := a.correction(id); cc != nil {
 			return cc
 		}
+	}
+	if a.member.Recorded && a.member.Incarnations[a.id] != a.incarnation && a.oneOfTwoVoters(a.id) {
+		return a.admissionOf(a.id, a.incarnation) // it leads by the other one's word (otherVouches)
 	}
 	if cc := a.returnChange(); cc != nil {
 		return cc
@@ -164,10 +168,6 @@ func (a *admission) returnChange() *raftpb.ConfChangeV2 {
 func (a *admission) correction(id uint64) *raftpb.ConfChangeV2 {
 	votes := a.member.Votes(id)
 	twoVoters := votes && len(a.member.Voters()) <= 2
-	kind := raftpb.ConfChangeAddLearnerNode
-	if votes {
-		kind = raftpb.ConfChangeAddNode
-	}
 	if !a.member.Recorded {
 		if known := a.known[id]; twoVoters || !(known != 0 && known != a.met[id] || a.quarantinedPeers[id]) {
 			return nil
@@ -178,15 +178,24 @@ func (a *admission) correction(id uint64) *raftpb.ConfChangeV2 {
 			return nil
 		}
 		if listed == 0 || twoVoters { // it has never been counted, or has nothing that this member has not
-			return &raftpb.ConfChangeV2{
-				Context: member.AdmissionContext(map[uint64]uint64{id: a.met[id]}, nil),
-				Changes: []*raftpb.ConfChangeSingle{member.Step(kind, id)}, // changes nothing for raft
-			}
+			return a.admissionOf(id, a.met[id])
 		}
 	}
 	return &raftpb.ConfChangeV2{
 		Context: member.Returning{Learner: !votes, Incarnation: a.met[id]}.Context(),
 		Changes: []*raftpb.ConfChangeSingle{member.Step(raftpb.ConfChangeRemoveNode, id)},
+	}
+}
+
+// admissionOf returns the change that lists another incarnation of a member. It changes nothing for raft.
+func (a *admission) admissionOf(id, incarnation uint64) *raftpb.ConfChangeV2 {
+	kind := raftpb.ConfChangeAddLearnerNode
+	if a.member.Votes(id) {
+		kind = raftpb.ConfChangeAddNode
+	}
+	return &raftpb.ConfChangeV2{
+		Context: member.AdmissionContext(map[uint64]uint64{id: incarnation}, nil),
+		Changes: []*raftpb.ConfChangeSingle{member.Step(kind, id)},
 	}
 }
 
@@ -307,6 +316,25 @@ func (a *admission) able(id uint64) bool {
 // A group of two cannot take out a member that has lost its disk, and needs not: each has all that was ever committed.
 // The one that has forgotten may give its vote again. It must not lead in a term in which it may have led before, with
 // entries of that term that somebody has and it has not.
+//
+// It may lead before the log lists it again, if the other voter is there and has lost nothing. Otherwise nobody could:
+// the other one may have led, sent it an entry that it has on disk, and ended before it had that entry on its own, so
+// that its log is the shorter one. What it leads with has all that was ever committed, for the other voter has, and
+// votes for no shorter log. In the term of its vote that one refuses to vote again (votedFor).
+
+// otherVouches tells whether this member, which the log does not list, is one of two voters and the other one is there
+// as the log lists it.
+func (a *admission) otherVouches(counted map[uint64]uint64) bool {
+	if a.quarantined() || !a.oneOfTwoVoters(a.id) {
+		return false
+	}
+	for _, id := range a.member.Voters() {
+		if id != a.id {
+			return a.here[id] && counted[id] != 0 && counted[id] == a.met[id]
+		}
+	}
+	return false
+}
 
 // otherOfTwoVoters tells whether this member and another one are the two voters of the group.
 func (a *admission) otherOfTwoVoters(id uint64) bool {

@@ -117,3 +117,49 @@ func TestNoChangeIsProposedThatCannotBeCommitted(t *testing.T) {
 	check("both count", &raftpb.ConfChangeV2{Context: member.AdmissionContext(map[uint64]uint64{2: 22}, nil),
 		Changes: []*raftpb.ConfChangeSingle{member.Step(raftpb.ConfChangeAddNode, 2)}})
 }
+
+// TestTheEmptiedOneOfTwoMayLead: it has what the other one has sent it, which that one may have lost before it was on
+// its own disk. It leads by the word of the other one alone, as the log lists that, and lists itself.
+func TestTheEmptiedOneOfTwoMayLead(t *testing.T) {
+	const other, lost = 12, 99
+	for _, c := range []struct {
+		name        string
+		voters      []uint64
+		met         uint64 // the incarnation of the other one that is there
+		here        bool
+		leads, hear bool // and its answer counts
+	}{
+		{"both are there", []uint64{1, 2}, other, true, true, true},
+		{"the other one is away", []uint64{1, 2}, other, false, false, true},
+		{"the other one was emptied, too", []uint64{1, 2}, 22, true, false, false},
+		{"of three", []uint64{1, 2, 3}, other, true, false, true},
+	} {
+		l := newcomer(t, 1, false, Member{ID: 1}, Member{ID: 2})
+		l.members.set(member.Membership{Index: 5, Conf: &raftpb.ConfState{Voters: c.voters},
+			Admissions: member.Admissions{Recorded: true, Incarnations: map[uint64]uint64{1: lost, 2: other}}})
+		a := l.admission
+		a.empty, a.fresh, a.pending = false, false, false
+		a.met[2], a.here[2] = c.met, c.here
+		if got := a.mayLead(); got != c.leads {
+			t.Errorf("%s: it may lead: %v", c.name, got)
+		}
+		if got := a.counts(voteOf(2, c.met)); got != c.hear {
+			t.Errorf("%s: the answer of the other one counts: %v", c.name, got)
+		}
+		if !c.leads {
+			continue
+		}
+		cc := a.nextChange()
+		if cc == nil {
+			t.Fatalf("%s: it does not list itself", c.name)
+		}
+		context, err := member.ReadContext(cc.GetContext())
+		if err != nil || context.Admits[1] != a.incarnation || len(context.Admits) != 1 {
+			t.Errorf("%s: it lists %v, %v", c.name, context.Admits, err)
+		}
+		after, err := l.member.After(cc)
+		if err != nil || after.Equivalent(l.member.Conf) != nil {
+			t.Errorf("%s: the members are others then: %v, %v", c.name, after, err)
+		}
+	}
+}

@@ -35,17 +35,16 @@ func waitedFor(w *goruntime.Wait) string {
 	return name
 }
 
-// locks looks at how long the servers' goroutines have waited for locks.
-func (g *play) locks() {
-	waits, count := goruntime.LongWaits()
-	for i := range waits {
-		w := &waits[i]
-		if name := waitedFor(w); name != "" {
-			g.violated("server %d waited %v for a lock, from %v on, in %s", w.Group, w.Waited, w.Began.Sub(g.began),
-				strings.Join(w.Stack, " < "))
+// watchLocks has waits for locks be kept from now on, and returns what hands the violations to whoever notes them.
+func watchLocks(began time.Time) (check func(violated func(format string, args ...any))) {
+	goruntime.WatchLocks(lockWithin)
+	return func(violated func(format string, args ...any)) {
+		waits, _ := goruntime.LongWaits() // of those that were not kept the first ones are as good
+		for i := range waits {
+			if w := &waits[i]; waitedFor(w) != "" {
+				violated("server %d waited %v for a lock, from %v on, in %s", w.Group, w.Waited, w.Began.Sub(began),
+					strings.Join(w.Stack, " < "))
+			}
 		}
-	}
-	if more := count - len(waits); more > 0 {
-		g.w.Story.Tell("", "%d more waits for locks were not kept", more)
 	}
 }

@@ -32,7 +32,8 @@ func plantsOfDisks() []Plant {
 			Whose: "decision 28",
 			Found: 7, Of: 12,
 			Patches: []Patch{{"storage/raftlog/append.go",
-				"	if err := l.commitLocked(sync); err != nil {\n		return err\n	}\n	l.publishAppend(", `	if planted("log-locked-over-sync") {
+				"	if err := l.commitLocked(sync); err != nil {\n		return err\n	}\n	l.publishAppend(",
+				`	if planted("log-locked-over-sync") {
 		l.mu.Lock()
 	}
 	err := l.commitLocked(sync)

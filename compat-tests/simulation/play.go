@@ -16,7 +16,6 @@ import (
 
 	"zkd/compat-tests/faults"
 	"zkd/server/sim"
-	"zkd/server/sim/goruntime"
 	"zkd/server/sim/network"
 )
 
@@ -118,11 +117,11 @@ func Play(p *Plan) Outcome {
 	} else {
 		g.firstStarts()
 	}
-	goruntime.WatchLocks(lockWithin)
+	locks := watchLocks(g.began)
 	if !g.failed() {
 		g.run()
 	}
-	g.locks()
+	locks(g.violated)
 	g.w.Close()
 	g.checkNumbers()
 	out := Outcome{Violations: g.history.Violations(), Deeds: g.done, Met: g.met, Watched: g.watched,

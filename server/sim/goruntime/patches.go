@@ -77,13 +77,10 @@ func zkdResume(group uint32) {
 		gp := pp.runq[h%uint32(len(pp.runq))].ptr()
 `},
 	// How long who waited for a lock, in the bubble's time. A wait in which the group was paused does not count.
-	{"sema.go", "	s := acquireSudog()\n	root := semtable.rootFor(addr)\n", `	s := acquireSudog()
-	zkdWait := zkdBeginWait(gp)
-	root := semtable.rootFor(addr)
-`},
-	{"sema.go", "		blockevent(s.releasetime-t0, 3+skipframes)\n	}\n	releaseSudog(s)\n}\n\nfunc semrelease(", `		blockevent(s.releasetime-t0, 3+skipframes)
-	}
-	if reason == waitReasonSyncMutexLock || reason == waitReasonSyncRWMutexRLock || reason == waitReasonSyncRWMutexLock {
+	{"sema.go", "	s := acquireSudog()\n	root := semtable.rootFor(addr)\n",
+		"	s := acquireSudog()\n	zkdWait := zkdBeginWait(gp)\n	root := semtable.rootFor(addr)\n"},
+	{"sema.go", "	releaseSudog(s)\n}\n\nfunc semrelease(", `	switch reason {
+	case waitReasonSyncMutexLock, waitReasonSyncRWMutexRLock, waitReasonSyncRWMutexLock:
 		zkdEndWait(gp, zkdWait)
 	}
 	releaseSudog(s)
