@@ -107,6 +107,7 @@ func TestASlowReadHoldsUpItsConnectionAlone(t *testing.T) {
 	slow, other := r.connect(t), r.connect(t)
 	other.must(jute.OpExists, look("/big"), jute.OK)
 	other.must(jute.OpExists, look("/big/none"), jute.NoNode)
+	other.mustCreate("/beside", "", jute.ModePersistent) // the root is read, which the block that waits may have, too
 	slow.must(jute.OpGetData, watching("/w"), jute.OK)
 	s.armed.Store(true)
 	both := slow.encode(jute.OpGetData, watching("/w"))

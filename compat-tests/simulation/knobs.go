@@ -84,7 +84,7 @@ func drawKnobs(p *Plan) map[string]int64 {
 // keepsLittle are the knobs that have a log forget early what a member needs that is behind. With a bound of the rate
 // at which it is sent a snapshot, writes go on faster than that, and it never catches up: an operator sets both.
 var keepsLittle = []string{
-	"storage/state.defaultFlushBytes", "storage/state.defaultFlushRequests", "quorum.defaultFlushInterval",
+	"storage/state.defaultFlushBytes", "storage/state.defaultFlushReplay", "quorum.defaultFlushInterval",
 	"quorum.retainLeast", "quorum.retainMost", "quorum.retainUnknown",
 }
 

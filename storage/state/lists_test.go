@@ -233,7 +233,7 @@ func TestListThatCouldNotBeReadIsReadByAnother(t *testing.T) {
 // and those of a pair that one entry makes and another deletes are there both or not at all.
 func TestListsConcurrently(t *testing.T) {
 	for _, bytesMax := range []int64{4 << 10, 1 << 20} {
-		m := benchMachine(t, MachineOptions{ListBytes: bytesMax, FlushRequests: 300})
+		m := benchMachine(t, MachineOptions{ListBytes: bytesMax, FlushReplay: 300 * replayRequest})
 		applyAll(t, m, 100, append([]string{"/a", "/b"}, childPaths("/a", 0, 300)...), false)
 		var stop atomic.Bool
 		var wg sync.WaitGroup

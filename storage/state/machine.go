@@ -29,10 +29,11 @@ type MachineOptions struct {
 	// BlockCacheBytes the one for blocks of the store, MemTableBytes the one for what is not flushed yet (of which two
 	// may exist).
 	CacheBytes, ListBytes, BlockCacheBytes, MemTableBytes int64
-	// FlushBytes and FlushRequests bound what a crash leaves to replay: when the entries applied since the last flush
-	// began hold that much, another one begins; when four times as much is not durable, Apply waits.
-	FlushBytes    int64
-	FlushRequests int
+	// FlushBytes and FlushReplay bound what a crash leaves to replay: when the entries applied since the last flush
+	// began take that much memory, or room in the log, or would take that long to apply again, by estimate, another
+	// one begins; when four times as much is not durable, Apply waits. FlushBytes is below MemTableBytes in any case.
+	FlushBytes  int64
+	FlushReplay time.Duration
 	// SlowAfter is how long an operation on a file of the state may take until it is told of, while it lasts. 0: none
 	// is.
 	SlowAfter time.Duration
@@ -54,7 +55,7 @@ const (
 	defaultBlockCacheBytes = 8 << 20
 	defaultMemTableBytes   = 4 << 20
 	defaultFlushBytes      = 4 << 20
-	defaultFlushRequests   = 4 << 10
+	defaultFlushReplay     = 100 * time.Millisecond
 )
 
 // setDefaults fills in what is zero.
@@ -79,8 +80,8 @@ func (o *MachineOptions) setDefaults() {
 			*d.v = d.def
 		}
 	}
-	if o.FlushRequests == 0 {
-		o.FlushRequests = defaultFlushRequests
+	if o.FlushReplay == 0 {
+		o.FlushReplay = defaultFlushReplay
 	}
 	if o.frugal == nil {
 		o.frugal = new(atomic.Bool)
@@ -96,9 +97,11 @@ type Machine struct {
 	cache *cache
 	lists lists
 	flush flusher
-	txn   *apply.Txn // owned by the apply goroutine, as are the next two
+	txn   *apply.Txn // owned by the apply goroutine, as are the next three
 	shown shown      // to txn
 	batch *batch     // nil while there is no store
+	// committed is how much memory the last batch takes, about.
+	committed int64
 
 	frugal    *atomic.Bool // see Frugal
 	scrubbing scrubbing
@@ -256,7 +259,7 @@ func (m *Machine) Apply(index, term uint64, data []byte, sink Sink) error {
 	if err != nil {
 		return fmt.Errorf("apply log entry %d: %w", index, err)
 	}
-	return m.flush.note(int64(len(data)), requests)
+	return m.flush.note(loadOf(int64(len(data)), m.committed, requests))
 }
 
 // conclude publishes what the entry has come to: changes of the state, or another state.
@@ -325,8 +328,12 @@ func (m *Machine) announceLocked() {
 	m.applied.Store(m.mu.Position.Index)
 }
 
+// memoryPerKey is what a key takes in a memtable beside its bytes and its value's, about (arenaskl.node).
+const memoryPerKey = 40
+
 // commitLocked writes the batch to the store.
 func (m *Machine) commitLocked() error {
+	m.committed = int64(m.batch.Len()) + int64(m.batch.Count())*memoryPerKey
 	if err := m.batch.Commit(pebble.NoSync); err != nil {
 		return fmt.Errorf("commit to state store %s: %w", m.store.dir, err)
 	}

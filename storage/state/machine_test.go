@@ -53,7 +53,7 @@ func fewestAllocs(runs int, wanted float64, f func()) float64 {
 // TestApplyAllocations pins what a write in a large entry allocates: for SetData the znode and its data, for create
 // the path with them.
 func TestApplyAllocations(t *testing.T) {
-	m := benchMachine(t, MachineOptions{FlushBytes: 1 << 40, FlushRequests: 1 << 40, MemTableBytes: 64 << 20})
+	m := benchMachine(t, MachineOptions{FlushBytes: 1 << 40, FlushReplay: time.Hour, MemTableBytes: 64 << 20})
 	fill(t, m, 256, 1024)
 	var proposals []*entry.Proposal
 	for i := range 256 {
@@ -191,9 +191,47 @@ func TestApplyRefuses(t *testing.T) {
 	}
 }
 
+// TestFlushComesBeforeTheMemtableIsFull: the store, which flushes a memtable that is full by itself, never needs to,
+// however long keys and values are; and the machine's flushes do not come much earlier.
+func TestFlushComesBeforeTheMemtableIsFull(t *testing.T) {
+	for _, length := range []int{0, 10, 100, 1 << 10, 20 << 10} {
+		flushed, byStore := appliedUntilFlush(t, length, false)
+		full, _ := appliedUntilFlush(t, length, true)
+		if byStore || flushed < full*2/3 {
+			t.Errorf("data of %d bytes: flushed after %d entries, by itself: %t; a memtable is full after %d", length,
+				flushed, byStore, full)
+		}
+	}
+}
+
+// appliedUntilFlush returns how many entries it takes until a store is flushed that begins with one memtable, which is
+// as large as all others, and whether it has flushed itself. Pebble alone leaves it all to the store.
+func appliedUntilFlush(t *testing.T, length int, pebbleAlone bool) (entries int, byStore bool) {
+	t.Helper()
+	m := benchMachine(t, MachineOptions{MemTableBytes: 256 << 10, FlushReplay: time.Hour})
+	if pebbleAlone {
+		m.opts.FlushBytes = 1 << 40
+	}
+	before := m.store.db.Metrics().Flush.Count
+	for !m.flush.under {
+		create := []*entry.Proposal{
+			entrytest.Create(fmt.Sprintf("/n%07d", entries), make([]byte, length), jute.ModePersistent),
+		}
+		if err := m.Apply(m.AppliedIndex()+1, 1, entrytest.Entries(1, create)[0], discard{}); err != nil {
+			t.Fatal(err)
+		}
+		entries++
+		metrics := m.store.db.Metrics()
+		if !m.flush.under && (metrics.MemTable.Count > 1 || metrics.Flush.Count > before) {
+			return entries, true
+		}
+	}
+	return entries, false
+}
+
 // TestFlushesArePaced checks that what is not durable stays within the bounds, without any call of Flush.
 func TestFlushesArePaced(t *testing.T) {
-	h := newHarness(t, MachineOptions{FlushBytes: 10 << 10, FlushRequests: 100})
+	h := newHarness(t, MachineOptions{FlushBytes: 10 << 10, FlushReplay: 100 * replayRequest})
 	h.apply(&entry.Proposal{Op: jute.OpCreateSession, Session: 1, Body: (&entry.SessionTxn{}).Append(nil)})
 	for i := range 1000 {
 		h.apply(entrytest.Create(fmt.Sprintf("/n%d", i), make([]byte, 100), 0))

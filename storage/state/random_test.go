@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -59,8 +60,9 @@ func envNumber(t *testing.T, name string, def int) int {
 func modelOptions(r *rand.Rand) MachineOptions {
 	return MachineOptions{
 		CacheBytes: []int64{1, 64 << 10, 16 << 20}[r.IntN(3)], MemTableBytes: []int64{256 << 10, 1 << 20}[r.IntN(2)],
-		FlushBytes: []int64{1, 2 << 10, 32 << 10, 1 << 20}[r.IntN(4)], FlushRequests: []int{10, 1000}[r.IntN(2)],
-		ListBytes: []int64{1, 1500, 16 << 20}[r.IntN(3)],
+		FlushBytes:  []int64{1, 2 << 10, 32 << 10, 1 << 20}[r.IntN(4)],
+		FlushReplay: []time.Duration{60 * replayRequest, time.Second}[r.IntN(2)],
+		ListBytes:   []int64{1, 1500, 16 << 20}[r.IntN(3)],
 	}
 }
 
@@ -255,7 +257,8 @@ func TestMachineIsDeterministic(t *testing.T) {
 	}
 	var first map[string]string
 	for i, o := range []MachineOptions{
-		{}, {CacheBytes: 1, FlushBytes: 1, MemTableBytes: 256 << 10}, {CacheBytes: 100 << 10, FlushRequests: 50},
+		{}, {CacheBytes: 1, FlushBytes: 1, MemTableBytes: 256 << 10},
+		{CacheBytes: 100 << 10, FlushReplay: time.Millisecond},
 	} {
 		h := newHarness(t, o)
 		for n, entry := range log {

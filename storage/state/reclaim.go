@@ -30,11 +30,16 @@ const (
 	tableBytesMost      = 2 << 20
 )
 
-// fitVolume makes what the options leave to the defaults fit a small file system.
+// memTableSpare is the part of a memtable that is left free when it is flushed. Pebble flushes one that is full by
+// itself, and what comes until the machine's own flush, the one that counts, would be a small table more: two tables
+// for each memtable, and level 0 is compacted twice as often. The part is what the estimate of its memory may be wrong.
+const memTableSpare = 8
+
+// fitVolume makes what the options leave to the defaults fit a small file system, and a flush fit a memtable.
 func (o *MachineOptions) fitVolume() {
 	o.MemTableBytes = disk.VolumeShare(o.FS, o.FS.PathDir(o.Dir), volumeShareMemTable, disk.MemTableBytesLeast,
 		o.MemTableBytes)
-	o.FlushBytes = min(o.FlushBytes, o.MemTableBytes)
+	o.FlushBytes = min(o.FlushBytes, o.MemTableBytes-o.MemTableBytes/memTableSpare)
 }
 
 // Frugal says whether the store is to give room back at the price of more work: files of values are written anew when

@@ -223,7 +223,7 @@ func TestRestoreFailureIsFinal(t *testing.T) {
 // the copy.
 func TestCheckpointTellsItsPosition(t *testing.T) {
 	fs := vfs.NewMem()
-	m, err := OpenMachine(MachineOptions{Dir: "state", FS: fs, FlushRequests: 3, MemTableBytes: 256 << 10})
+	m, err := OpenMachine(MachineOptions{Dir: "state", FS: fs, FlushReplay: 6 * replayEntry, MemTableBytes: 256 << 10})
 	if err != nil {
 		t.Fatal(err)
 	}

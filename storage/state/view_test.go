@@ -28,7 +28,7 @@ func TestViewsAreConsistent(t *testing.T) {
 }
 
 func testConsistency(t *testing.T, cacheBytes int64) {
-	m := benchMachine(t, MachineOptions{CacheBytes: cacheBytes, FlushRequests: 50})
+	m := benchMachine(t, MachineOptions{CacheBytes: cacheBytes, FlushReplay: 50 * replayRequest})
 	told := &lastZxid{}
 	apply := func(proposals ...*entry.Proposal) {
 		if err := m.Apply(m.AppliedIndex()+1, 1, entrytest.Entries(len(proposals), proposals)[0], told); err != nil {
