@@ -34,10 +34,13 @@ func (s *shown) Znode(path string) (*schema.Znode, error) {
 	return n, err
 }
 
+// znodeIterOptions are those of an iterator that looks for single znodes.
+var znodeIterOptions = pebble.IterOptions{UseL6Filters: true, KeyTypes: pebble.IterKeyTypePointsOnly}
+
 // stored returns the znode at path past the cache, or nil.
 func (s *shown) stored(path string) (*schema.Znode, error) {
 	if s.it == nil {
-		it, err := s.m.store.db.NewIter(&pebble.IterOptions{UseL6Filters: true, KeyTypes: pebble.IterKeyTypePointsOnly})
+		it, err := s.m.store.db.NewIter(&znodeIterOptions)
 		if err != nil {
 			return nil, s.failed(path, err)
 		}

@@ -36,6 +36,7 @@ type stateStore struct {
 	fence  *disk.FenceFS
 	// compactions decides when the store tidies up.
 	compactions *disk.Compactions
+	warm        *warmer      // reads what apply will ask of new tables
 	frugal      *atomic.Bool // see Machine.Frugal
 }
 
@@ -43,7 +44,7 @@ type stateStore struct {
 func openStateStore(o *MachineOptions) (*stateStore, error) {
 	// Pebble takes its memtables out of the block cache's budget.
 	s := &stateStore{dir: o.Dir, blocks: pebble.NewCache(o.BlockCacheBytes + memTablesMax*o.MemTableBytes),
-		frugal: o.frugal}
+		warm: newWarmer(), frugal: o.frugal}
 	if err := o.FS.MkdirAll(o.Dir, disk.DirPerm); err != nil {
 		s.blocks.Unref()
 		return nil, fmt.Errorf("create state store %s: %w", o.Dir, err)
@@ -57,6 +58,7 @@ func openStateStore(o *MachineOptions) (*stateStore, error) {
 		return nil, err
 	}
 	options := s.pebbleOptions(o, fence)
+	s.warm.listen(options.EventListener)
 	s.compactions = disk.NewCompactions(s.fault.Stopped)
 	options.Experimental.CompactionScheduler = s.compactions
 	db, err := s.openPebble(options)
@@ -64,8 +66,9 @@ func openStateStore(o *MachineOptions) (*stateStore, error) {
 		s.blocks.Unref()
 		return nil, fmt.Errorf("open state store %s: %w", o.Dir, err)
 	}
-	s.compactions.Release()
 	s.db = db
+	s.warm.start(db)
+	s.compactions.Release()
 	return s, nil
 }
 
@@ -127,6 +130,7 @@ func (s *stateStore) close() error {
 	if s.fence != nil { // a store that is only read has none
 		s.fence.Closing()
 	}
+	s.warm.close()
 	err := s.db.Close()
 	if s.fence != nil {
 		err = errors.Join(err, s.fence.Health.Close())
