@@ -97,6 +97,9 @@ func Loads() []Load {
 			with(func(o *Options) { o.Count, o.Duration = 5000, 5*time.Second }), (*run).idle},
 		{"watches", "watches of all clients on the same znodes: memory of the server for each",
 			with(func(o *Options) { o.Clients, o.Count, o.Duration = 100, 1_000_000, 5*time.Second }), (*run).watches},
+		{"ownwatches", "watches each on a znode of its own: memory of the server for each",
+			with(func(o *Options) { o.Clients, o.Count, o.Duration = 100, 1_000_000, 5*time.Second }),
+			(*run).ownWatches},
 		{"million", "fill with znodes of 100 bytes; memory, paced writes and reads on top, restart after kill -9",
 			with(func(o *Options) {
 				o.Clients, o.SizeBytes, o.Count, o.Rate, o.Duration = 32, 100, 1_000_000, 4000, 30*time.Second
@@ -225,7 +228,7 @@ func (o Options) Validate() error {
 		within("count", o.Count, 1, failoversMax)
 	case "idle", "million", "listing":
 		within("count", o.Count, 1, countMax)
-	case "watches", "delete":
+	case "watches", "ownwatches", "delete":
 		within("count", o.Count, o.Clients, countMax)
 	case "children":
 		within("count", o.Count, 0, childrenMax)
@@ -245,7 +248,7 @@ func (o Options) String() string {
 // shape is String without the size.
 func (o Options) shape() string {
 	switch o.Load {
-	case "idle", "watches", "million", "failover":
+	case "idle", "watches", "ownwatches", "million", "failover":
 		return fmt.Sprintf("%s#%d", o.Load, o.Count)
 	case "mixed":
 		return fmt.Sprintf("mixed:%dx%d@%d", o.Clients, o.Outstanding, o.ReadPercent)

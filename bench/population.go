@@ -109,21 +109,31 @@ func (c *crowd) dead() map[string]int64 {
 }
 
 // watches has every client watch the same znodes, and measures what the server holds for each watch.
-func (r *run) watches() ([]Result, error) {
+func (r *run) watches() ([]Result, error) { return r.watched(func(_, n int) int { return n }) }
+
+// ownWatches is watches with each on a znode of its own.
+func (r *run) ownWatches() ([]Result, error) {
+	nodes := r.o.Count / r.o.Clients
+	return r.watched(func(client, n int) int { return client*nodes + n })
+}
+
+// watched is both: node is the number of the znode that is a client's nth.
+func (r *run) watched(node func(client, n int) int) ([]Result, error) {
 	if r.target.Usage == nil {
 		return nil, errUsageUnknown
 	}
 	nodes := r.o.Count / r.o.Clients
-	if err := r.createMany(r.admin, nodes, r.node, nil); err != nil {
+	if err := r.createMany(r.admin, node(r.o.Clients-1, nodes-1)+1, r.node, nil); err != nil {
 		return nil, err
 	}
+	ask := func(conns []*client.Conn, watch bool) error { return r.askAll(conns, nodes, node, watch) }
 	crowd := &crowd{run: r, pinged: nanos()}
 	defer func() { r.closeAll(crowd.conns) }()
 	if err := crowd.grow(r.o.Clients); err != nil {
 		return nil, err
 	}
 	// The same requests without a watch first: buffers and caches are there before the first reading.
-	if err := r.askAll(crowd.conns, nodes, false); err != nil {
+	if err := ask(crowd.conns, false); err != nil {
 		return nil, err
 	}
 	before, err := crowd.settle()
@@ -131,7 +141,7 @@ func (r *run) watches() ([]Result, error) {
 		return nil, err
 	}
 	began := nanos()
-	if err := r.askAll(crowd.conns, nodes, true); err != nil {
+	if err := ask(crowd.conns, true); err != nil {
 		return nil, err
 	}
 	seconds := time.Duration(nanos() - began).Seconds()
@@ -147,13 +157,13 @@ func (r *run) watches() ([]Result, error) {
 	return []Result{result}, nil
 }
 
-// askAll sends an exists of every znode on every connection.
-func (r *run) askAll(conns []*client.Conn, nodes int, watch bool) error {
+// askAll sends an exists of each of its znodes on every connection.
+func (r *run) askAll(conns []*client.Conn, nodes int, node func(client, n int) int, watch bool) error {
 	return parallel(len(conns), len(conns), func(i int) error {
 		request := &jute.PathWatchRequest{Watch: watch}
 		body := request.Append
 		return conns[i].Pipeline(r.ctx, nodes, prepareWindow, func(b []byte, n int, xid jute.Xid) []byte {
-			request.Path = r.base + "/n" + strconv.Itoa(n)
+			request.Path = r.base + "/n" + strconv.Itoa(node(i, n))
 			return client.Request(b, xid, jute.OpExists, body)
 		}, func(_ int, code jute.Code) error {
 			if code != jute.OK {

@@ -62,7 +62,8 @@ func TestLoads(t *testing.T) {
 		"create": {jute.OpCreate}, "multi": {jute.OpMulti, -jute.OpSetData},
 		"latency": {jute.OpGetData, jute.OpSetData}, "paced": {jute.OpSetData},
 		"fanout": {jute.OpAddWatch, jute.OpSetData}, "idle": {jute.OpPing}, "watches": {jute.OpExists},
-		"million": {jute.OpCreate, jute.OpSetData}, "beside": {jute.OpGetData, jute.OpSetData, jute.OpSync},
+		"ownwatches": {jute.OpExists},
+		"million":    {jute.OpCreate, jute.OpSetData}, "beside": {jute.OpGetData, jute.OpSetData, jute.OpSync},
 		"failover": {jute.OpSetData}, "listing": {jute.OpGetData, jute.OpSetData, jute.OpGetChildren},
 		"delete": {jute.OpCreate, jute.OpDelete}, "ephemeral": {jute.OpCreate}, "children": {jute.OpGetChildren2},
 	}

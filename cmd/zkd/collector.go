@@ -23,6 +23,21 @@ const (
 	gcPercentMax = 200
 )
 
+// A server that has become calm gives back what the heap does not need: what a burst has left, and the room for the
+// next one, which is 30 percent of a large heap. Calm is who allocates less than calmBytes a second; what is given back
+// is at least giveBytes, and a share of a large heap, for each time costs a collection. These are guesses.
+const (
+	calmBytes = 256 << 10
+	giveBytes = 4 << 20
+	giveShare = 10 // of the live heap, one in so many
+)
+
+// givesBack reports whether memory is to go back to the system: free is what it has given the heap and is not in use,
+// or dead.
+func givesBack(live, free, perSecond uint64) bool {
+	return perSecond < calmBytes && free >= max(giveBytes, live/giveShare)
+}
+
 // gcInterval is how often the settings follow the heap, gcStep by how much they must differ to be changed: each change
 // stops the process for a moment.
 const (
@@ -37,13 +52,35 @@ func gcPercentFor(live, perSecond uint64) int {
 	return int(min(max(percent, gcPercent), gcPercentMax))
 }
 
-// tuneCollector keeps the collector's setting in step with the live heap until ctx ends.
+// heapUse is what the runtime says of the heap.
+type heapUse struct {
+	live, allocated, objects, free uint64
+	samples                        [4]metrics.Sample
+}
+
+// read asks the runtime.
+func (u *heapUse) read() {
+	u.samples = [4]metrics.Sample{
+		{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}, {Name: "/memory/classes/heap/objects:bytes"},
+		{Name: "/memory/classes/heap/free:bytes"},
+	}
+	metrics.Read(u.samples[:])
+	u.live, u.allocated = u.samples[0].Value.Uint64(), u.samples[1].Value.Uint64()
+	u.objects, u.free = u.samples[2].Value.Uint64(), u.samples[3].Value.Uint64()
+}
+
+// spare is what of the heap is free, or was allocated after the last collection: most of that is dead in a calm server.
+func (u *heapUse) spare() uint64 { return u.free + u.objects - min(u.live, u.objects) }
+
+// tuneCollector keeps the collector's setting in step with the live heap, and has a calm server give back what it does
+// not use, until ctx ends.
 func tuneCollector(ctx context.Context, c clock.Clock) {
 	ticker := c.NewTicker(gcInterval)
 	defer ticker.Stop()
-	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}
-	metrics.Read(sample)
-	allocated, since := sample[1].Value.Uint64(), c.Now()
+	var use heapUse
+	use.read()
+	allocated, since := use.allocated, c.Now()
+	given := uint64(0) // allocated when memory was given back last
 	set := gcPercentFor(0, 0)
 	debug.SetGCPercent(set)
 	for {
@@ -52,14 +89,20 @@ func tuneCollector(ctx context.Context, c clock.Clock) {
 		case <-ctx.Done():
 			return
 		}
-		metrics.Read(sample)
-		now, total := c.Now(), sample[1].Value.Uint64()
-		perSecond := float64(total-allocated) / max(now.Sub(since), time.Millisecond).Seconds()
-		allocated, since = total, now
-		want := gcPercentFor(sample[0].Value.Uint64(), uint64(perSecond))
+		use.read()
+		now := c.Now()
+		elapsed := max(now.Sub(since), time.Millisecond).Seconds()
+		perSecond := uint64(float64(use.allocated-allocated) / elapsed)
+		allocated, since = use.allocated, now
+		want := gcPercentFor(use.live, perSecond)
 		if want-set >= gcStep || set-want >= gcStep || want == gcPercent && set != want {
 			debug.SetGCPercent(want)
 			set = want
+		}
+		// What cannot be given back is not tried again before as much has been allocated.
+		if use.allocated-given >= giveBytes && givesBack(use.live, use.spare(), perSecond) {
+			debug.FreeOSMemory()
+			given = use.allocated
 		}
 	}
 }

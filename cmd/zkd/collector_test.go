@@ -23,3 +23,22 @@ func TestCollectorGivesASmallHeapRoom(t *testing.T) {
 		}
 	}
 }
+
+func TestACalmServerGivesMemoryBack(t *testing.T) {
+	for _, c := range []struct {
+		live, free, perSecond uint64
+		want                  bool
+	}{
+		{20 << 20, giveBytes, 0, true},
+		{20 << 20, giveBytes - 1, 0, false},
+		{20 << 20, 100 << 20, calmBytes - 1, true},
+		{20 << 20, 100 << 20, calmBytes, false},
+		{200 << 20, 20 << 20, 0, true},
+		{200 << 20, 20<<20 - 1, 0, false},
+	} {
+		if got := givesBack(c.live, c.free, c.perSecond); got != c.want {
+			t.Errorf("%d bytes free beside a live heap of %d, %d a second: %v, want %v",
+				c.free, c.live, c.perSecond, got, c.want)
+		}
+	}
+}
