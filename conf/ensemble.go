@@ -1,9 +1,9 @@
 package conf
 
 import (
-	"cmp"
 	"net"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -87,7 +87,7 @@ func (m Member) PeerAddresses() []string {
 // addresses in the order of their hosts, and the client address if the line has one (QuorumPeer.QuorumServer.toString).
 func (m Member) Line() string {
 	addresses := slices.Clone(m.Addresses)
-	slices.SortStableFunc(addresses, func(a, b PeerAddress) int { return cmp.Compare(a.Host, b.Host) })
+	sort.SliceStable(addresses, func(i, j int) bool { return addresses[i].Host < addresses[j].Host })
 	parts := make([]string, 0, len(addresses))
 	for _, a := range addresses {
 		parts = append(parts, a.Peer()+":"+strconv.Itoa(int(a.ElectionPort)))

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/spf13/viper"
@@ -294,14 +295,18 @@ func (l *loader) noticeOver(s setting) {
 // sortMessages puts problems and notices in the order of what they are about; what is about nothing that was given
 // comes last.
 func (l *loader) sortMessages() {
-	slices.SortStableFunc(l.problems, func(a, b Problem) int { return compareOrder(a.order, b.order) })
-	slices.SortStableFunc(l.config.Notices, func(a, b Notice) int { return compareOrder(a.order, b.order) })
+	sortProblems(l.problems)
+	notices := l.config.Notices
+	sort.SliceStable(notices, func(i, j int) bool { return orderLess(notices[i].order, notices[j].order) })
 }
 
-// compareOrder compares places; 0, which is none, comes last.
-func compareOrder(a, b int) int {
-	return cmp.Compare(cmp.Or(a, math.MaxInt), cmp.Or(b, math.MaxInt))
+// sortProblems sorts problems by their places.
+func sortProblems(all []Problem) {
+	sort.SliceStable(all, func(i, j int) bool { return orderLess(all[i].order, all[j].order) })
 }
+
+// orderLess tells whether the place a comes before b; 0, which is none, comes last.
+func orderLess(a, b int) bool { return cmp.Or(a, math.MaxInt) < cmp.Or(b, math.MaxInt) }
 
 // report adds a wrong value.
 func (l *loader) report(p Problem) { l.problems = append(l.problems, p) }
@@ -363,12 +368,13 @@ func (l *loader) winners() []setting {
 	for i := range l.table.rows {
 		order[&l.table.rows[i]] = i
 	}
-	slices.SortFunc(all, func(a, b setting) int {
+	sort.Slice(all, func(i, j int) bool {
+		a, b := &all[i], &all[j]
 		return cmp.Or(
 			cmp.Compare(order[a.row], order[b.row]),
 			cmp.Compare(len(a.index), len(b.index)),
 			cmp.Compare(a.index, b.index),
-		)
+		) < 0
 	})
 	return all
 }

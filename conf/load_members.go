@@ -1,12 +1,12 @@
 package conf
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 )
@@ -42,7 +42,7 @@ func (l *loader) loadMembers() {
 			e.Weights[id] = v.num
 		}
 	}
-	slices.SortFunc(e.Members, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
+	sort.Slice(e.Members, func(i, j int) bool { return e.Members[i].ID < e.Members[j].ID })
 	l.takeVotes()
 	l.loadMyID()
 }
@@ -107,7 +107,7 @@ func (l *loader) loadDynamicFile() {
 	for _, s := range byName { // any order: sorted below
 		l.members = append(l.members, s)
 	}
-	slices.SortFunc(l.members, func(a, b setting) int { return cmp.Compare(a.name(), b.name()) })
+	sort.Slice(l.members, func(i, j int) bool { return l.members[i].name() < l.members[j].name() })
 }
 
 // noticeUnfinished tells about the file that ZooKeeper leaves when it stops in the middle of a reconfiguration.

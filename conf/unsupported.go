@@ -13,7 +13,7 @@ func (c *Config) Unsupported() []Problem {
 	u.ensemble()
 	u.tls()
 	u.authentication()
-	slices.SortStableFunc(u.found, func(a, b Problem) int { return compareOrder(a.order, b.order) })
+	sortProblems(u.found)
 	return u.found
 }
 

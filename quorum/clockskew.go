@@ -1,10 +1,10 @@
 package quorum
 
 import (
-	"cmp"
 	"encoding/binary"
 	"log/slog"
 	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -260,6 +260,6 @@ func (s *clockSkew) status() []ClockStatus {
 			all = append(all, ClockStatus{ID: id, Skew: best.skew, Error: best.wrong, Far: p.far})
 		}
 	}
-	slices.SortFunc(all, func(a, b ClockStatus) int { return cmp.Compare(a.ID, b.ID) })
+	sort.Slice(all, func(i, j int) bool { return all[i].ID < all[j].ID })
 	return all
 }

@@ -1,13 +1,13 @@
 package quorum
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -257,7 +257,7 @@ func (o *Options) founders() []Member {
 		return []Member{{ID: o.ID}}
 	}
 	members := slices.Clone(o.Members)
-	slices.SortFunc(members, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
+	sort.Slice(members, func(i, j int) bool { return members[i].ID < members[j].ID })
 	return members
 }
 

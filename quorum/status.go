@@ -1,9 +1,9 @@
 package quorum
 
 import (
-	"cmp"
 	"maps"
 	"slices"
+	"sort"
 	"sync/atomic"
 	"time"
 
@@ -128,7 +128,7 @@ func (s *status) publishGroup() {
 			s.checkpoints.describe(id, &p)
 			g.peers = append(g.peers, p)
 		})
-		slices.SortFunc(g.peers, func(a, b PeerStatus) int { return cmp.Compare(a.ID, b.ID) })
+		sort.Slice(g.peers, func(i, j int) bool { return g.peers[i].ID < g.peers[j].ID })
 	}
 	s.progress.group.Store(g)
 }

@@ -1,10 +1,10 @@
 package server
 
 import (
-	"cmp"
 	"io"
 	"iter"
 	"slices"
+	"sort"
 	"time"
 
 	"zkd/jute"
@@ -161,7 +161,7 @@ func (s figures) globalSessions() []fourletter.SessionTimeout {
 		list = append(list, fourletter.SessionTimeout{Session: info.ID, Timeout: timeout})
 	})
 	v.Close()
-	slices.SortFunc(list, func(a, b fourletter.SessionTimeout) int { return cmp.Compare(a.Session, b.Session) })
+	sort.Slice(list, func(i, j int) bool { return list[i].Session < list[j].Session })
 	return list
 }
 

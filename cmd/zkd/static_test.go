@@ -67,12 +67,13 @@ func TestBuildsOfTheGuidesAreStatic(t *testing.T) {
 	}
 }
 
-// strippedBytesMax is how large a binary without symbols may be. Measured 2026-11: 26.5 MB. With one call of
-// text/template or html/template anywhere it would be 31.4: those look methods up by name, and a linker that sees that
-// keeps all.
-const strippedBytesMax = 27_000_000
+// strippedBytesMax is how large a binary without symbols may be that is built without the flags of a release, which has
+// a bound of its own in conf/package. Measured 2026-11: 26.1 MB. With one call of text/template or html/template
+// anywhere it would be 31: those look methods up by name, and a linker that sees that keeps all. Each kind of struct
+// that slices.SortFunc sorts is 17 KB; sort.Slice is one function for all.
+const strippedBytesMax = 26_400_000
 
-// TestBinaryIsSmall builds zkd as a release does.
+// TestBinaryIsSmall builds zkd as the README does, but without symbols.
 func TestBinaryIsSmall(t *testing.T) {
 	if testing.Short() || runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		t.Skip("builds zkd for Linux on amd64")

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"regexp"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -211,7 +212,7 @@ func (f *statusFlags) look(ctx context.Context, seeds []place) *ensembleStatus {
 		one.ID = p.id
 		s.Servers = append(s.Servers, one)
 	}
-	slices.SortStableFunc(s.Servers, func(a, b serverStatus) int { return a.compareID(b.ID) })
+	sort.SliceStable(s.Servers, func(i, j int) bool { return s.Servers[i].compareID(s.Servers[j].ID) < 0 })
 	s.compare()
 	s.noteStranger(places)
 	return s

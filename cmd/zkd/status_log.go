@@ -1,9 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
+	"sort"
 	"strings"
 
 	"zkd/conf"
@@ -43,7 +42,7 @@ func (s *logStatus) readLog(values map[string]string) {
 				Failures: number(id, "snapshot_failures_total"), Pause: number(id, "snapshot_pause_seconds")})
 		}
 	}
-	slices.SortFunc(s.Refusing, func(a, b refusingPeer) int { return cmp.Compare(a.ID, b.ID) })
+	sort.Slice(s.Refusing, func(i, j int) bool { return s.Refusing[i].ID < s.Refusing[j].ID })
 }
 
 // logNotes says who does not take the state that it lacks, and for whom logs grow, as the leader sees it.

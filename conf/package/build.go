@@ -89,13 +89,12 @@ func buildArgs(s stamp, file string) []string {
 	stamped := map[string]string{
 		"releaseName": s.version, "releaseCommit": s.commit, "releaseTime": strconv.FormatInt(s.time.Unix(), 10),
 	}
-	flags := "-s -w -buildid="
+	flags := "-s -w -buildid= " + alignFlag
 	for _, name := range []string{"releaseName", "releaseCommit", "releaseTime"} {
 		flags += " -X main." + name + "=" + stamped[name]
 	}
-	return []string{
-		"build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", flags, "-o", file, "./cmd/zkd",
-	}
+	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-mod=readonly"}, sizeArgs()...)
+	return append(args, "-ldflags", flags, "-o", file, "./cmd/zkd")
 }
 
 // build makes the binary of a system and returns its file.

@@ -3,6 +3,7 @@ package liveness
 import (
 	"log/slog"
 	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -225,7 +226,7 @@ func (t *Tracker) Buckets() []Bucket {
 		slices.Sort(ids)
 		buckets = append(buckets, Bucket{In: time.Duration(due*int64(t.options.Tick) - now), Sessions: ids})
 	}
-	slices.SortFunc(buckets, func(a, b Bucket) int { return int(a.In/t.options.Tick - b.In/t.options.Tick) })
+	sort.Slice(buckets, func(i, j int) bool { return buckets[i].In/t.options.Tick < buckets[j].In/t.options.Tick })
 	return buckets
 }
 

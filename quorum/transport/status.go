@@ -3,6 +3,7 @@ package transport
 import (
 	"iter"
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -39,12 +40,7 @@ func statusOf(peers iter.Seq[*peer]) []PeerStatus {
 	for p := range peers {
 		all = append(all, p.status())
 	}
-	slices.SortFunc(all, func(a, b PeerStatus) int {
-		if a.ID < b.ID {
-			return -1
-		}
-		return 1
-	})
+	sort.Slice(all, func(i, j int) bool { return all[i].ID < all[j].ID })
 	return all
 }
 

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -97,8 +98,8 @@ func (c *clients) gather(r *request) []survey.Connection {
 	c.Problems = slices.DeleteFunc(problems, func(s string) bool { return s == "" })
 	found := slices.Concat(answers...)
 	found = slices.DeleteFunc(found, func(c survey.Connection) bool { return c.Session == 0 })
-	slices.SortFunc(found, func(a, b survey.Connection) int {
-		return strings.Compare(a.Server+a.Remote, b.Server+b.Remote)
+	sort.Slice(found, func(i, j int) bool {
+		return found[i].Server+found[i].Remote < found[j].Server+found[j].Remote
 	})
 	return found
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -199,11 +200,9 @@ func (q *quotas) watches(r *request) {
 
 // trimPaths keeps those that most watch.
 func (q *quotas) trimPaths() {
-	slices.SortFunc(q.Paths, func(a, b watchedPath) int {
-		if a.Count != b.Count {
-			return b.Count - a.Count
-		}
-		return strings.Compare(a.Path, b.Path)
+	sort.Slice(q.Paths, func(i, j int) bool {
+		a, b := &q.Paths[i], &q.Paths[j]
+		return a.Count > b.Count || a.Count == b.Count && a.Path < b.Path
 	})
 	q.Paths = q.Paths[:min(len(q.Paths), watchedShown)]
 }

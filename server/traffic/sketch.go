@@ -1,8 +1,7 @@
 package traffic
 
 import (
-	"cmp"
-	"slices"
+	"sort"
 )
 
 // sketch is a space-saving sketch: it keeps the keys of the greatest weight. Where there is no room for a new one it
@@ -164,8 +163,9 @@ func (m *merged[K]) sorted(rowsMax int, less func(a, b K) int) (rows []Row[K], f
 		r.weight += lacks
 		r.Missed += lacks
 	}
-	slices.SortFunc(m.rows, func(a, b Row[K]) int {
-		return cmp.Or(cmp.Compare(b.weight, a.weight), less(a.Key, b.Key))
+	sort.Slice(m.rows, func(i, j int) bool {
+		a, b := &m.rows[i], &m.rows[j]
+		return a.weight > b.weight || a.weight == b.weight && less(a.Key, b.Key) < 0
 	})
 	if len(m.rows) > rowsMax {
 		floor = max(floor, m.rows[rowsMax].weight)

@@ -2,7 +2,7 @@ package ensemble
 
 import (
 	"fmt"
-	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -82,7 +82,7 @@ func sorted(servers map[uint64]Server) []Server {
 	for _, s := range servers { // in any order: they are sorted
 		list = append(list, s)
 	}
-	slices.SortFunc(list, func(a, b Server) int { return serverid.Compare(a.ID, b.ID) })
+	sort.Slice(list, func(i, j int) bool { return serverid.Compare(list[i].ID, list[j].ID) < 0 })
 	return list
 }
 

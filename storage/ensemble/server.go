@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/netip"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -106,11 +107,9 @@ func parseServer(digits, value string, rules Rules) (Server, *refusal) {
 	case s.ID == serverid.None:
 		return Server{}, badArguments(fmt.Sprintf("no server may have the id %d", number))
 	}
-	slices.SortFunc(s.Addresses, func(a, b Address) int {
-		if order := strings.Compare(a.Host, b.Host); order != 0 {
-			return order
-		}
-		return int(a.Port) - int(b.Port)
+	sort.Slice(s.Addresses, func(i, j int) bool {
+		a, b := &s.Addresses[i], &s.Addresses[j]
+		return a.Host < b.Host || a.Host == b.Host && a.Port < b.Port
 	})
 	s.Addresses = slices.Compact(s.Addresses)
 	s.Observer = role == roleObserver

@@ -3,7 +3,7 @@ package inspect
 import (
 	"cmp"
 	"fmt"
-	"slices"
+	"sort"
 	"strings"
 
 	"zkd/jute"
@@ -77,8 +77,9 @@ func (s *State) Sizes(depth int, progress func(znodes int64)) ([]SubtreeSize, er
 	for _, size := range sizes { // order: sorted below
 		all = append(all, *size)
 	}
-	slices.SortFunc(all, func(a, b SubtreeSize) int {
-		return cmp.Or(cmp.Compare(b.PathBytes+b.DataBytes, a.PathBytes+a.DataBytes), cmp.Compare(a.Path, b.Path))
+	sort.Slice(all, func(i, j int) bool {
+		a, b := &all[i], &all[j]
+		return cmp.Or(cmp.Compare(b.PathBytes+b.DataBytes, a.PathBytes+a.DataBytes), cmp.Compare(a.Path, b.Path)) < 0
 	})
 	return all, nil
 }

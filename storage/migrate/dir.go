@@ -1,12 +1,11 @@
 package migrate
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -181,8 +180,9 @@ func (d *Dir) list(dir, prefix string) ([]File, error) {
 		}
 		files = append(files, File{Path: path, Zxid: zxid, Size: info.Size()})
 	}
-	slices.SortFunc(files, func(a, b File) int {
-		return cmp.Or(cmp.Compare(a.Zxid, b.Zxid), cmp.Compare(a.Path, b.Path))
+	sort.Slice(files, func(i, j int) bool {
+		a, b := &files[i], &files[j]
+		return a.Zxid < b.Zxid || a.Zxid == b.Zxid && a.Path < b.Path
 	})
 	return files, nil
 }

@@ -1,12 +1,11 @@
 package shell
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io/fs"
 	"os"
-	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -52,7 +51,7 @@ func clientsOf(config string) string {
 		n, _ := strconv.ParseInt(strings.TrimPrefix(p.Key, "server."), 10, 64) // others first
 		return n
 	}
-	slices.SortStableFunc(servers, func(a, b conf.Property) int { return cmp.Compare(number(a), number(b)) })
+	sort.SliceStable(servers, func(i, j int) bool { return number(servers[i]) < number(servers[j]) })
 	var addresses []string
 	for _, p := range servers {
 		_, client, ok := strings.Cut(p.Value, ";")

@@ -3,6 +3,7 @@ package shell
 import (
 	"regexp"
 	"slices"
+	"sort"
 	"strings"
 )
 
@@ -205,8 +206,8 @@ func unquoted(word string) string {
 // help is how commons-cli prints options, by their names without regard to case.
 func (s *optionSet) help() string {
 	sorted := slices.Clone(s.options)
-	slices.SortFunc(sorted, func(a, b option) int {
-		return strings.Compare(strings.ToLower(a.name), strings.ToLower(b.name))
+	sort.Slice(sorted, func(i, j int) bool {
+		return strings.ToLower(sorted[i].name) < strings.ToLower(sorted[j].name)
 	})
 	var names []string
 	widest := 0

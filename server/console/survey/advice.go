@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 )
 
@@ -46,7 +47,7 @@ func (s *Sample) Findings() []Finding {
 		}
 	}
 	a.versions()
-	slices.SortStableFunc(a.found, func(x, y Finding) int { return rank(x.Level) - rank(y.Level) })
+	sort.SliceStable(a.found, func(i, j int) bool { return rank(a.found[i].Level) < rank(a.found[j].Level) })
 	return a.found
 }
 

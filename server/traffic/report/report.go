@@ -2,7 +2,7 @@ package report
 
 import (
 	"cmp"
-	"slices"
+	"sort"
 	"strings"
 	"time"
 )
@@ -75,7 +75,7 @@ func New(at time.Time, servers []Server) *Report {
 			*list = all[k].sorted()
 		}
 	}
-	slices.SortStableFunc(r.Slow, func(a, b Slow) int { return cmp.Compare(b.TookUs, a.TookUs) })
+	sort.SliceStable(r.Slow, func(i, j int) bool { return r.Slow[i].TookUs > r.Slow[j].TookUs })
 	r.Slow = append([]Slow{}, r.Slow[:min(len(r.Slow), RowsMax)]...)
 	return r
 }
@@ -152,9 +152,10 @@ func (r *Row) Rate(n int64) float64 {
 
 // sorted returns the rows, those with most requests first.
 func (j *joined) sorted() []Row {
-	slices.SortFunc(j.rows, func(a, b Row) int {
+	sort.Slice(j.rows, func(x, y int) bool {
+		a, b := &j.rows[x], &j.rows[y]
 		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(b.BytesIn+b.BytesOut, a.BytesIn+a.BytesOut),
-			strings.Compare(a.Text(), b.Text()))
+			strings.Compare(a.Text(), b.Text())) < 0
 	})
 	return j.rows[:min(len(j.rows), RowsMax)]
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -195,17 +196,15 @@ func (v *View) Rows(l *Lists, filter string, column int, reversed bool) []Row {
 		return rows
 	}
 	by := &v.Columns[column]
-	slices.SortStableFunc(rows, func(a, b Row) int {
-		var c int
-		if by.Value != nil {
-			c = cmp.Compare(by.Value(&b), by.Value(&a))
-		} else {
-			c = strings.Compare(by.Text(&a), by.Text(&b))
-		}
+	sort.SliceStable(rows, func(i, j int) bool {
+		a, b := &rows[i], &rows[j]
 		if reversed {
-			return -c
+			a, b = b, a
 		}
-		return c
+		if by.Value != nil {
+			return by.Value(a) > by.Value(b)
+		}
+		return by.Text(a) < by.Text(b)
 	})
 	return rows
 }
