@@ -23,10 +23,11 @@ import (
 
 // Server answers operators over HTTP.
 type Server struct {
-	opts  Options // immutable
-	port  *Port
-	mux   *http.ServeMux
-	limit map[*command]*interval // immutable; of those that not all may run
+	opts Options // immutable
+	port *Port
+	mux  *http.ServeMux
+
+	snapshots, restores *interval // of the commands that take and replace the whole state
 
 	lastSnapshot atomic.Pointer[taken]
 	counts       struct {
@@ -61,11 +62,8 @@ func New(o Options) *Server {
 	if o.CommandURL == "" {
 		o.CommandURL = "/commands"
 	}
-	s := &Server{opts: o, mux: http.NewServeMux()}
-	s.limit = map[*command]*interval{
-		byName["snapshot"]: newInterval(o.Clock, o.SnapshotInterval),
-		byName["restore"]:  newInterval(o.Clock, o.RestoreInterval),
-	}
+	s := &Server{opts: o, mux: http.NewServeMux(), snapshots: newInterval(o.Clock, o.SnapshotInterval),
+		restores: newInterval(o.Clock, o.RestoreInterval)}
 	base := "/" + strings.Trim(o.CommandURL, "/")
 	commands := http.StripPrefix(base, http.HandlerFunc(s.command))
 	s.mux.Handle(base, commands)

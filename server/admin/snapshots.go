@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"zkd/jute"
 	"zkd/quorum/clock"
 )
 
@@ -46,7 +47,7 @@ func (s *Server) snapshot(w http.ResponseWriter, r *http.Request, c *command) {
 		s.answer(w, r, http.StatusServiceUnavailable, c)
 		return
 	}
-	if !s.limit[c].allow() {
+	if !s.snapshots.allow() {
 		s.counts.snapshotsLimited.Inc()
 		s.answer(w, r, http.StatusTooManyRequests, c)
 		return
@@ -90,34 +91,52 @@ func (s *Server) snapshotFailed(w http.ResponseWriter, r *http.Request, c *comma
 // Deviation: ZooKeeper replaces the tree of this server alone, which then differs from the others' and goes back in
 // zxid, and what is wrong with a snapshot is only in its log.
 func (s *Server) restore(w http.ResponseWriter, r *http.Request, c *command) {
-	if s.opts.Restorer == nil {
+	body := &patientBody{body: r.Body, w: w, server: s}
+	zxid, err := s.Replace(context.WithoutCancel(r.Context()), r.RemoteAddr, body)
+	switch {
+	case errors.Is(err, ErrNoRestore):
 		s.answer(w, r, http.StatusServiceUnavailable, c)
-		return
-	}
-	if !s.limit[c].allow() {
-		s.counts.restoresLimited.Inc()
+	case errors.Is(err, ErrRestoreLimited):
 		s.answer(w, r, http.StatusTooManyRequests, c)
-		return
+	case err != nil:
+		s.refuse(w, r, http.StatusInternalServerError, c.names[0], err.Error())
+	default:
+		s.page(w, r, http.StatusOK, func(p *page) {
+			p.num("last_zxid", int64(zxid))
+			p.str("command", c.names[0])
+			p.null("error")
+		})
+	}
+}
+
+// Why a restore is not even begun.
+var (
+	ErrNoRestore      = errors.New("restores are turned off: admin.restore.enabled=false")
+	ErrRestoreLimited = errors.New("one restore is taken in admin.rateLimiterIntervalInMS: wait for its end")
+)
+
+// Replace puts a snapshot into the place of the state, as the command restore does, for a superuser at peer; whether he
+// is one its caller has looked at.
+func (s *Server) Replace(ctx context.Context, peer string, snapshot io.Reader) (jute.Zxid, error) {
+	if s.opts.Restorer == nil {
+		return 0, ErrNoRestore
+	}
+	if !s.restores.allow() {
+		s.counts.restoresLimited.Inc()
+		return 0, ErrRestoreLimited
 	}
 	begun := s.opts.Clock.Now()
-	body := &patientBody{body: r.Body, w: w, server: s}
-	zxid, err := s.opts.Restorer.Restore(context.WithoutCancel(r.Context()), body)
+	zxid, err := s.opts.Restorer.Restore(ctx, snapshot)
 	if err != nil {
 		s.counts.restoreErrors.Inc()
-		s.opts.Logger.Error("admin restore failed", slog.String("peer", r.RemoteAddr),
-			slog.Any("err", err))
-		s.refuse(w, r, http.StatusInternalServerError, c.names[0], err.Error())
-		return
+		s.opts.Logger.Error("admin restore failed", slog.String("peer", peer), slog.Any("err", err))
+		return 0, err
 	}
 	took := s.opts.Clock.Since(begun)
 	s.counts.restore.Add(took.Milliseconds())
-	s.opts.Logger.Warn("admin restore finished: state replaced", slog.String("peer", r.RemoteAddr),
+	s.opts.Logger.Warn("admin restore finished: state replaced", slog.String("peer", peer),
 		slog.String("zxid", hexZxid(zxid)), slog.Duration("took", took))
-	s.page(w, r, http.StatusOK, func(p *page) {
-		p.num("last_zxid", int64(zxid))
-		p.str("command", c.names[0])
-		p.null("error")
-	})
+	return zxid, nil
 }
 
 // patientBody reads from a client that must send something within IdleTimeout.

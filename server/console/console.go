@@ -61,6 +61,8 @@ type Here struct {
 	HandOver func(ctx context.Context) error
 	// Backup answers a superuser with a backup.
 	Backup http.Handler
+	// Uploads takes backups that a superuser wants to have back; nil where nothing is restored.
+	Uploads Uploads
 	// Top says who has done what in the last seconds.
 	Top func(seconds int) (*report.Answer, error)
 	// EndSession ends the session of a client.
@@ -85,6 +87,7 @@ type Console struct {
 	visits    *visits
 	failures  failures
 	jobs      jobs
+	held      held
 	ensembles map[string]*ensemble // immutable
 	stop      context.CancelFunc
 	stopped   context.Context //nolint:containedctx // ends with Close: what sessions are opened under
@@ -152,6 +155,7 @@ const (
 	operates              // he may know of clients and paths
 	fills                 // he may fill in a form: signed in, not read-only
 	changes               // he may change something: as fills, by POST, with the token of his visit
+	sends                 // as changes, but the page looks at the token, which stands before more than memory takes
 )
 
 // pageFunc answers a request that has been let in.
@@ -191,6 +195,11 @@ var routes = []struct {
 	{"POST /members/change", changes, changeMembers},
 	{"POST /members/handover", changes, handOver},
 	{"GET /backup", fills, backup},
+	{"POST /restore/upload", sends, uploadBackup},
+	{"GET /restore", fills, restorePage},
+	{"POST /restore/confirm", changes, confirmRestore},
+	{"POST /restore/run", changes, runRestore},
+	{"POST /restore/drop", changes, dropUpload},
 	{"POST /sessions/end", changes, endSession},
 	{"GET /job", fills, jobPage},
 	{"GET /job/live", fills, jobLive},
@@ -256,11 +265,13 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this request comes from another site", http.StatusForbidden)
 		return
 	}
-	most := int64(bodyMax)
-	if isImport(r) {
-		most = importMax
+	switch {
+	case isUpload(r): // it goes to the disk, and has the bound of that
+	case isImport(r):
+		r.Body = http.MaxBytesReader(w, r.Body, importMax)
+	default:
+		r.Body = http.MaxBytesReader(w, r.Body, bodyMax)
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, most)
 	c.mux.ServeHTTP(w, r)
 }
 

@@ -19,7 +19,7 @@ import (
 type job struct {
 	id    string
 	Title string
-	Back  string // the path that its page leads back to
+	Back  string // the path that its page leads back to; "" is the page of the ensemble
 	owner *identity
 	stop  context.CancelFunc
 	over  chan struct{}
@@ -122,9 +122,15 @@ func (j *job) main(p *page.Page, v *view) {
 	p.Put(`>`)
 	j.live(p, v)
 	p.Put(`</div>
-<p><a class="button" href="{}/tree?path={}">Back</a></p>
+<p>`)
+	if j.Back == "" {
+		p.Put(`<a class="button" href="{}/members">Back</a>`, v.Base())
+	} else {
+		p.Put(`<a class="button" href="{}/tree?path={}">Back</a>`, v.Base(), query(j.Back))
+	}
+	p.Put(`</p>
 </section>
-`, v.Base(), query(j.Back))
+`)
 }
 
 // live implements moving.
@@ -191,8 +197,9 @@ func stopJob(c *Console, w http.ResponseWriter, r *request) error {
 	return nil
 }
 
-// stopJobs stops those of whoever has signed out.
+// stopJobs stops those of whoever has signed out, and gives up what he has uploaded.
 func (c *Console) stopJobs(of *identity) {
+	c.held.give(of)
 	c.jobs.mu.Lock()
 	defer c.jobs.mu.Unlock()
 	for _, j := range c.jobs.all {

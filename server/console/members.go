@@ -13,13 +13,14 @@ import (
 
 // members is what the page of the ensemble shows.
 type members struct {
-	Rows      []memberLine
-	Version   int64 // of the configuration; -1: it is not known
-	VersionIs string
-	Problem   string
-	CanHand   bool // this server leads, and the visitor may have another one lead
-	CanBackup bool
-	Preview   *preview
+	Rows       []memberLine
+	Version    int64 // of the configuration; -1: it is not known
+	VersionIs  string
+	Problem    string
+	CanHand    bool // this server leads, and the visitor may have another one lead
+	CanBackup  bool
+	CanRestore bool
+	Preview    *preview
 }
 
 // memberLine is a server as the configuration has it.
@@ -70,7 +71,7 @@ func readMembers(c *Console, r *request) (*members, error) {
 		m.Rows[i].State = stateOf(sample, m.Rows[i].ID)
 	}
 	if here := r.ensemble.Here; here != nil && r.Super() && !c.readOnly(r.visitor) {
-		m.CanBackup = here.Backup != nil
+		m.CanBackup, m.CanRestore = here.Backup != nil, here.Uploads != nil
 		info := here.Info()
 		m.CanHand = here.HandOver != nil && info.Serving && info.Mode == "leader"
 	}

@@ -110,8 +110,10 @@ func (m *members) care(p *page.Page, v *view) {
 	}
 	p.Put(`</div>
 `)
-	p.PutIf(m.CanBackup, `<p class="hint">The whole state, with all ACLs and sessions, as of one moment. zkd restore
-brings it back.</p>`)
+	p.PutIf(m.CanBackup, `<p class="hint">The whole state, with all ACLs and sessions, as of one moment.</p>`)
 	p.Put(`</section>
 `)
+	if m.CanRestore {
+		v.restoreForm(p)
+	}
 }

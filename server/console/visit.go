@@ -235,8 +235,11 @@ func (v *visitor) Token() string {
 func (v *visitor) ReadOnly() bool { return v.visit != nil && v.visit.isReadOnly() }
 
 // tokenFits reports whether a form is one of his.
-func (v *visitor) tokenFits(r *http.Request) bool {
-	return v.visit != nil && subtle.ConstantTimeCompare([]byte(r.PostFormValue("token")), []byte(v.visit.token)) == 1
+func (v *visitor) tokenFits(r *http.Request) bool { return v.isToken(r.PostFormValue("token")) }
+
+// isToken reports whether text is the token of his forms.
+func (v *visitor) isToken(text string) bool {
+	return v.visit != nil && subtle.ConstantTimeCompare([]byte(text), []byte(v.visit.token)) == 1
 }
 
 // fromHere reports whether a request comes from this machine, by a name of it. Another name is a site of a stranger

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 	"zkd/server/console"
 	"zkd/server/console/survey"
 	"zkd/server/fourletter"
+	"zkd/server/instance/snapshots"
 	"zkd/server/traffic/report"
 	"zkd/storage/ensemble"
 	"zkd/storage/serverid"
@@ -25,6 +27,9 @@ import (
 
 // consoleName is what the console calls the ensemble of this server in addresses of pages.
 const consoleName = "ensemble"
+
+// uploadSuffix makes the directory of backups that are uploaded from the state's, beside which it is.
+const uploadSuffix = ".uploads"
 
 // consoleHost is what the console has of a server.
 type consoleHost struct{ *Instance }
@@ -50,6 +55,16 @@ func (i consoleHost) open(o *admin.Options) (err error) {
 		here.HandOver = i.node.TransferLeadership
 	}
 	here.Backup = o.Backups
+	if o.Restorer != nil {
+		here.Uploads, err = snapshots.NewUploads(snapshots.UploadOptions{FS: i.world.FS, Machine: i.machine,
+			Dir: i.dir.StateDir() + uploadSuffix,
+			Replace: func(ctx context.Context, peer string, snapshot io.Reader) (jute.Zxid, error) {
+				return i.admin.Replace(ctx, peer, snapshot)
+			}})
+		if err != nil {
+			return err
+		}
+	}
 	_, port, _ := net.SplitHostPort(i.config.Admin.Addr) // conf has joined it
 	asker := survey.Asker{AdminURL: o.CommandURL}
 	if o.TLS == nil || o.Unified {

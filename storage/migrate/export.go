@@ -45,15 +45,15 @@ func (s Source) OwnPasswords() (own int, err error) {
 
 // Nodes implements zkdata.Source: the order is that of the keys, in which parents precede their children.
 func (s Source) Nodes(data bool, f func(n *zkdata.Node) error) error {
-	each := func(n *schema.Znode, _ []byte) error { return f(exported(n)) }
+	each := func(n *schema.Znode, _ []byte) error { return f(NodeOf(n)) }
 	if !data {
 		return s.r.Headers(each)
 	}
 	return s.r.Each(each, nil)
 }
 
-// exported returns n as a snapshot has it.
-func exported(n *schema.Znode) *zkdata.Node {
+// NodeOf returns n as a snapshot has it.
+func NodeOf(n *schema.Znode) *zkdata.Node {
 	return &zkdata.Node{Path: n.Path, Data: n.Data, ACL: n.ACL, Czxid: n.Czxid, Mzxid: n.Mzxid, Pzxid: n.Pzxid,
 		Ctime: n.Ctime, Mtime: n.Mtime, Version: n.Version, Aversion: n.Aversion, Creations: n.Creations,
 		Owner: n.Owner}
