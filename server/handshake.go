@@ -37,7 +37,10 @@ func (c *conn) secure() error {
 	p, s := c.port, c.server
 	if p.TLS == nil {
 		s.metrics.countPlain(c)
-		return nil
+		if p.Certified == nil {
+			return nil
+		}
+		return c.login.certify(p.Certified(c.Net()))
 	}
 	defer s.handshakes.Leave()
 	patience := s.opts.HandshakeTimeout
@@ -76,7 +79,10 @@ func (c *conn) shakeHands() error {
 	if err := c.Net().SetWriteDeadline(time.Time{}); err != nil {
 		return err
 	}
-	return c.login.certify(state)
+	if len(state.PeerCertificates) == 0 {
+		return nil
+	}
+	return c.login.certify(state.PeerCertificates[0])
 }
 
 // readWithin has reads fail after d, or at once when Shutdown has begun.

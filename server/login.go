@@ -1,7 +1,7 @@
 package server
 
 import (
-	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -136,11 +136,11 @@ func (c *login) saslReply(r *request, code jute.Code, token []byte) {
 
 // certify adds who the client's certificate says it is. A certificate that is nobody's ends the connection
 // (X509AuthenticationProvider.handleAuthentication).
-func (c *login) certify(state tls.ConnectionState) error {
-	if len(state.PeerCertificates) == 0 || c.port.Identity == nil {
+func (c *login) certify(cert *x509.Certificate) error {
+	if cert == nil || c.port.Identity == nil {
 		return nil
 	}
-	ids, err := c.port.Identity.Certify(state.PeerCertificates[0])
+	ids, err := c.port.Identity.Certify(cert)
 	if err != nil {
 		c.server.metrics.authFailed.Add(1)
 		return fmt.Errorf("%w: %w", errTLS, err)

@@ -2,6 +2,8 @@ package server
 
 import (
 	"crypto/tls"
+	"crypto/x509"
+	"net"
 	"time"
 
 	"zkd/server/auth"
@@ -22,6 +24,9 @@ type Port struct {
 	Secure bool
 	// Identity is the scheme that a client's certificate is an identity of; nil: certificates are none.
 	Identity auth.Certifier
+	// Certified is for a port within the process: the certificate that a connection's client has proven before to who
+	// hands the connection on, nil for none. It is an identity as one of TLS is.
+	Certified func(net.Conn) *x509.Certificate
 	// DetectionTimeout is how long a connection may take to show what it speaks, with Plain; 0 is HandshakeTimeout.
 	DetectionTimeout time.Duration
 }

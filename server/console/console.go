@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"crypto/x509"
 	"embed"
 	"encoding/hex"
 	"errors"
@@ -46,9 +47,11 @@ type Ensemble struct {
 // Here is the server that the console is part of.
 type Here struct {
 	Name string // as its Place's
-	// Connect makes the connection of a session with it, for a visitor at remote.
-	Connect func(ctx context.Context, remote netip.AddrPort) (client.DialFunc, error)
-	Info    func() *fourletter.Info
+	// Connect says how a session with it is connected, for a visitor at remote, who has proven cert if that is not nil.
+	Connect func(remote netip.AddrPort, cert *x509.Certificate) client.DialFunc
+	// Certificate is what the visitor has proven by TLS, nil for none; it is nil where certificates are no identities.
+	Certificate func(r *http.Request) *x509.Certificate
+	Info        func() *fourletter.Info
 	// WhoAmI names identities, as the operation of that name does.
 	WhoAmI func([]jute.ID) []jute.ClientInfo
 	// Closed says that clients without a credential are not served at all: then nobody looks without one either.

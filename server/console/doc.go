@@ -9,8 +9,8 @@
 // # Invariants
 //
 //   - Without a credential nothing can be changed, and nothing is seen but from this machine, under one of its names.
-//     From elsewhere only what proves something lets in: the superuser, a user of SASL. Anybody can make
-//     up a name and a password of the scheme digest.
+//     From elsewhere only what proves something lets in: the superuser, a user of SASL, a certificate that each
+//     request shows again. Anybody can make up a name and a password of the scheme digest.
 //   - Who is connected, and to what, is for operators, as in package admin.
 //   - What changes something comes by POST, from a page of this origin, with the token of the visit, of a visit that is
 //     not read-only.

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"crypto/x509"
 	"net/netip"
 	"sync"
 
@@ -120,11 +121,11 @@ func (s *sessions) open(ctx context.Context, v *visitor) (*session.Session, erro
 		o.Credential = v.identity.credential
 	}
 	if here := s.ensemble.Here; here != nil {
-		dial, err := here.Connect(ctx, v.remote)
-		if err != nil {
-			return nil, err
+		var cert *x509.Certificate
+		if v.identity != nil {
+			cert = v.identity.certificate
 		}
-		o.Dial, o.Addrs = dial, []string{here.Name}
+		o.Dial, o.Addrs = here.Connect(v.remote, cert), []string{here.Name}
 	} else {
 		o.Addrs = s.ensemble.found.addrs(o.Addrs)
 	}

@@ -64,8 +64,9 @@ func (f *failures) note(a netip.Addr, ok bool, now time.Time) {
 // signInForm is what the page for signing in shows.
 type signInForm struct {
 	Error, Scheme, User, To string
-	Plain                   bool // whoever is between sees the password
-	Elsewhere               bool // only what proves something lets in
+	Plain                   bool   // whoever is between sees the password
+	Elsewhere               bool   // only what proves something lets in
+	Subject                 string // of the certificate that he has shown; "" for none
 }
 
 // signInPage shows the form.
@@ -83,6 +84,9 @@ func (c *Console) showSignIn(w http.ResponseWriter, r *http.Request, status int,
 	v := c.visitor(r, e)
 	form.Elsewhere = !v.here
 	form.Plain = r.TLS == nil && !v.here
+	if cert := certificateOf(r, e); cert != nil {
+		form.Subject = cert.Subject.String()
+	}
 	show(w, status, &view{Title: "Sign in", Console: c, visitor: v, Ensemble: e, Body: &form})
 }
 
@@ -104,7 +108,11 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
 	defer cancel()
 	credential := session.Credential{Scheme: form.Scheme, User: form.User, Password: r.PostFormValue("password")}
-	found, err := c.identify(ctx, v, e, credential)
+	asked := &identity{credential: credential}
+	if credential.Scheme == session.SchemeX509 {
+		asked = &identity{credential: session.Credential{Scheme: session.SchemeX509}, certificate: certificateOf(r, e)}
+	}
+	found, err := identify(ctx, v, e, asked)
 	if err != nil {
 		wrong := errors.Is(err, errNoCredential) || errors.Is(err, session.ErrWrongPassword)
 		c.failures.note(v.remote.Addr(), !wrong, now)
@@ -145,21 +153,24 @@ var (
 )
 
 // identify asks a server who somebody is. The session stays for his pages.
-func (c *Console) identify(ctx context.Context, v *visitor, e *ensemble, given session.Credential) (*identity, error) {
-	if given.User == "" || given.Scheme != session.SchemeDigest && given.Scheme != session.SchemeSASL ||
-		given.Scheme == session.SchemeDigest && strings.Contains(given.User, ":") {
+func identify(ctx context.Context, v *visitor, e *ensemble, as *identity) (*identity, error) {
+	given := as.credential
+	if !given.IsWhole() && as.certificate == nil {
 		return nil, errNoCredential
 	}
 	asked := *v
-	asked.identity = &identity{credential: given}
+	asked.identity = as
 	opened, err := e.sessions.get(ctx, &asked)
 	if err != nil {
 		return nil, err
 	}
 	found := identityOf(given, opened.Who())
+	found.certificate = as.certificate
 	e.sessions.close(asked.identity)
 	switch {
-	case given.Scheme == session.SchemeSASL && !proves(opened.Who()):
+	case given.Scheme == session.SchemeX509 && !proves(opened.Who(), "x509"):
+		return nil, errNoCredential
+	case given.Scheme == session.SchemeSASL && !proves(opened.Who(), "sasl"):
 		// A server without SASL takes whatever comes, and the person is nobody.
 		return nil, session.ErrWrongPassword
 	case given.Scheme == session.SchemeDigest && given.User == superName && !found.Super:
@@ -227,9 +238,9 @@ func localTarget(to string, e *ensemble) string {
 	return to
 }
 
-// proves reports whether a server has an identity of SASL for somebody.
-func proves(who []jute.ClientInfo) bool {
+// proves reports whether a server has an identity of a scheme for somebody.
+func proves(who []jute.ClientInfo, scheme string) bool {
 	return slices.ContainsFunc(who, func(w jute.ClientInfo) bool {
-		return w.AuthScheme == "sasl" || w.AuthScheme == "super"
+		return w.AuthScheme == scheme || w.AuthScheme == "super"
 	})
 }

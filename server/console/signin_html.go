@@ -14,6 +14,7 @@ func (f *signInForm) main(p *page.Page, v *view) {
 	p.PutIf(f.Plain, `<p class="notice warning">This connection is not encrypted: whoever is between here and there can
 read the password. Use TLS at the admin server (<code>admin.portUnification</code>) or a tunnel.</p>
 `)
+	f.certificate(p, v)
 	p.Put(`<form method="post" action="{}/signin" class="fields">`, v.Base())
 	hidden(p, "to", f.To)
 	p.Put(`<fieldset><legend>As</legend>
@@ -40,4 +41,18 @@ list of them.`)
 	p.Put(`</p>
 </section>
 `)
+}
+
+// certificate writes the form of who has shown a certificate.
+func (f *signInForm) certificate(p *page.Page, v *view) {
+	if f.Subject == "" {
+		return
+	}
+	p.Put(`<form method="post" action="{}/signin" class="fields">`, v.Base())
+	hidden(p, "to", f.To)
+	hidden(p, "scheme", session.SchemeX509)
+	p.Put(`<p>Your browser has shown the certificate of <strong>{}</strong>.</p>
+<p><button class="primary" id="certificate">Sign in with the certificate</button></p></form>
+<h2>Or with a password</h2>
+`, plain(f.Subject))
 }

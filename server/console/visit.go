@@ -3,6 +3,7 @@ package console
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"crypto/x509"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -30,8 +31,11 @@ const (
 // identity is who somebody has proven to be to an ensemble.
 type identity struct {
 	credential session.Credential
-	Name       string // as pages show it
-	Super      bool
+	// certificate is what he has proven to be it by, nil for a password: each request has to show it again.
+	certificate *x509.Certificate
+
+	Name  string // as pages show it
+	Super bool
 }
 
 // visit is of somebody who has signed in.
@@ -187,6 +191,9 @@ func (c *Console) visitor(r *http.Request, e *ensemble) *visitor {
 		v.visit.mu.Lock()
 		v.identity = v.visit.identities[e.Name]
 		v.visit.mu.Unlock()
+		if v.identity != nil && v.identity.certificate != nil && !v.identity.certificate.Equal(certificateOf(r, e)) {
+			v.identity = nil // a cookie alone is no certificate
+		}
 	}
 	if v.identity != nil && v.identity.Super {
 		v.operator = true
@@ -198,6 +205,19 @@ func (c *Console) visitor(r *http.Request, e *ensemble) *visitor {
 		}
 	}
 	return v
+}
+
+// certificateOf is what a request has proven by TLS; nil for none. What a proxy hands on has the proxy's.
+func certificateOf(r *http.Request, e *ensemble) *x509.Certificate {
+	if e.Here == nil || e.Here.Certificate == nil || isHandedOn(r) {
+		return nil
+	}
+	return e.Here.Certificate(r)
+}
+
+// isHandedOn reports whether a proxy says that it hands a request on.
+func isHandedOn(r *http.Request) bool {
+	return r.Header.Get("X-Forwarded-For") != "" || r.Header.Get("Forwarded") != ""
 }
 
 // mayLook reports whether he may see anything at all.
@@ -245,7 +265,7 @@ func (v *visitor) isToken(text string) bool {
 // fromHere reports whether a request comes from this machine, by a name of it. Another name is a site of a stranger
 // whose DNS leads here, and what a proxy hands on comes from elsewhere.
 func fromHere(r *http.Request) bool {
-	if r.Header.Get("X-Forwarded-For") != "" || r.Header.Get("Forwarded") != "" {
+	if isHandedOn(r) {
 		return false
 	}
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
@@ -264,6 +284,11 @@ func fromHere(r *http.Request) bool {
 // identityOf is what a server has said of who somebody is.
 func identityOf(c session.Credential, who []jute.ClientInfo) *identity {
 	i := &identity{credential: c, Name: c.Scheme + ":" + c.User}
+	for _, w := range who {
+		if c.Scheme == session.SchemeX509 && w.AuthScheme == session.SchemeX509 {
+			i.Name = c.Scheme + ":" + w.User
+		}
+	}
 	i.Super = slices.ContainsFunc(who, func(w jute.ClientInfo) bool { return w.AuthScheme == "super" })
 	return i
 }

@@ -2,6 +2,7 @@ package instance
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"zkd/jute/client"
 	"zkd/server"
 	"zkd/server/admin"
+	"zkd/server/auth"
 	"zkd/server/console"
 	"zkd/server/console/survey"
 	"zkd/server/fourletter"
@@ -40,8 +42,10 @@ func (i consoleHost) open(o *admin.Options) (err error) {
 	here := &console.Here{
 		Name: "this server", Info: i.server.Info, Journal: i.journal,
 		EndSession: i.server.EndSession,
-		Connect: func(_ context.Context, remote netip.AddrPort) (client.DialFunc, error) {
-			return func(ctx context.Context, _, _ string) (net.Conn, error) { return inside.dial(ctx, remote) }, nil
+		Connect: func(remote netip.AddrPort, cert *x509.Certificate) client.DialFunc {
+			return func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return inside.dial(ctx, &from{remote: net.TCPAddrFromAddrPort(remote), cert: cert})
+			}
 		},
 		WhoAmI: func(ids []jute.ID) []jute.ClientInfo { return i.registry.WhoAmI(nil, ids) },
 		// Whom the port for plain text does not serve the console does not either.
@@ -49,6 +53,16 @@ func (i consoleHost) open(o *admin.Options) (err error) {
 		Operators: func(r *http.Request) bool {
 			return o.Anywhere || o.NeedCertificate && r.TLS != nil && len(r.TLS.PeerCertificates) > 0
 		},
+	}
+	port := &server.Port{Certified: func(nc net.Conn) *x509.Certificate { return nc.(*from).cert }}
+	if identity, ok := i.registry.Provider(auth.SchemeX509).(auth.Certifier); ok && o.NeedCertificate {
+		port.Identity = identity
+		here.Certificate = func(r *http.Request) *x509.Certificate {
+			if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 { // what is there was verified: it is demanded
+				return nil
+			}
+			return r.TLS.PeerCertificates[0]
+		}
 	}
 	here.Top = i.top
 	if i.peers != nil {
@@ -65,10 +79,10 @@ func (i consoleHost) open(o *admin.Options) (err error) {
 			return err
 		}
 	}
-	_, port, _ := net.SplitHostPort(i.config.Admin.Addr) // conf has joined it
+	_, adminPort, _ := net.SplitHostPort(i.config.Admin.Addr) // conf has joined it
 	asker := survey.Asker{AdminURL: o.CommandURL}
 	if o.TLS == nil || o.Unified {
-		_, _ = fmt.Sscan(port, &asker.AdminPort) // what is no number is not asked at
+		_, _ = fmt.Sscan(adminPort, &asker.AdminPort) // what is no number is not asked at
 	}
 	i.console, err = console.New(console.Options{
 		Clock: i.world.Clock, Logger: i.logger, Random: i.world.Random, ReadOnly: i.config.Admin.ConsoleReadOnly,
@@ -85,7 +99,7 @@ func (i consoleHost) open(o *admin.Options) (err error) {
 	}
 	o.Console = i.console
 	i.running.Go(func() {
-		if err := i.server.ServePort(inside, &server.Port{}); err != nil { // it ends with the server
+		if err := i.server.ServePort(inside, port); err != nil { // it ends with the server
 			i.logger.Error("console port failed: restart", slog.Any("err", err))
 		}
 	})
@@ -190,11 +204,12 @@ func (l *inside) Close() error {
 // Addr implements net.Listener.
 func (*inside) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv6loopback} }
 
-// dial connects. To the server the client is at remote, so that its ACLs and its limits hold for that address.
-func (l *inside) dial(ctx context.Context, remote netip.AddrPort) (net.Conn, error) {
+// dial connects. To the server the client is at f.remote, so that its ACLs and its limits hold for that address.
+func (l *inside) dial(ctx context.Context, f *from) (net.Conn, error) {
 	own, server := net.Pipe()
+	f.Conn = server
 	select {
-	case l.come <- &from{Conn: server, remote: net.TCPAddrFromAddrPort(remote)}:
+	case l.come <- f:
 		return own, nil
 	case <-l.down:
 		return nil, net.ErrClosed
@@ -208,6 +223,7 @@ type from struct {
 	net.Conn
 
 	remote net.Addr
+	cert   *x509.Certificate // that the visitor has proven; nil for none
 }
 
 // RemoteAddr is the address of the visitor.

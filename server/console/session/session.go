@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,12 +20,24 @@ import (
 const (
 	SchemeDigest = "digest"
 	SchemeSASL   = "sasl"
+	SchemeX509   = "x509" // of the certificate that the connection has
 )
 
 // Credential is what a person proves who he is with. The zero one proves nothing: the server sees an address
 // alone.
 type Credential struct {
 	Scheme, User, Password string
+}
+
+// IsWhole reports whether it is a name with a password, of a scheme that has them.
+func (c *Credential) IsWhole() bool {
+	switch c.Scheme {
+	case SchemeDigest:
+		return c.User != "" && !strings.Contains(c.User, ":")
+	case SchemeSASL:
+		return c.User != ""
+	}
+	return false
 }
 
 // Times of a session. Guesses: the timeout is what a server's defaults give anybody, and a page that is open asks
@@ -113,7 +126,7 @@ func Open(ctx context.Context, o Options) (*Session, error) {
 		},
 	}
 	switch c := o.Credential; c.Scheme {
-	case "":
+	case "", SchemeX509: // the connection has what there is to prove
 	case SchemeSASL:
 		options.Login = func(string) (session.Login, error) {
 			return sasl.DigestLogin{User: c.User, Password: c.Password, Service: saslService, Realm: saslRealm,
