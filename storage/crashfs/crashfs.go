@@ -26,7 +26,7 @@ type FS struct {
 	gate sync.RWMutex // held shared by each change, exclusively by Still
 
 	mu     sync.Mutex
-	parted map[*[]byte]bool // guarded by mu; held.data of the files that share their bytes with nobody
+	parted map[*[]byte]*parted // guarded by mu; by held.data, the files that share their bytes with nobody
 }
 
 // New returns an empty file system.
@@ -144,8 +144,8 @@ type gated struct {
 func (f *gated) Write(p []byte) (int, error) {
 	f.fs.gate.RLock()
 	defer f.fs.gate.RUnlock()
-	if !f.appends {
-		f.part()
+	if !f.appends && f.held != nil {
+		f.part(*f.held.at, len(p))
 	}
 	return f.File.Write(p)
 }
@@ -154,24 +154,31 @@ func (f *gated) Write(p []byte) (int, error) {
 func (f *gated) WriteAt(p []byte, offset int64) (int, error) {
 	f.fs.gate.RLock()
 	defer f.fs.gate.RUnlock()
-	f.part()
+	f.part(int(offset), len(p))
 	return f.File.WriteAt(p, offset)
 }
 
-// part has the file share its bytes with nobody, since they are about to be written over.
-func (f *gated) part() {
+// part has the file share its bytes with nobody, since length of them from at on are about to be written over.
+func (f *gated) part(at, length int) {
 	if f.held == nil {
 		return
 	}
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
-	if !f.fs.parted[f.held.data] {
+	p := f.fs.parted[f.held.data]
+	if p == nil {
 		f.held.part()
 		if f.fs.parted == nil {
-			f.fs.parted = map[*[]byte]bool{}
+			f.fs.parted = map[*[]byte]*parted{}
 		}
-		f.fs.parted[f.held.data] = true
+		p = &parted{}
+		f.fs.parted[f.held.data] = p
 	}
+	if n := len(p.changed); n > 0 && p.changed[n-1][1] == at {
+		p.changed[n-1][1] += length
+		return
+	}
+	p.changed = append(p.changed, [2]int{at, at + length})
 }
 
 // Sync implements vfs.File.
@@ -189,8 +196,7 @@ func (f *gated) sync() error {
 	}
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
-	f.held.sync()
-	delete(f.fs.parted, f.held.data)
+	f.held.sync(f.fs.parted[f.held.data])
 	return nil
 }
 

@@ -17,6 +17,7 @@ type held struct {
 	mu           *sync.Mutex
 	data, synced *[]byte // guarded by mu
 	modTime      *time.Time
+	at           *int // where this handle writes next
 }
 
 // heldOf returns that of a file of MemFS; nil if it is a directory, or MemFS does not hold files as it did.
@@ -24,11 +25,15 @@ func heldOf(file vfs.File) *held {
 	if info, err := file.Stat(); err != nil || info.IsDir() {
 		return nil
 	}
-	h := &held{}
-	mu := field(field(reflect.ValueOf(file), "n"), "mu")
-	parts := map[string]any{"Mutex": &h.mu, "data": &h.data, "syncedData": &h.synced, "modTime": &h.modTime}
-	for name, to := range parts { // any order: each by itself
-		of, into := field(mu, name), reflect.ValueOf(to).Elem()
+	h, node := &held{}, field(field(reflect.ValueOf(file), "n"), "mu")
+	for _, part := range []struct {
+		of reflect.Value
+		to any
+	}{
+		{field(node, "Mutex"), &h.mu}, {field(node, "data"), &h.data}, {field(node, "syncedData"), &h.synced},
+		{field(node, "modTime"), &h.modTime}, {field(reflect.ValueOf(file), "pos"), &h.at},
+	} {
+		of, into := part.of, reflect.ValueOf(part.to).Elem()
 		if !of.IsValid() || !of.CanAddr() || of.Type() != into.Type().Elem() {
 			return nil
 		}
@@ -55,11 +60,10 @@ func (h *held) share() []byte {
 	return slices.Clip(*h.data)
 }
 
-// sync makes all of the file be there after a crash.
-func (h *held) sync() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	*h.synced = slices.Clip(*h.data)
+// parted is a file that is written over, and so shares its bytes with nobody.
+type parted struct {
+	synced  bool     // likewise what was synced of it
+	changed [][2]int // from where to where it was written over since the last sync
 }
 
 // part has the file no longer share its bytes.
@@ -67,6 +71,27 @@ func (h *held) part() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	*h.data = slices.Clone(*h.data)
+}
+
+// sync makes all of the file be there after a crash. Of one that is written over, p, it copies what was.
+func (h *held) sync(p *parted) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case p == nil:
+		*h.synced = slices.Clip(*h.data)
+		return
+	case !p.synced:
+		*h.synced, p.synced = slices.Clone(*h.data), true
+	default:
+		for _, c := range p.changed {
+			if c[0] < len(*h.synced) {
+				copy((*h.synced)[c[0]:], (*h.data)[c[0]:min(c[1], len(*h.data))])
+			}
+		}
+		*h.synced = append(*h.synced, (*h.data)[len(*h.synced):]...)
+	}
+	p.changed = p.changed[:0]
 }
 
 // shareAll puts what is in a directory of one file system, and below it, into another one, as what was synced. The
@@ -115,6 +140,6 @@ func shareFile(from, to *vfs.MemFS, name string) error {
 		return errUnknown
 	}
 	*in.data, *in.modTime = of.share(), *of.modTime
-	in.sync()
+	in.sync(nil)
 	return nil
 }

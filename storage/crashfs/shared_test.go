@@ -1,6 +1,9 @@
 package crashfs
 
 import (
+	"math/rand/v2"
+	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -104,5 +107,56 @@ func TestWhatIsLeftIsByItself(t *testing.T) {
 		}
 		want(left.CrashClone(vfs.CrashCloneCfg{}), "lontent\x00\x00l")
 		want(before, "xontent\x00\x00x")
+	}
+}
+
+// TestSyncOfWhatIsWrittenOver: what a file has is on disk up to its last sync, though a sync copies what was changed
+// alone, at whatever places it is written over and extended, and whoever looks at it meanwhile.
+func TestSyncOfWhatIsWrittenOver(t *testing.T) {
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		fs := New()
+		write(t, fs, "log", "what it was before", true)
+		if err := syncNames(fs.MemFS, ""); err != nil {
+			t.Fatal(err)
+		}
+		file, err := fs.OpenReadWrite("log", vfs.WriteCategoryUnspecified)
+		if err != nil {
+			t.Fatal(err)
+		}
+		is, at := []byte("what it was before"), 0
+		synced := slices.Clone(is)
+		put := func(at int, b []byte) {
+			is = append(is, make([]byte, max(0, at+len(b)-len(is)))...)
+			copy(is[at:], b)
+		}
+		for range 30 {
+			b := []byte(strconv.Itoa(random.IntN(1000)))
+			switch random.IntN(8) {
+			case 0, 1, 2:
+				put(at, b)
+				at += len(b)
+				_, err = file.Write(b) // which may spoil b, as MemFS does with the race detector
+			case 3, 4:
+				place := random.IntN(len(is) + 3)
+				put(place, b)
+				_, err = file.WriteAt(b, int64(place))
+			case 5, 6:
+				err = file.Sync()
+				synced = slices.Clone(is)
+			case 7:
+				fs.Still(func(*vfs.MemFS) {})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for want, percent := range map[string]int{string(synced): 0, string(is): 100} { // order: each by itself
+			crash := vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: random}
+			left, err := contents(fs.CrashClone(crash).MemFS, "log")
+			if err != nil || string(left) != want {
+				t.Fatalf("seed %d: %q is left, want %q: %v", seed, left, want, err)
+			}
+		}
 	}
 }
