@@ -56,3 +56,30 @@ func BenchmarkRead(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkReadCounted answers small reads as a pipeline of 100 has them, with and without the counters of who does
+// what. The difference is what these cost.
+func BenchmarkReadCounted(b *testing.B) {
+	for _, counted := range []bool{false, true} {
+		b.Run(fmt.Sprintf("counted=%t", counted), func(b *testing.B) {
+			r := newRig(b, func(o *Options) { o.TrafficOff = !counted })
+			create := &jute.CreateRequest{Path: "/a", Data: make([]byte, 100), ACL: openACL}
+			r.connect(b).must(jute.OpCreate, create, jute.OK)
+			c := r.server.connections.all()[0]
+			req := &request{xid: 1, op: jute.OpGetData, body: (&jute.PathWatchRequest{Path: "/a"}).Append(nil)}
+			b.ReportAllocs()
+			for n := 0; b.Loop(); n++ {
+				if n%100 == 0 {
+					c.metered.Flush()
+				}
+				if err := c.queries.getData(req); err != nil {
+					b.Fatal(err)
+				}
+				c.Out.Lock()
+				b, mark := jute.BeginFrame(c.Out.OpenLocked()[:0]) // drop what was answered
+				c.Out.EndLocked(b, mark)
+				c.Out.Unlock()
+			}
+		})
+	}
+}
