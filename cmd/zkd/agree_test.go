@@ -197,7 +197,7 @@ var directories = []agreement{
 	{name: "neither store, and it must not begin", from: "stopped", change: remove("state", "raftlog"), want: 1,
 		args: []string{"--set", "zookeeper.db.autocreate=false"}, finding: "db.autocreate is false"},
 	{name: "a damaged raft log", from: "stopped", change: cut("raftlog/*.log"), want: 1, finding: "error    raftlog"},
-	{name: "a damaged state", from: "stopped", change: cut("state/MANIFEST-*"), want: 1, finding: "error    state"},
+	{name: "a damaged state", from: "stopped", change: cut("state/*.sst"), want: 1, finding: "error    state"},
 	{name: "another dataLogDir", from: "stopped", args: []string{"--set", "dataLogDir=logs"}, want: 1,
 		finding: "no raft log in logs"},
 }
