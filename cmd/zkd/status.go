@@ -182,7 +182,13 @@ type ensembleStatus struct {
 
 // places asks the first seed that answers which servers there are.
 func (f *statusFlags) places(ctx context.Context, seeds []place) []place {
-	places := slices.Clone(seeds)
+	places, _ := f.named(ctx, seeds)
+	return places
+}
+
+// named is places, and says whether any server has named them: else they are the seeds.
+func (f *statusFlags) named(ctx context.Context, seeds []place) (places []place, found bool) {
+	places = slices.Clone(seeds)
 	for _, seed := range seeds { // first, since its session is a write
 		if seed.unknown {
 			continue
@@ -192,10 +198,12 @@ func (f *statusFlags) places(ctx context.Context, seeds []place) []place {
 			if f.asker.secure() {
 				places = withSeeds(places, seeds)
 			}
+			found = true
 			break
 		}
 	}
-	return f.withNamed(ctx, places, slices.DeleteFunc(slices.Clone(seeds), func(p place) bool { return p.unknown }))
+	known := slices.DeleteFunc(slices.Clone(seeds), func(p place) bool { return p.unknown })
+	return f.withNamed(ctx, places, known), found
 }
 
 // look asks all servers.

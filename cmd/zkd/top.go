@@ -38,6 +38,7 @@ type topFlags struct {
 
 	asker   *report.Asker
 	targets []report.Target
+	members followedMembers // who has given the targets; of none with --admin
 }
 
 // Bounds of --interval: the admin command top knows the last minute, second by second.
@@ -59,10 +60,10 @@ slowest requests with the phases of their time. All servers are added up; of per
 Keys: 1-7, tab or arrows to the sides: another table. s: sort by the next column. r: the other way round. /: show
 what has a text in it. Space: freeze. Arrows, page up and down, home, end: other rows. q: end.
 
-The servers are found as zkd status finds them. Each is asked by its admin server (--admin-port, or that of zoo.cfg).
-Who is not on the same machine is answered if admin.serverAddress is set there, or with the superuser's credentials,
-super:password, from --credentials-file or the environment variable ZKD_SUPER_CREDENTIALS. Paths are sampled under
-load; the column ± says how far a rate may be off.
+The servers are found as zkd status finds them, again every ten seconds: who joins appears, who is removed goes. Each
+is asked by its admin server (--admin-port, or that of zoo.cfg). Who is not on the same machine is answered if
+admin.serverAddress is set there, or with the superuser's credentials, super:password, from --credentials-file or the
+environment variable ZKD_SUPER_CREDENTIALS. Paths are sampled under load; the column ± says how far a rate may be off.
 
 Servers of Apache ZooKeeper tell requests and latencies of clients alone, by their admin server, or by the four-letter
 words mntr and cons where those are whitelisted.
@@ -231,21 +232,27 @@ func (f *topFlags) found(ctx context.Context, args []string) error {
 	if port == 0 {
 		port = defaultAdminPort
 	}
-	for _, p := range f.status.places(ctx, seeds) {
-		t := report.Target{Name: p.address}
-		if host, _, err := net.SplitHostPort(p.address); err == nil && !p.unknown {
-			t.Admin = scheme + "://" + net.JoinHostPort(host, strconv.Itoa(port)) + path
-			t.Words = func(ctx context.Context, word string) (string, error) {
-				return f.status.asker.fourLetters(ctx, p.address, word)
+	f.members = followedMembers{status: &f.status, seeds: seeds, found: make(chan []place, 1),
+		asked: clock.Real().Now(),
+		target: func(p place) report.Target {
+			t := report.Target{Name: p.address}
+			if host, _, err := net.SplitHostPort(p.address); err == nil && !p.unknown {
+				t.Admin = scheme + "://" + net.JoinHostPort(host, strconv.Itoa(port)) + path
+				t.Words = func(ctx context.Context, word string) (string, error) {
+					return f.status.asker.fourLetters(ctx, p.address, word)
+				}
 			}
-		}
-		f.targets = append(f.targets, t)
-	}
+			return t
+		}}
+	f.targets = f.members.take(f.status.places(ctx, seeds))
 	return nil
 }
 
 // report asks all servers.
 func (f *topFlags) report(ctx context.Context) *report.Report {
+	if targets, changed := f.members.follow(ctx); changed {
+		f.targets = targets
+	}
 	seconds := int((f.interval + time.Second - 1) / time.Second)
 	return f.asker.Ask(ctx, f.targets, seconds)
 }
