@@ -83,15 +83,41 @@ func newConn(s *Server, p *Port, remote netip.AddrPort) *conn {
 	return c
 }
 
-// serve runs the connection to its end. It is the reader goroutine.
+// serve makes the connection a session's, and has another goroutine serve it: this one's stack has grown, and most
+// connections wait from here on. Both are the reader goroutine.
 func (c *conn) serve() {
 	err := c.secure()
 	if err == nil {
 		err = c.handshake()
 	}
-	for err == nil {
-		err = c.step()
+	if err != nil {
+		c.end(err)
+		return
 	}
+	c.server.spawn(c.run)
+}
+
+// rareAfter is how long nothing must have come for a request to be a rare one, such as a ping: who sends those only
+// waits, and its stack of two KiB, which an answer may double for good, is worth a new goroutine.
+const rareAfter = time.Second
+
+// run takes and answers requests until the connection ends, or another goroutine is to wait for it.
+func (c *conn) run() {
+	for {
+		before := c.now
+		if err := c.step(); err != nil {
+			c.end(err)
+			return
+		}
+		if c.now-before >= rareAfter {
+			c.server.spawn(c.run)
+			return
+		}
+	}
+}
+
+// end is the end of the connection, for that reason.
+func (c *conn) end(err error) {
 	c.metered.Flush()
 	c.gathered.add()
 	c.logEnd(err)
