@@ -9,7 +9,8 @@ var cold = []string{
 	// Go's: HTTP, formats of text, profiles.
 	"net/http", "net/http/...", "net/textproto", "mime/...", "html/...", "text/...", "encoding/json", "encoding/gob",
 	"encoding/asn1", "encoding/csv", "regexp/...", "internal/profile", "runtime/pprof", "runtime/trace", "go/...",
-	"database/...", "crypto/x509/...", "math/big", "net/url", "expvar", "fmt", "internal/fmtsort",
+	"database/...", "crypto/x509/...", "math/big", "net/url", "expvar", "fmt", "internal/fmtsort", "reflect",
+	"os/exec", "os/user", "os/signal", "log/slog/...", "compress/...", "path/...", "vendor/golang.org/x/net/...", "vendor/golang.org/x/text/...",
 	// Handshakes of TLS and the frame around its records; what is in them is ciphered elsewhere.
 	"crypto/tls", "crypto/ecdsa", "crypto/elliptic", "crypto/rsa", "crypto/hpke", "crypto/internal/fips140/ecdsa",
 	"crypto/internal/fips140/rsa",
@@ -27,8 +28,17 @@ var cold = []string{
 	"github.com/pavlo-v-chernykh/...",
 	// The shell's lines.
 	"github.com/ergochat/...", "golang.org/x/term",
-	// Messages between servers are one for many requests, and Pebble keeps nothing elsewhere.
-	"google.golang.org/protobuf/...", "github.com/cockroachdb/pebble/v2/objstorage/remote",
+	// Messages between servers are one for many requests.
+	"google.golang.org/protobuf/...",
+	// Pebble's lists of its files, which change with a flush, keys for ranges and values elsewhere, which zkd has none
+	// of, a format of tables that it does not write, and what prints.
+	"github.com/cockroachdb/pebble/v2/objstorage/...", "github.com/cockroachdb/pebble/v2/vfs/...",
+	"github.com/cockroachdb/pebble/v2/rangekey", "github.com/cockroachdb/pebble/v2/internal/rangekey",
+	"github.com/cockroachdb/pebble/v2/internal/rangekeystack", "github.com/cockroachdb/pebble/v2/internal/manifest",
+	"github.com/cockroachdb/pebble/v2/internal/testkeys", "github.com/cockroachdb/pebble/v2/internal/binfmt",
+	"github.com/cockroachdb/pebble/v2/internal/humanize", "github.com/cockroachdb/pebble/v2/internal/treeprinter",
+	"github.com/cockroachdb/pebble/v2/sstable/blob", "github.com/cockroachdb/pebble/v2/sstable/virtual",
+	"github.com/cockroachdb/pebble/v2/sstable/rowblk",
 	// zkd's own.
 	"zkd/cmd/...", "zkd/conf/...", "zkd/bench/...",
 	"zkd/server/console/...", "zkd/server/instance/...", "zkd/server/admin", "zkd/server/fourletter",
