@@ -53,4 +53,13 @@ func TestPictures(t *testing.T) {
 	b.tree("/orders")
 	b.see("pre.value", "replicas")
 	b.shot("tree", wide, dark)
+	b.visit("top")
+	b.see("table", "getData")
+	b.shot("top", wide, dark, narrow)
+	b.visit("search?path=/orders&name=.*s")
+	b.see("table", "/orders/shards")
+	b.shot("search", wide, dark, narrow)
+	b.visit("sessions")
+	b.see("table", "127.0.0.1")
+	b.shot("sessions", wide, dark, narrow)
 }

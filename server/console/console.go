@@ -62,8 +62,8 @@ type Here struct {
 	Journal   *Journal // of its log
 	// HandOver has another server lead, if this one does; nil for a server that is alone.
 	HandOver func(ctx context.Context) error
-	// Backup answers a superuser with a backup.
-	Backup http.Handler
+	// Backup answers with a backup: only who has proven to be a superuser gets there.
+	Backup http.HandlerFunc
 	// Uploads takes backups that a superuser wants to have back; nil where nothing is restored.
 	Uploads Uploads
 	// Top says who has done what in the last seconds.

@@ -128,7 +128,7 @@ func (i *Instance) openAdmin(ctx context.Context, page http.Handler) error {
 	}
 	o.NeedCertificate = o.TLS != nil && c.Admin.NeedClientAuth
 	if c.Admin.Console {
-		if err := (consoleHost{i}).open(&o); err != nil {
+		if err := (consoleHost{i}).open(&o, backups); err != nil {
 			return err
 		}
 	}

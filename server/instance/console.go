@@ -18,6 +18,7 @@ import (
 	"zkd/server"
 	"zkd/server/admin"
 	"zkd/server/auth"
+	"zkd/server/backup"
 	"zkd/server/console"
 	"zkd/server/console/survey"
 	"zkd/server/fourletter"
@@ -37,7 +38,7 @@ const uploadSuffix = ".uploads"
 type consoleHost struct{ *Instance }
 
 // open makes the console of this server, whose sessions come over a port that nobody else has.
-func (i consoleHost) open(o *admin.Options) (err error) {
+func (i consoleHost) open(o *admin.Options, backups *backup.Handler) (err error) {
 	inside := newInside()
 	here := &console.Here{
 		Name: "this server", Info: i.server.Info, Journal: i.journal,
@@ -68,7 +69,7 @@ func (i consoleHost) open(o *admin.Options) (err error) {
 	if i.peers != nil {
 		here.HandOver = i.node.TransferLeadership
 	}
-	here.Backup = o.Backups
+	here.Backup = backups.Serve
 	if o.Restorer != nil {
 		here.Uploads, err = snapshots.NewUploads(snapshots.UploadOptions{FS: i.world.FS, Machine: i.machine,
 			Dir: i.dir.StateDir() + uploadSuffix,

@@ -128,6 +128,12 @@ func TestACertificateIsACredential(t *testing.T) {
 	if _, text := root.get("members"); !strings.Contains(text, "Restore a backup") {
 		t.Error("the superuser cannot restore")
 	}
+	if code, text := root.get("backup"); code != http.StatusOK || !strings.HasPrefix(text, "ZKD backup\n") {
+		t.Errorf("the superuser gets no backup: %d %.100s", code, text)
+	}
+	if _, text := alice.get("backup"); !strings.Contains(text, "it is for the superuser") {
+		t.Errorf("alice gets a backup: %.100s", text)
+	}
 	code, text2 := alice.post("tree/edit", url.Values{"token": {alice.token}, "path": {"/alices"}, "version": {"0"},
 		"value": {"silver"}})
 	if code != http.StatusOK || !strings.Contains(text2, "Saved: /alices") {
