@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -23,20 +22,6 @@ const (
 	// gcPercentMax is Go's own default times two: a heap of a few megabytes needs no more.
 	gcPercentMax = 200
 )
-
-// A heap beyond gcLargeBytes gets no more room than one of that size until its room is gcPercentLarge of it.
-const (
-	gcLargeBytes   = 128 << 20
-	gcPercentLarge = 20
-)
-
-// leastPercent is the room of a heap of this size, of which little is allocated.
-func leastPercent(live uint64) uint64 {
-	if live <= gcLargeBytes {
-		return gcPercent
-	}
-	return max(gcPercentLarge, gcPercent*gcLargeBytes/live)
-}
 
 // A server that has become calm gives back what the heap does not need: what a burst has left, and the room for the
 // next one, which is 30 percent of a large heap. Calm is who allocates less than calmBytes a second; what is given back
@@ -64,7 +49,7 @@ const (
 func gcPercentFor(live, perSecond uint64) int {
 	room := min(perSecond/gcPerSecond, gcBusyBytes-min(live, gcBusyBytes))
 	percent := max(room, gcRoomBytes) * 100 / max(live, 1)
-	return int(min(max(percent, leastPercent(live)), gcPercentMax))
+	return int(min(max(percent, gcPercent), gcPercentMax))
 }
 
 // heapUse is what the runtime says of the heap.
@@ -87,24 +72,6 @@ func (u *heapUse) read() {
 // spare is what of the heap is free, or was allocated after the last collection: most of that is dead in a calm server.
 func (u *heapUse) spare() uint64 { return u.free + u.objects - min(u.live, u.objects) }
 
-// cycle is garbage, for the collector to find.
-type cycle struct{ _ *cycle }
-
-// tellCycles has ended told when the collector has been through, again and again until ctx ends. Who is late hears of
-// several at once.
-func tellCycles(ctx context.Context, ended chan<- struct{}) {
-	if ctx.Err() != nil {
-		return
-	}
-	runtime.AddCleanup(new(cycle), func(ended chan<- struct{}) {
-		select {
-		case ended <- struct{}{}:
-		default:
-		}
-		tellCycles(ctx, ended)
-	}, ended)
-}
-
 // tuneCollector keeps the collector's setting in step with the live heap, and has a calm server give back what it does
 // not use, until ctx ends.
 func tuneCollector(ctx context.Context, c clock.Clock) {
@@ -114,31 +81,21 @@ func tuneCollector(ctx context.Context, c clock.Clock) {
 	use.read()
 	allocated, since := use.allocated, c.Now()
 	given := uint64(0) // allocated when memory was given back last
-	set, perSecond := gcPercentFor(0, 0), uint64(0)
+	set := gcPercentFor(0, 0)
 	debug.SetGCPercent(set)
-	ended := make(chan struct{}, 1) // one says that there were some
-	tellCycles(ctx, ended)
 	for {
 		select {
 		case <-ticker.C():
-		case <-ended:
-			// The room of a small heap is too much for the same heap when it is large, which takes a moment.
-			use.read()
-			if want := gcPercentFor(use.live, perSecond); want <= set*3/4 {
-				debug.SetGCPercent(want)
-				set = want
-			}
-			continue
 		case <-ctx.Done():
 			return
 		}
 		use.read()
 		now := c.Now()
 		elapsed := max(now.Sub(since), time.Millisecond).Seconds()
-		perSecond = uint64(float64(use.allocated-allocated) / elapsed)
+		perSecond := uint64(float64(use.allocated-allocated) / elapsed)
 		allocated, since = use.allocated, now
 		want := gcPercentFor(use.live, perSecond)
-		if want-set >= gcStep || set-want >= gcStep || want == int(leastPercent(use.live)) && set != want {
+		if want-set >= gcStep || set-want >= gcStep || want == gcPercent && set != want {
 			debug.SetGCPercent(want)
 			set = want
 		}

@@ -16,10 +16,7 @@ func TestCollectorGivesASmallHeapRoom(t *testing.T) {
 		{24 << 20, 1 << 40, 166}, // up to gcBusyBytes
 		{54 << 20, 1 << 40, gcPercent},
 		{64 << 20, 0, gcPercent},
-		{128 << 20, 1 << 40, gcPercent},
-		{160 << 20, 0, 24},
-		{192 << 20, 0, gcPercentLarge},
-		{1 << 40, 1 << 40, gcPercentLarge},
+		{1 << 40, 1 << 40, gcPercent},
 	} {
 		if got := gcPercentFor(c.live, c.perSecond); got != c.want {
 			t.Errorf("a live heap of %d bytes, %d a second: %d %%, want %d", c.live, c.perSecond, got, c.want)
