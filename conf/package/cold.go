@@ -10,7 +10,8 @@ var cold = []string{
 	"net/http", "net/http/...", "net/textproto", "mime/...", "html/...", "text/...", "encoding/json", "encoding/gob",
 	"encoding/asn1", "encoding/csv", "regexp/...", "internal/profile", "runtime/pprof", "runtime/trace", "go/...",
 	"database/...", "crypto/x509/...", "math/big", "net/url", "expvar", "fmt", "internal/fmtsort", "reflect",
-	"os/exec", "os/user", "os/signal", "log/slog/...", "compress/...", "path/...", "vendor/golang.org/x/net/...", "vendor/golang.org/x/text/...",
+	"os/exec", "os/user", "os/signal", "log/slog/...", "compress/...", "path/...", "vendor/golang.org/x/net/...",
+	"vendor/golang.org/x/text/...",
 	// Handshakes of TLS and the frame around its records; what is in them is ciphered elsewhere.
 	"crypto/tls", "crypto/ecdsa", "crypto/elliptic", "crypto/rsa", "crypto/hpke", "crypto/internal/fips140/ecdsa",
 	"crypto/internal/fips140/rsa",
