@@ -3,6 +3,7 @@ package quorum
 import (
 	"math"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -139,7 +140,7 @@ func TestRetentionByShare(t *testing.T) {
 	for free, want := range map[uint64]uint64{ // order: each for itself
 		0: retainLeast, 800 << 20: 100<<20 + 1<<17, 1 << 40: retainMost, unknownFree: retainUnknown,
 	} {
-		fs.free = free
+		fs.free.Store(free)
 		if got := compactor.bound(1 << 20); got != want {
 			t.Errorf("with %d bytes free: %d, want %d", free, got, want)
 		}
@@ -152,13 +153,13 @@ const unknownFree = 1<<64 - 1
 // freeFS tells a room.
 type freeFS struct {
 	vfs.FS
-	free uint64
+	free atomic.Uint64 // the log asks, too
 }
 
 // GetDiskUsage implements vfs.FS.
 func (fs *freeFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
-	if fs.free == unknownFree {
+	if fs.free.Load() == unknownFree {
 		return vfs.DiskUsage{}, errInjected
 	}
-	return vfs.DiskUsage{AvailBytes: fs.free, TotalBytes: 1 << 50}, nil
+	return vfs.DiskUsage{AvailBytes: fs.free.Load(), TotalBytes: 1 << 50}, nil
 }
