@@ -227,9 +227,8 @@ func (i *Instance) reload(set *keystore.Set, with string) {
 
 // reclaim gives the room of what was removed back. The node calls it, while there is little.
 func (i *Instance) reclaim(ctx context.Context) error {
-	little := i.guard.Level() != space.Ample
-	i.machine.Frugal(little)
-	return errors.Join(i.log.Frugal(little), i.machine.Reclaim(ctx), i.log.Reclaim(ctx))
+	i.machine.Frugal(i.guard.Level() != space.Ample)
+	return errors.Join(i.machine.Reclaim(ctx), i.log.Reclaim(ctx))
 }
 
 // fullDisk adds to an error of the start, if it is that of a full disk, what the operator needs to know: the reserve is

@@ -43,7 +43,7 @@ const (
 )
 
 // volumeShareLog is the divisor by which the size of a small file system gives that of the log's memtable.
-const volumeShareLog = 128
+const volumeShareLog = 32
 
 // Options says where a raft log lives and what it may use. Dir, FS and Logger are required.
 type Options struct {
@@ -81,7 +81,6 @@ type Log struct {
 	opts  Options
 	fault disk.Fault // safe for concurrent use
 	fence *disk.FenceFS
-	spare *spares
 	db    *pebble.DB
 
 	sizesAtOpen []LogSize // immutable after Open
@@ -153,8 +152,7 @@ func New(opts Options) *Log {
 	l := &Log{opts: opts.withDefaults()}
 	l.fault = disk.Fault{Store: "raft log", Dir: opts.Dir, Logger: opts.Logger, OnFatal: opts.OnFatal,
 		Outage: opts.Outage}
-	l.spare = newSpares(opts.FS, opts.Dir, l.memTableBytes(), l.fault.Stopped, opts.Logger)
-	l.fence = disk.NewFenceFS(l.spare, &l.fault, opts.SlowAfter)
+	l.fence = disk.NewFenceFS(opts.FS, &l.fault, opts.SlowAfter)
 	l.fence.SwallowsAll = true
 	l.mu.tail.bytesMax = l.opts.TailBytes
 	l.mu.meta = make(map[string][]byte)
@@ -179,7 +177,7 @@ func (l *Log) pebbleOptions() *pebble.Options {
 		EventListener:               events,
 		FormatMajorVersion:          disk.Format,
 		CacheSize:                   l.opts.CacheBytes,
-		MemTableSize:                uint64(l.memTableBytes()),
+		MemTableSize:                uint64(max(l.opts.MemTableBytes, 256<<10)),
 		MemTableStopWritesThreshold: 4,
 		L0CompactionThreshold:       logTablesMax,
 		L0StopWritesThreshold:       1000,
@@ -192,10 +190,6 @@ func (l *Log) pebbleOptions() *pebble.Options {
 	}
 	return opts
 }
-
-// memTableBytes is the size of a memtable, and of a write-ahead log, which is never much longer but for what of one
-// batch does not fit into a memtable.
-func (l *Log) memTableBytes() int64 { return max(l.opts.MemTableBytes, 256<<10) }
 
 // FirstIndex returns the index of the first entry kept, which is one more than the last compacted; 1 for a new log.
 func (l *Log) FirstIndex() uint64 {
@@ -242,7 +236,6 @@ func (l *Log) Close() error {
 	}
 	err := l.syncBeforeCloseLocked()
 	l.closed.Store(true)
-	l.spare.close()
 	if l.writer.broken {
 		return l.fault.Err()
 	}
