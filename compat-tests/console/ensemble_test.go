@@ -19,10 +19,7 @@ import (
 // TestThreeServers: the console of one of three shows all, says when one dies and what to do, and goes on.
 func TestThreeServers(t *testing.T) {
 	target.Require(t, target.Chromium)
-	ports := target.FreePorts(t, 3)
-	e := ensemble.Prepare(t, ensemble.Options{Calm: true, Dynamic: true,
-		Config: map[string]string{"zkd.diskReserve": "0"}})
-	withConsoles(t, e, ports)
+	e, ports := threeServers(t)
 	follower := e.Followers()[0]
 	b := open(t, consoleOf(follower, ports))
 	b.visit("")
@@ -52,9 +49,15 @@ func consoleOf(s *ensemble.Server, ports []int) string {
 	return fmt.Sprintf("http://127.0.0.1:%d/console/ensemble/", ports[s.ID-1])
 }
 
-// withConsoles starts the servers, with consoles at those ports.
-func withConsoles(t *testing.T, e *ensemble.Ensemble, ports []int) {
+// threeServers starts three servers with consoles, at the ports that it returns. settings are further keys of zoo.cfg,
+// each with its value behind it.
+func threeServers(t *testing.T, settings ...string) (*ensemble.Ensemble, []int) {
 	t.Helper()
+	ports, config := target.FreePorts(t, 3), map[string]string{"zkd.diskReserve": "0"}
+	for i := 0; i < len(settings); i += 2 {
+		config[settings[i]] = settings[i+1]
+	}
+	e := ensemble.Prepare(t, ensemble.Options{Calm: true, Dynamic: true, Config: config})
 	for i, s := range e.Servers {
 		f, err := os.OpenFile(filepath.Join(s.Dir, "zoo.cfg"), os.O_APPEND|os.O_WRONLY, 0o600)
 		if err != nil {
@@ -66,15 +69,13 @@ func withConsoles(t *testing.T, e *ensemble.Ensemble, ports []int) {
 		}
 	}
 	e.StartAll()
+	return e, ports
 }
 
 // TestMembersAreChanged: a change is shown before it is made, a leadership is handed over, a backup is downloaded.
 func TestMembersAreChanged(t *testing.T) {
 	target.Require(t, target.Chromium)
-	ports := target.FreePorts(t, 3)
-	e := ensemble.Prepare(t, ensemble.Options{Calm: true, Dynamic: true,
-		Config: map[string]string{"zkd.diskReserve": "0", "reconfigEnabled": "true"}})
-	withConsoles(t, e, ports)
+	e, ports := threeServers(t, "reconfigEnabled", "true")
 	follower := e.Followers()[0]
 	b := open(t, consoleOf(e.AwaitLeader(), ports))
 	b.signIn("digest", target.SuperUser, target.SuperPassword)

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"zkd/compat-tests/ensemble"
 	"zkd/compat-tests/target"
 )
 
@@ -19,10 +18,7 @@ func TestPictures(t *testing.T) {
 	}
 	target.Require(t, target.Chromium)
 	t.Setenv("ZKD_SCREENSHOTS", dir)
-	ports := target.FreePorts(t, 3)
-	e := ensemble.Prepare(t, ensemble.Options{Calm: true, Dynamic: true,
-		Config: map[string]string{"zkd.diskReserve": "0"}})
-	withConsoles(t, e, ports)
+	e, ports := threeServers(t)
 	c := connect(t, e.Servers[0].Addr)
 	value := `{"name":"orders","replicas":3,"regions":["eu-1","eu-2","us-1"],"limits":{"rate":1200,"burst":200}}`
 	if _, err := c.Create("/orders", []byte(value), 0, everybody); err != nil {
@@ -53,13 +49,4 @@ func TestPictures(t *testing.T) {
 	b.tree("/orders")
 	b.see("pre.value", "replicas")
 	b.shot("tree", wide, dark)
-	b.visit("top")
-	b.see("table", "getData")
-	b.shot("top", wide, dark, narrow)
-	b.visit("search?path=/orders&name=.*s")
-	b.see("table", "/orders/shards")
-	b.shot("search", wide, dark, narrow)
-	b.visit("sessions")
-	b.see("table", "127.0.0.1")
-	b.shot("sessions", wide, dark, narrow)
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/go-zookeeper/zk"
 
-	"zkd/compat-tests/ensemble"
 	"zkd/compat-tests/target"
 )
 
@@ -116,10 +115,7 @@ func TestABackupIsRestored(t *testing.T) {
 // TestAnEnsembleGoesBack: all servers have the state of the backup, whichever was asked.
 func TestAnEnsembleGoesBack(t *testing.T) {
 	target.Require(t, target.Chromium)
-	ports := target.FreePorts(t, 3)
-	e := ensemble.Prepare(t, ensemble.Options{Calm: true, Dynamic: true,
-		Config: map[string]string{"zkd.diskReserve": "0"}})
-	withConsoles(t, e, ports)
+	e, ports := threeServers(t)
 	follower := e.Followers()[0]
 	c := connect(t, follower.Addr)
 	if _, err := c.Create("/kept", []byte("as it was"), 0, everybody); err != nil {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"zkd/compat-tests/ensemble"
 	"zkd/compat-tests/target"
 )
 
@@ -49,10 +48,7 @@ func TestAUserOfSASLSignsIn(t *testing.T) {
 // TestASessionOfAFollowerIsEnded at the console of the leader: its ephemeral goes everywhere.
 func TestASessionOfAFollowerIsEnded(t *testing.T) {
 	target.Require(t, target.Chromium)
-	ports := target.FreePorts(t, 3)
-	e := ensemble.Prepare(t, ensemble.Options{Calm: true, Dynamic: true,
-		Config: map[string]string{"zkd.diskReserve": "0"}})
-	withConsoles(t, e, ports)
+	e, ports := threeServers(t)
 	leader, follower := e.AwaitLeader(), e.Followers()[0]
 	c := connect(t, follower.Addr)
 	if _, err := c.Create("/mine", nil, zk.FlagEphemeral, everybody); err != nil {
