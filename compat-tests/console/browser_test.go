@@ -173,7 +173,21 @@ func (b *browser) text(selector string) string {
 // see waits until the element shows the text.
 func (b *browser) see(selector, want string) {
 	b.t.Helper()
-	expression := fmt.Sprintf(`(document.querySelector(%q)?.innerText ?? "").includes(%q)`, selector, want)
+	b.until(selector, fmt.Sprintf("%q", want),
+		fmt.Sprintf(`(document.querySelector(%q)?.innerText ?? "").includes(%q)`, selector, want))
+}
+
+// calm waits until the overview finds nothing wrong, but how full the disk of this machine is.
+func (b *browser) calm() {
+	b.t.Helper()
+	b.until("#live", "that nothing is wrong", `((found) => found.length > 0 && found.every((f) =>
+		f.innerText.includes("Every server answers") || /The disk of .* is nearly full/.test(f.innerText)))
+		([...document.querySelectorAll("#live .notice")])`)
+}
+
+// until waits until an expression is true of the page, or fails the test.
+func (b *browser) until(where, what, expression string) {
+	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, within)
 	defer cancel()
 	poll := chromedp.Poll(expression, nil, chromedp.WithPollingInterval(50*time.Millisecond),
@@ -183,7 +197,7 @@ func (b *browser) see(selector, want string) {
 		err = chromedp.Run(ctx, poll)
 	}
 	if err != nil {
-		b.t.Fatalf("%s never shows %q: %v; the page is\n%s", selector, want, err, b.snapshot())
+		b.t.Fatalf("%s never shows %s: %v; the page is\n%s", where, what, err, b.snapshot())
 	}
 }
 

@@ -118,7 +118,7 @@ func TestWhatIsThereIsShown(t *testing.T) {
 
 	b.visit("")
 	b.see("#live", "standalone")
-	b.see("#live", "Every server answers")
+	b.calm()
 	b.see(".charts", "Writes")
 	b.see(".charts .chart:nth-child(1) .value", "0") // a second sample has come by itself
 	b.shot("overview", wide, dark, narrow)
@@ -254,7 +254,9 @@ func TestManyChildren(t *testing.T) {
 	}
 	b.submit(`form[action$="/job/stop"] button`)
 	b.see("main", "It was stopped before its end")
-	if _, stat, err := s.Exists("/many"); err != nil || stat.NumChildren == 0 || int(stat.NumChildren) == n {
+	// A fast browser stops the smaller job before the first of its deletions.
+	_, stat, err := s.Exists("/many")
+	if err != nil || stat.NumChildren == 0 || n > everyDay && int(stat.NumChildren) == n {
 		t.Errorf("%v, %v", stat, err)
 	}
 }

@@ -23,7 +23,7 @@ func TestThreeServers(t *testing.T) {
 	follower := e.Followers()[0]
 	b := open(t, consoleOf(follower, ports))
 	b.visit("")
-	b.see("#live", "Every server answers")
+	b.calm()
 	for _, role := range []string{"leader", "follower"} {
 		b.see("#live table", role)
 	}
@@ -41,7 +41,7 @@ func TestThreeServers(t *testing.T) {
 	b.see("pre.value", "shared")
 	gone.Restart()
 	b.visit("")
-	b.see("#live", "Every server answers")
+	b.calm()
 }
 
 // consoleOf is the address of the console of a server, at one of those ports.
@@ -118,7 +118,7 @@ func TestSeveralEnsembles(t *testing.T) {
 	b.see("main", "one")
 	b.visit("one/")
 	b.see("#live", "standalone")
-	b.see("#live", "Every server answers")
+	b.calm()
 	b.visit("two/")
 	b.see("#live", "only srvr is allowed")
 	b.visit("one/tree?path=/first")

@@ -13,10 +13,12 @@ import (
 const lockWithin = 250 * time.Millisecond
 
 // patientLocks are where a lock may be waited for longer: it is held by whoever writes to the log's disk, and who waits
-// is to write there, too, or by the former connection of the same session.
+// is to write there, too; by who looks at the room of the disks, and so does who waits; or by the former connection of
+// the same session.
 var patientLocks = []string{
 	"storage/raftlog.(*Log).Append", "storage/raftlog.(*Log).Compact", "storage/raftlog.(*Log).writeMeta",
-	"storage/raftlog.(*Log).Install", "storage/raftlog.(*Log).Close", "server.(*Server).supersede",
+	"storage/raftlog.(*Log).Install", "storage/raftlog.(*Log).Close", "storage/space.(*Guard).Look",
+	"storage/space.(*Guard).onDiskFull", "server.(*Server).supersede",
 }
 
 // waitedFor names the function of zkd's, of the present version, that has waited for a lock too long; "" if the lock is

@@ -108,8 +108,9 @@ type Guard struct {
 	o       Options
 	level   atomic.Uint32
 	refused atomic.Int64 // failures to measure, of which the first is logged
+	found   atomic.Pointer[[]Volume]
 
-	mu      sync.Mutex
+	mu      sync.Mutex // held while the disks are asked, which may take as long as they like
 	volumes []*volume
 }
 
@@ -142,22 +143,24 @@ func (g *Guard) FS() vfs.FS { return vfs.OnDiskFull(g.o.FS, g.onDiskFull) }
 // Level is the worst of the levels of the file systems, as of the last look.
 func (g *Guard) Level() Level { return Level(g.level.Load()) }
 
-// Volumes returns what is known of the file systems, as of the last look.
+// Volumes returns what is known of the file systems, as of the last look. It never waits for a disk. The slice is not to
+// be changed.
 func (g *Guard) Volumes() []Volume {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.volumesLocked()
+	if found := g.found.Load(); found != nil {
+		return *found
+	}
+	return nil
 }
 
-// volumesLocked returns what was measured.
-func (g *Guard) volumesLocked() []Volume {
+// publish makes what was measured what Volumes returns. The caller holds mu.
+func (g *Guard) publish() {
 	all := make([]Volume, 0, len(g.volumes))
 	for _, v := range g.volumes {
 		if v.known {
 			all = append(all, v.Volume)
 		}
 	}
-	return all
+	g.found.Store(&all)
 }
 
 // Look measures the file systems and returns the level. It gives a reserve back where almost nothing else is left, and
@@ -181,6 +184,7 @@ func (g *Guard) Look() Level {
 		worst = max(worst, v.Level)
 	}
 	g.level.Store(uint32(worst))
+	g.publish()
 	return worst
 }
 
@@ -199,7 +203,8 @@ func (g *Guard) Assess() []Volume {
 			v.FreeBytes, v.ReserveBytes = v.room()-v.WantedBytes, v.WantedBytes
 		}
 	}
-	return g.volumesLocked()
+	g.publish()
+	return g.Volumes()
 }
 
 // lacksReserve tells whether there is ample room for a reserve of the size that is wanted, and it has another.
@@ -327,6 +332,7 @@ func (g *Guard) onDiskFull() {
 			break
 		}
 	}
+	g.publish()
 	// Whoever asks before the next look is to know. Nothing else may have the room.
 	if Level(g.level.Load()) < Low {
 		g.level.Store(uint32(Low))
