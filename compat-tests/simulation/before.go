@@ -74,7 +74,9 @@ func beforeSources(ctx context.Context, root string) (map[string]string, error) 
 		}
 		//nolint:gosec // the archive is of our own history, and nothing is written there
 		name := filepath.Join(root, strings.TrimPrefix(beforePath, modulePath), file.Name)
-		if sources[name], err = renamed(file.Name, string(text)); err != nil {
+		// That version asks the operating system for the process id, whose length shows in how much room is left.
+		same := strings.ReplaceAll(string(text), "strconv.Itoa(os.Getpid())", "strconv.Itoa(min(1, os.Getpid()))")
+		if sources[name], err = renamed(file.Name, same); err != nil {
 			return nil, err
 		}
 	}

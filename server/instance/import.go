@@ -23,12 +23,14 @@ func ImportOptions(c *conf.Config, fs vfs.FS, logger *slog.Logger) migrate.Optio
 }
 
 // importOnStart imports what dataDir holds of an Apache ZooKeeper server, if zkd.importOnStart says so.
-func importOnStart(ctx context.Context, c *conf.Config, fs vfs.FS, logger *slog.Logger) error {
-	if !c.Storage.ImportOnStart || !datadir.ImportPending(fs, c.Storage.DataDir, c.Storage.DataLogDir) {
+func importOnStart(ctx context.Context, c *conf.Config, w *World, logger *slog.Logger) error {
+	if !c.Storage.ImportOnStart || !datadir.ImportPending(w.FS, c.Storage.DataDir, c.Storage.DataLogDir) {
 		return nil
 	}
 	logger.Info("import started", slog.String("path", c.Storage.DataDir))
-	report, err := migrate.Import(ctx, ImportOptions(c, fs, logger))
+	o := ImportOptions(c, w.FS, logger)
+	o.Target.PID = w.System.Process().ID
+	report, err := migrate.Import(ctx, o)
 	if err != nil {
 		return fmt.Errorf("zkd.importOnStart: %w", err)
 	}

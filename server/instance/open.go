@@ -144,7 +144,7 @@ func (i *Instance) openStores(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	err = importOnStart(ctx, i.config, i.world.FS, i.logger)
+	err = importOnStart(ctx, i.config, &i.world, i.logger)
 	release()
 	if err != nil {
 		return err
@@ -155,7 +155,7 @@ func (i *Instance) openStores(ctx context.Context) (err error) {
 		Logger: i.options.DiskLogger, ReserveBytes: s.DiskReserveBytes})
 	fs := i.guard.FS()
 	i.dir, err = datadir.Open(datadir.Options{Dir: s.DataDir, LogDir: s.DataLogDir, FS: fs,
-		Logger: i.logger, MustExist: !s.AutocreateDataDir})
+		Logger: i.logger, MustExist: !s.AutocreateDataDir, PID: i.world.System.Process().ID})
 	if err != nil {
 		return err
 	}

@@ -47,6 +47,7 @@ type System interface {
 type Process struct {
 	Host, Dir, TempDir string
 	User, Home         string
+	ID                 int // 0 where nothing but the operating system knows it
 }
 
 // stores is where key and trust stores come from in this world.

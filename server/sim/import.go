@@ -100,6 +100,8 @@ func importData(ctx context.Context, w instance.World, logger *slog.Logger) erro
 	if err != nil {
 		return fmt.Errorf("read the configuration: %w", err)
 	}
-	_, err = migrate.Import(ctx, instance.ImportOptions(c, w.FS, logger))
+	o := instance.ImportOptions(c, w.FS, logger)
+	o.Target.PID = w.System.Process().ID
+	_, err = migrate.Import(ctx, o)
 	return err
 }

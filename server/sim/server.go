@@ -379,7 +379,7 @@ func (r *randomness) Read(p []byte) (int, error) {
 // noFigures is a process of which nothing is known.
 type noFigures struct{}
 
-func (noFigures) Process() instance.Process  { return instance.Process{Host: "sim"} }
+func (noFigures) Process() instance.Process  { return instance.Process{Host: "sim", ID: 1} }
 func (noFigures) Memory() (free, all uint64) { return 0, 0 }
 func (noFigures) OpenFiles() int64           { return -1 }
 func (noFigures) MaxOpenFiles() int64        { return -1 }

@@ -1,6 +1,7 @@
 package datadir
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -45,6 +46,7 @@ type Options struct {
 	// datadir.autocreate=false, org.apache.zookeeper.server.persistence.FileTxnSnapLog).
 	MustExist bool
 
+	PID       int  // of the process, for whoever finds the lock held; 0: the operating system's
 	Importing bool // the data of an Apache ZooKeeper server is brought into the directory
 }
 
@@ -222,7 +224,8 @@ func (d *Dir) Lock(dir string) error {
 		return Failure(dir, err)
 	}
 	d.Locks = append(d.Locks, lock)
-	if err := disk.WriteFile(d.Opts.FS, d.Path(dir, PIDName), strconv.Itoa(os.Getpid())+"\n"); err != nil {
+	pid := cmp.Or(d.Opts.PID, os.Getpid())
+	if err := disk.WriteFile(d.Opts.FS, d.Path(dir, PIDName), strconv.Itoa(pid)+"\n"); err != nil {
 		return Failure(dir, err)
 	}
 	return nil

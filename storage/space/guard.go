@@ -143,8 +143,8 @@ func (g *Guard) FS() vfs.FS { return vfs.OnDiskFull(g.o.FS, g.onDiskFull) }
 // Level is the worst of the levels of the file systems, as of the last look.
 func (g *Guard) Level() Level { return Level(g.level.Load()) }
 
-// Volumes returns what is known of the file systems, as of the last look. It never waits for a disk. The slice is not to
-// be changed.
+// Volumes returns what is known of the file systems, as of the last look. It never waits for a disk. The slice is not
+// to be changed.
 func (g *Guard) Volumes() []Volume {
 	if found := g.found.Load(); found != nil {
 		return *found
