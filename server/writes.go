@@ -284,24 +284,28 @@ func (c *writes) Applied(r *apply.Result) {
 	} else {
 		c.server.metrics.staleReplies.Add(1)
 	}
+	// It is counted before it can leave: its client may send the next request, and ask for the figures, at once.
+	now := c.server.elapsed()
+	c.answered(r.Xid, r.Zxid)
+	c.latency(opOf(r), arrival.At, now)
 	wake := o.QueueLocked()
 	o.Unlock()
 	if wake {
 		c.server.flusher.Add(&c.Out)
 	}
-	c.answered(r.Xid, r.Zxid)
-	c.written(r, arrival, out)
+	c.written(r, arrival, out, now)
 }
 
-// written records a write's latency, and the answer in a frame of so many bytes. One that has failed has no name in
-// cons.
-func (c *writes) written(r *apply.Result, came socket.Arrival, out int) {
-	now := c.server.elapsed()
-	op := r.Op
+// opOf is the operation that cons shows of a write: one that has failed has no name there.
+func opOf(r *apply.Result) jute.Op {
 	if headerCode(r) != jute.OK {
-		op = jute.OpError
+		return jute.OpError
 	}
-	c.latency(op, came.At, now)
+	return r.Op
+}
+
+// written records how long a write took that was answered now, and the answer in a frame of so many bytes.
+func (c *writes) written(r *apply.Result, came socket.Arrival, out int, now time.Duration) {
 	took := now - came.At
 	c.server.metrics.updates.Add(took.Milliseconds())
 	c.metered.tallyWrite(r, came, out, now)
