@@ -185,7 +185,13 @@ func (b *browser) calm() {
 		([...document.querySelectorAll("#live .notice")])`)
 }
 
-// until waits until an expression is true of the page, or fails the test.
+// waitFor waits until an expression of the page is true.
+func (b *browser) waitFor(expression string) {
+	b.t.Helper()
+	b.until("the page", expression, expression)
+}
+
+// until waits until an expression of the page is true, or fails the test with what is never where.
 func (b *browser) until(where, what, expression string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, within)
@@ -287,6 +293,3 @@ func (b *browser) shot(name string, looks ...look) {
 	b.run(chromedp.EmulateViewport(wide.width, wide.height), emulation.SetEmulatedMedia().WithFeatures(
 		[]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "light"}}))
 }
-
-// pollBody waits for what waitFor has begun.
-var pollBody = chromedp.Poll(`document.body.dataset.waits === "over"`, nil, chromedp.WithPollingTimeout(within))

@@ -141,7 +141,7 @@ func TestWhatIsThereIsShown(t *testing.T) {
 	var length int
 	b.value(`fetch(document.querySelector("a[href*='/value']").href).then(r => r.arrayBuffer()).then(
 		b => window.got = b.byteLength), 0`, nil)
-	waitFor(b, "window.got === 320000")
+	b.waitFor("window.got === 320000")
 	b.value("window.got", &length)
 	b.tree("/nowhere")
 	b.see(".card", "There is no such znode")
@@ -250,7 +250,7 @@ func TestManyChildren(t *testing.T) {
 	b.submit("main button.primary")
 	b.see("#live", "so far")
 	if n > everyDay { // the list alone takes long, so stop once something was deleted
-		waitFor(b, `/[1-9].* so far/.test(document.querySelector("#live").innerText)`)
+		b.waitFor(`/[1-9].* so far/.test(document.querySelector("#live").innerText)`)
 	}
 	b.submit(`form[action$="/job/stop"] button`)
 	b.see("main", "It was stopped before its end")
@@ -296,13 +296,4 @@ func TestWhoSignsIn(t *testing.T) {
 	if got := b.text(".who"); strings.Contains(got, "super") {
 		t.Errorf("after signing out: %q", got)
 	}
-}
-
-// waitFor waits until an expression of the page is true.
-func waitFor(b *browser, expression string) {
-	b.t.Helper()
-	b.value(fmt.Sprintf(`document.body.dataset.waits = "",
-		(async () => { while (!(%s)) await new Promise(r => setTimeout(r, 50));
-		document.body.dataset.waits = "over" })(), 0`, expression), nil)
-	b.run(pollBody)
 }

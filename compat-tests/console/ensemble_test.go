@@ -96,7 +96,7 @@ func TestMembersAreChanged(t *testing.T) {
 	}
 	b.value(`fetch(document.querySelector("a[download]").href).then(r => r.blob()).then(
 		b => window.got = b.size), 0`, nil)
-	waitFor(b, "window.got > 100")
+	b.waitFor("window.got > 100")
 	b.agree()
 	b.submit(`form[action$="/members/handover"] button`)
 	b.see("main", "Another server leads now")

@@ -58,12 +58,12 @@ func TestTop(t *testing.T) {
 	other.see("#live table", "getData")
 	other.shot("slow", wide, narrow)
 	moving := other.text("#live .sum")
-	waitFor(other, `document.querySelector("#live .sum").innerText !== `+quoted(moving))
+	other.waitFor(`document.querySelector("#live .sum").innerText !== ` + quoted(moving))
 	if got := b.text("#live .sum"); got != frozen {
 		t.Errorf("frozen it says %q and then %q", frozen, got)
 	}
 	b.click("[data-freeze]")
-	waitFor(b, `document.querySelector("#live .sum").innerText !== `+quoted(frozen))
+	b.waitFor(`document.querySelector("#live .sum").innerText !== ` + quoted(frozen))
 }
 
 // TestTopElsewhere: servers whose admin servers do not tell are asked by their four-letter words, as Apache's are.

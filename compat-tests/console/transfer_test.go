@@ -57,7 +57,7 @@ func TestASubtreeIsTakenElsewhere(t *testing.T) {
 	b.tree("/from")
 	b.value(`fetch(document.querySelector("a[href*='/export']").href).then(r => r.text()).then(
 		t => window.got = t), 0`, nil)
-	waitFor(b, "window.got")
+	b.waitFor("window.got")
 	var export string
 	b.value("window.got", &export)
 	if n := strings.Count(export, "\n"); n != 4 || !strings.HasPrefix(export, `{"zkdExport":1,"root":"/from"}`) {

@@ -65,6 +65,46 @@ func (d *disk) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 
 const mib = 1 << 20
 
+// hangingDisk is a disk that can stop answering.
+type hangingDisk struct {
+	*disk
+	asked  chan struct{} // gets one from each who asks for the room
+	answer chan struct{} // lets one go on
+}
+
+// GetDiskUsage implements vfs.FS.
+func (d hangingDisk) GetDiskUsage(name string) (vfs.DiskUsage, error) {
+	d.asked <- struct{}{}
+	<-d.answer
+	return d.disk.GetDiskUsage(name)
+}
+
+// TestVolumesBesideADiskThatHangs: what the last look has found is known while the next one waits for the disk.
+func TestVolumesBesideADiskThatHangs(t *testing.T) {
+	d := hangingDisk{newDisk(t, 1024*mib), make(chan struct{}), make(chan struct{})}
+	g := New(Options{FS: d, Dirs: []string{"/data"}, ReserveBytes: 32 * mib})
+	over := make(chan struct{})
+	look := func() { g.Look(); over <- struct{}{} }
+	go look()
+	<-d.asked
+	if all := g.Volumes(); len(all) != 0 {
+		t.Errorf("%v is known before the first look has ended", all)
+	}
+	d.answer <- struct{}{}
+	<-over
+	d.other.Store(100 * mib)
+	go look()
+	<-d.asked
+	if all := g.Volumes(); len(all) != 1 || all[0].FreeBytes != (1024-32)*mib {
+		t.Errorf("%v, not what the first look has found", all)
+	}
+	d.answer <- struct{}{}
+	<-over
+	if all := g.Volumes(); len(all) != 1 || all[0].FreeBytes != (1024-32-100)*mib {
+		t.Errorf("%v, not what the second look has found", all)
+	}
+}
+
 // TestUnit shows what the reserve comes to by default.
 func TestUnit(t *testing.T) {
 	for total, want := range map[int64]int64{ // any order
