@@ -313,8 +313,14 @@ func (c *Conn) DoAs(xid jute.Xid, op jute.Op, record func([]byte) []byte) (jute.
 	if err != nil {
 		return header, nil, fmt.Errorf("await the reply to %v: %w", op, err)
 	}
-	return header, body, c.nc.SetDeadline(time.Time{})
+	c.clearDeadline()
+	return header, body, nil
 }
+
+// clearDeadline takes back what SetDeadline has set, once all replies are there. It fails if the server has closed the
+// connection since, as it does after an authentication that failed: what it said before counts, and the next request
+// finds out.
+func (c *Conn) clearDeadline() { _ = c.nc.SetDeadline(time.Time{}) }
 
 // Await reads up to the reply to xid. Pings are passed over, and events told to OnEvent. body is valid until the next
 // read.
@@ -397,7 +403,8 @@ func (c *Conn) Pipeline(ctx context.Context, n, window int,
 			got++
 		}
 	}
-	return c.nc.SetDeadline(time.Time{})
+	c.clearDeadline()
+	return nil
 }
 
 // Close closes the session, so that the server need not wait for its expiry, and the connection. It reports whether the

@@ -112,6 +112,54 @@ func TestEventsBeforeAReplyAreTold(t *testing.T) {
 	}
 }
 
+// TestTheLastWordsOfAConnectionCount: a server answers that it knows no such identity, and closes the connection before
+// its answer has been looked at.
+func TestTheLastWordsOfAConnectionCount(t *testing.T) {
+	closed := make(chan struct{})
+	o := options(t, func(p *peer) {
+		p.welcome(7)
+		p.frame()
+		p.say(jute.ReplyHeader{Xid: 1, Err: jute.AuthFailed}, nil)
+		_ = p.nc.Close()
+		close(closed)
+	})
+	dial := o.Dial
+	o.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		nc, err := dial(ctx, network, addr)
+		return &lateReader{Conn: nc, closed: closed}, err
+	}
+	c, err := Dial(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc, ok := c.nc.(*lateReader)
+	if !ok {
+		t.Fatalf("the connection is a %T", c.nc)
+	}
+	nc.late = true
+	token := jute.SASLToken{Token: []byte("wrong")}
+	if header, _, err := c.Do(jute.OpSASL, token.Append); err != nil || header.Err != jute.AuthFailed {
+		t.Errorf("reply %v and %v", header, err)
+	}
+}
+
+// lateReader returns what it has read, once it is late, when the other end has closed the connection.
+type lateReader struct {
+	net.Conn
+
+	closed <-chan struct{}
+	late   bool
+}
+
+// Read implements net.Conn.
+func (l *lateReader) Read(b []byte) (int, error) {
+	n, err := l.Conn.Read(b)
+	if l.late {
+		<-l.closed
+	}
+	return n, err
+}
+
 // TestAuth proves an identity, which has an xid of its own.
 func TestAuth(t *testing.T) {
 	c, err := Dial(t.Context(), options(t, func(p *peer) {
