@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"zkd/server/sim"
+	"zkd/storage/entry"
 )
 
 // The kinds of what an operator does to the versions of servers.
@@ -43,6 +44,13 @@ func (p *Plan) drawBefore() {
 		}
 	}
 	slices.SortStableFunc(p.Deeds, func(a, b Deed) int { return int(a.At - b.At) })
+}
+
+// versions is what the operator of a play knows of the versions of servers.
+type versions struct {
+	looked   time.Time // when he looked last who is refused, in the story up to the line read
+	read     int
+	wentBack []*sim.Server
 }
 
 // beforeMayStop tells whether servers of the version before may come to have no leader for good, as those of the
@@ -84,7 +92,34 @@ func (g *play) roll(d *Deed, i int) {
 	}
 	s.Kill()
 	s.Install(back)
+	if back {
+		g.versions.wentBack = append(g.versions.wentBack, s)
+	}
 	s.Start()
+}
+
+// cameBackTooLate tells whether a server has gone back to the version before after it had heard that the feature level
+// was raised: another one was the last of that version when its operator asked it to stop, and has been upgraded, or
+// removed, by the time it had. It says so in its log, and becomes one of the present version again.
+func (g *play) cameBackTooLate(i int) bool {
+	s := g.w.Servers[i]
+	if !s.Older() || !slices.Contains(g.versions.wentBack, s) {
+		return false
+	}
+	told := fmt.Sprintf(" s%d ", s.Number)
+	for _, line := range slices.Backward(g.w.Story.Since(0)) {
+		if !strings.Contains(line, told) || !strings.Contains(line, "-- ended: ") {
+			continue
+		}
+		late := strings.Contains(line, entry.ErrLevel.Error())
+		if late {
+			g.done[Upgrade]++
+			s.Install(false)
+			g.w.Story.Tell("", "-- s%d went back too late, and is upgraded", s.Number)
+		}
+		return late
+	}
+	return false
 }
 
 // olderMember tells whether a member is of the version before.
@@ -103,12 +138,12 @@ const refusedLevel = "the ensemble is at feature level"
 // upgradeRefused brings servers to the present version that the others refuse, as their operator reads in their logs:
 // one joins, or goes back, while the last member of the version before is upgraded, or removed.
 func (g *play) upgradeRefused() {
-	if !g.plan.Before || g.operator == nil || time.Since(g.looked) < againAfter {
+	if !g.plan.Before || g.operator == nil || time.Since(g.versions.looked) < againAfter {
 		return
 	}
-	lines := g.w.Story.Since(g.read)
-	g.looked, g.read = time.Now(), g.read+len(lines)
-	for i, s := range g.w.Servers {
+	lines := g.w.Story.Since(g.versions.read)
+	g.versions.looked, g.versions.read = time.Now(), g.versions.read+len(lines)
+	for _, s := range g.w.Servers {
 		told := fmt.Sprintf(" s%d ", s.Number)
 		if s.Up() && s.Older() && slices.ContainsFunc(lines, func(line string) bool {
 			return strings.Contains(line, told) && strings.Contains(line, "the peer refused: \""+refusedLevel)
@@ -117,7 +152,7 @@ func (g *play) upgradeRefused() {
 			s.Kill()
 			s.Install(false)
 			s.Start()
-			g.w.Story.Tell("", "-- s%d was refused, and is upgraded", i+1)
+			g.w.Story.Tell("", "-- s%d was refused, and is upgraded", s.Number)
 		}
 	}
 }

@@ -74,8 +74,7 @@ type play struct {
 	operator  *operator   // nil: nobody changes the membership
 	calm      atomic.Bool // clients do as little as their sessions need
 	importing *importing  // nil: the ensemble begins empty
-	looked    time.Time   // when it was looked who is refused, in the story up to read
-	read      int
+	versions  versions    // what the operator knows of those of servers
 }
 
 // undo is what ends a deed.
@@ -333,7 +332,7 @@ func (g *play) again() {
 	g.upgradeRefused()
 	for i, s := range g.w.Servers {
 		if s != g.stopping && s.Ended() {
-			if !s.Away() && !g.mayEnd(i) {
+			if !s.Away() && !g.mayEnd(i) && !g.cameBackTooLate(i) {
 				g.violated("server %d has ended by itself", s.ID)
 			}
 			s.Start()
