@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"zkd/server/sim"
-	"zkd/storage/entry"
 )
 
 // The kinds of what an operator does to the versions of servers.
@@ -98,6 +97,9 @@ func (g *play) roll(d *Deed, i int) {
 	s.Start()
 }
 
+// tooOld is what a server says that has data of a feature level above its own.
+const tooOld = "this zkd is too old"
+
 // cameBackTooLate tells whether a server has gone back to the version before after it had heard that the feature level
 // was raised: another one was the last of that version when its operator asked it to stop, and has been upgraded, or
 // removed, by the time it had. It says so in its log, and becomes one of the present version again.
@@ -111,7 +113,7 @@ func (g *play) cameBackTooLate(i int) bool {
 		if !strings.Contains(line, told) || !strings.Contains(line, "-- ended: ") {
 			continue
 		}
-		late := strings.Contains(line, entry.ErrLevel.Error())
+		late := strings.Contains(line, tooOld)
 		if late {
 			g.done[Upgrade]++
 			s.Install(false)
