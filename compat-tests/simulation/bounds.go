@@ -221,7 +221,8 @@ func (w *watch) kept(i int, s *sample) string {
 		return fmt.Sprintf("the log keeps %d bytes, at most %d are to be, %d of them since %v", kept, most, lately,
 			within)
 	}
-	most = 4*most + 6*w.g.plan.knob("storage/raftlog.logMemTableBytesDefault", memTableDefault)
+	// Beside entries these are the write-ahead logs in use, those to be written over, and those made ahead.
+	most = 4*most + 8*w.g.plan.knob("storage/raftlog.logMemTableBytesDefault", memTableDefault)
 	if s.log.Bytes > most {
 		return fmt.Sprintf("the log takes %d bytes on disk, at most %d are to be", s.log.Bytes, most)
 	}

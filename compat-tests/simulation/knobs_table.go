@@ -197,6 +197,7 @@ func knobsOfTheLog() []Knob {
 		{"storage/raftlog/log.go", "logBlockBytes", "int", of(512, 4<<10)},
 		{"storage/raftlog/log.go", "logTablesMax", "int", of(2, 4)},
 		{"storage/raftlog/marker.go", "syncMarkerEvery", "int", of(1, 100)},
+		{"storage/raftlog/spares.go", "sparesMax", "int", of(0, 1)},
 		{"storage/raftlog/size.go", "logSizeStep", "uint64", of(1, 1<<10)},
 	}
 }

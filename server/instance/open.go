@@ -167,6 +167,7 @@ func (i *Instance) openStores(ctx context.Context) (err error) {
 	i.log, err = raftlog.Open(raftlog.Options{
 		Dir: i.dir.RaftLogDir(), FS: fs, Logger: i.logger, OnFatal: i.fail, SlowAfter: s.FsyncWarning,
 		Outage:   outages.Of(i.dir.RaftLogDir()),
+		Ample:    func() bool { return i.guard.Level() == space.Ample },
 		Nanotime: func() int64 { return int64(i.world.Clock.Since(start)) },
 		OnFsync: func(took time.Duration) {
 			if took > s.FsyncWarning {
@@ -227,8 +228,9 @@ func (i *Instance) reload(set *keystore.Set, with string) {
 
 // reclaim gives the room of what was removed back. The node calls it, while there is little.
 func (i *Instance) reclaim(ctx context.Context) error {
-	i.machine.Frugal(i.guard.Level() != space.Ample)
-	return errors.Join(i.machine.Reclaim(ctx), i.log.Reclaim(ctx))
+	little := i.guard.Level() != space.Ample
+	i.machine.Frugal(little)
+	return errors.Join(i.log.Frugal(little), i.machine.Reclaim(ctx), i.log.Reclaim(ctx))
 }
 
 // fullDisk adds to an error of the start, if it is that of a full disk, what the operator needs to know: the reserve is

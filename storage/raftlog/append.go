@@ -344,6 +344,17 @@ func (l *Log) syncBeforeCloseLocked() error {
 	return l.commitLocked(true)
 }
 
+// Frugal says whether the log is to do without spare files, whose room is given back. It may run while the log is
+// written.
+func (l *Log) Frugal(on bool) error {
+	l.closing.RLock()
+	defer l.closing.RUnlock()
+	if l.closed.Load() {
+		return ErrLogClosed
+	}
+	return l.spare.setFrugal(on)
+}
+
 // reclaimLogBytes is how much of a log may be in tables or in write-ahead logs before Reclaim has it written anew.
 // Below it is what a log has that is used; a guess.
 const reclaimLogBytes = 1 << 20

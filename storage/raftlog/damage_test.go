@@ -76,20 +76,28 @@ var damageShapes = []struct {
 	entries, each int
 	perAppend     int
 	close         bool
+	spare         bool // they are in a file that was made ahead
 }{
-	{"small entries", 60, 150, 1, false},
-	{"entries of several blocks", 4, 90 << 10, 1, false},
-	{"one append", 5, 300, 5, false},
-	{"closed", 40, 200, 2, true},
+	{"small entries", 60, 150, 1, false, false},
+	{"entries of several blocks", 4, 90 << 10, 1, false, false},
+	{"one append", 5, 300, 5, false, false},
+	{"closed", 40, 200, 2, true, false},
+	{"in a spare file", 60, 150, 1, false, true},
+	{"in a spare file, closed", 40, 200, 2, true, true},
 }
 
 // buildDamageShape returns the files of a log whose every append was acknowledged, as a kill (or a clean stop) leaves
 // them.
 func buildDamageShape(t testing.TB, entries []LogEntry, perAppend int, closed bool) *vfs.MemFS {
 	t.Helper()
-	fs := vfs.NewMem()
-	opts := testLogOptions(fs, "log")
+	opts := testLogOptions(vfs.NewCrashableMem(), "log")
 	opts.MemTableBytes = 4 << 20
+	return buildDamaged(t, opts, entries, perAppend, closed)
+}
+
+// buildDamaged is likewise, with other options.
+func buildDamaged(t testing.TB, opts Options, entries []LogEntry, perAppend int, closed bool) *vfs.MemFS {
+	t.Helper()
 	l, err := Open(opts)
 	if err != nil {
 		t.Fatal(err)
@@ -100,12 +108,11 @@ func buildDamageShape(t testing.TB, entries []LogEntry, perAppend int, closed bo
 	}
 	if !closed {
 		t.Cleanup(func() { _ = l.Close() }) // the copy is what the test looks at
-		return copyTree(t, fs, "log")
-	}
-	if err := l.Close(); err != nil {
+	} else if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return copyTree(t, fs, "log")
+	// All at once: files that nobody needs any more are being removed.
+	return vfs.Root(opts.FS).(*vfs.MemFS).CrashClone(cutOf(100, 1))
 }
 
 // checkAltered opens a log one of whose files was altered: all of it is there, or it is refused as damaged, the same
@@ -144,12 +151,16 @@ func TestRaftLogDamagedWAL(t *testing.T) {
 		t.Run(shape.name, func(t *testing.T) {
 			want := testEntries(1, 1, shape.entries, shape.each)
 			fs := buildDamageShape(t, want, shape.perAppend, shape.close)
+			if shape.spare {
+				fs = buildDamaged(t, logWithSpares(t, 1), want, shape.perAppend, shape.close)
+			}
 			logs := filesOf(t, fs, "log", ".log")
 			file := logs[len(logs)-1]
 			path := fs.PathJoin("log", file)
 			content := readWhole(t, fs, path)
-			refused, step := 0, max(50, len(content)/120)
-			for offset := 0; offset < len(content); offset += step {
+			written := len(bytes.TrimRight(content, "\x00"))
+			refused, step := 0, max(50, written/120)
+			for offset := 0; offset < written; offset += step {
 				for _, mask := range []byte{0x01, 0x80, 0xff} {
 					altered := copyTree(t, fs, "log")
 					spoilt := append([]byte(nil), content...)

@@ -43,7 +43,7 @@ const (
 )
 
 // volumeShareLog is the divisor by which the size of a small file system gives that of the log's memtable.
-const volumeShareLog = 32
+const volumeShareLog = 128
 
 // Options says where a raft log lives and what it may use. Dir, FS and Logger are required.
 type Options struct {
@@ -59,6 +59,8 @@ type Options struct {
 	// CacheBytes bounds the cache of blocks for entries older than the tail, 1 MiB if 0.
 	CacheBytes int64
 
+	// Ample tells whether the disk has ample room, so that files may be made ahead; nil: what the disk says is enough.
+	Ample func() bool
 	// OnFatal is told once of the failure that stopped the log, on the goroutine that met it and possibly under
 	// locks: it must not wait and must not call the log. It may be nil.
 	OnFatal func(error)
@@ -81,6 +83,7 @@ type Log struct {
 	opts  Options
 	fault disk.Fault // safe for concurrent use
 	fence *disk.FenceFS
+	spare *spares
 	db    *pebble.DB
 
 	sizesAtOpen []LogSize // immutable after Open
@@ -152,7 +155,8 @@ func New(opts Options) *Log {
 	l := &Log{opts: opts.withDefaults()}
 	l.fault = disk.Fault{Store: "raft log", Dir: opts.Dir, Logger: opts.Logger, OnFatal: opts.OnFatal,
 		Outage: opts.Outage}
-	l.fence = disk.NewFenceFS(opts.FS, &l.fault, opts.SlowAfter)
+	l.spare = newSpares(&l.opts, l.memTableBytes(), l.fault.Stopped)
+	l.fence = disk.NewFenceFS(l.spare, &l.fault, opts.SlowAfter)
 	l.fence.SwallowsAll = true
 	l.mu.tail.bytesMax = l.opts.TailBytes
 	l.mu.meta = make(map[string][]byte)
@@ -177,7 +181,7 @@ func (l *Log) pebbleOptions() *pebble.Options {
 		EventListener:               events,
 		FormatMajorVersion:          disk.Format,
 		CacheSize:                   l.opts.CacheBytes,
-		MemTableSize:                uint64(max(l.opts.MemTableBytes, 256<<10)),
+		MemTableSize:                uint64(l.memTableBytes()),
 		MemTableStopWritesThreshold: 4,
 		L0CompactionThreshold:       logTablesMax,
 		L0StopWritesThreshold:       1000,
@@ -190,6 +194,10 @@ func (l *Log) pebbleOptions() *pebble.Options {
 	}
 	return opts
 }
+
+// memTableBytes is the size of a memtable, and of a write-ahead log, which is never much longer but for what of one
+// batch does not fit into a memtable.
+func (l *Log) memTableBytes() int64 { return max(l.opts.MemTableBytes, 256<<10) }
 
 // FirstIndex returns the index of the first entry kept, which is one more than the last compacted; 1 for a new log.
 func (l *Log) FirstIndex() uint64 {
@@ -236,6 +244,7 @@ func (l *Log) Close() error {
 	}
 	err := l.syncBeforeCloseLocked()
 	l.closed.Store(true)
+	l.spare.close()
 	if l.writer.broken {
 		return l.fault.Err()
 	}

@@ -25,6 +25,9 @@ func (l *Log) open() (err error) {
 	if err := l.opts.FS.MkdirAll(l.opts.Dir, disk.DirPerm); err != nil {
 		return fmt.Errorf("create directory: %w", err)
 	}
+	if err := l.spare.load(); err != nil {
+		return err
+	}
 	options := l.pebbleOptions()
 	compactions := disk.NewCompactions(l.fault.Stopped)
 	options.Experimental.CompactionScheduler = compactions
@@ -49,7 +52,11 @@ func (l *Log) open() (err error) {
 		return err
 	}
 	compactions.Release()
-	return l.startMark()
+	if err := l.startMark(); err != nil {
+		return err
+	}
+	l.spare.start()
+	return nil
 }
 
 // openVerified verifies the files, and has Pebble open the store with a look at each write-ahead log before it.

@@ -35,7 +35,7 @@ func (l *Log) Metrics() Metrics {
 	}
 	m.WALRecycled = l.recycled.Load()
 	p := l.db.Metrics()
-	m.DiskBytes = p.DiskSpaceUsage()
+	m.DiskBytes = p.DiskSpaceUsage() + l.spare.size()
 	m.WALBytes, m.WALBytesWritten = p.WAL.Size, p.WAL.BytesWritten
 	m.WALFiles, m.WALRecyclable = p.WAL.Files, p.WAL.ObsoleteFiles
 	for i := range p.Levels {
