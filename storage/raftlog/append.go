@@ -18,6 +18,13 @@ import (
 // request limit (1 MiB) and a little more.
 const logBatchRetainedBytes = 4 << 20
 
+// What a batch takes besides the data of its entries, at most: its head and the end of entries that are replaced, and
+// for each entry its key, its header, and how Pebble keeps a record.
+const (
+	logBatchSpareBytes = 4 << 10
+	logEntrySpareBytes = logEntryKeyBytes + logEntryHeaderBytes + 16
+)
+
 // Append writes entries, and hardState unless it is nil, in one batch. Entries must be consecutive; the first may be
 // at most one past LastIndex; if it is at or before LastIndex, the old entries from there on are replaced. With sync
 // it returns after the fsync, which covers everything written before as well; without, a crash may forget this batch,
@@ -30,7 +37,7 @@ func (l *Log) Append(entries []LogEntry, hardState []byte, sync bool) error {
 	if nothing && (!sync || l.writer.durable == l.writer.sequence) {
 		return l.writableLocked()
 	}
-	if err := l.beginLocked(hardState, hardState != nil); err != nil {
+	if err := l.beginSizedLocked(logBatchBytes(entries), hardState, hardState != nil); err != nil {
 		return err
 	}
 	batch, last := l.writer.batch, l.LastIndex()
@@ -261,10 +268,22 @@ func (l *Log) writableLocked() error {
 // beginLocked starts a batch with its head, which must be the first record: recovery looks for it there. Without a
 // new hard state the present one is written again.
 func (l *Log) beginLocked(hardState []byte, replace bool) error {
+	return l.beginSizedLocked(0, hardState, replace)
+}
+
+// beginSizedLocked is beginLocked for a batch that will have about size bytes. One that grows doubles: it would copy
+// large entries again and again, and have up to twice their bytes until they are flushed, as Pebble keeps its buffer.
+func (l *Log) beginSizedLocked(size int, hardState []byte, replace bool) error {
 	if err := l.writableLocked(); err != nil {
 		return err
 	}
 	l.writer.batch.Reset()
+	if size > logBatchRetainedBytes {
+		if err := l.writer.batch.Close(); err != nil {
+			return l.fault.Trip(err)
+		}
+		l.writer.batch = l.newBatch(size)
+	}
 	head := logHead{
 		sequence: l.writer.sequence + 1, durable: l.writer.durable, hardState: hardState, hasHardState: replace,
 	}
@@ -278,6 +297,20 @@ func (l *Log) beginLocked(hardState []byte, replace bool) error {
 		return l.fault.Trip(err)
 	}
 	return nil
+}
+
+// newBatch returns a batch with room for size bytes.
+func (l *Log) newBatch(size int) *pebble.Batch {
+	return l.db.NewBatchWithSize(size, pebble.WithMaxRetainedSizeBytes(logBatchRetainedBytes))
+}
+
+// logBatchBytes is the room that entries take in a batch, with what is beside them, or a little more.
+func logBatchBytes(entries []LogEntry) int {
+	size := logBatchSpareBytes
+	for i := range entries {
+		size += logEntrySpareBytes + len(entries[i].Data)
+	}
+	return size
 }
 
 // commitLocked writes the batch. Pebble is kept from seeing a failed write (disk.FenceFS), so its success means nothing

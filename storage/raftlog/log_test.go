@@ -347,3 +347,30 @@ func TestRaftLogAppendAllocations(t *testing.T) {
 		t.Errorf("%v allocations an append, want at most 4", allocs)
 	}
 }
+
+// Pebble keeps the buffer of a large batch until it is flushed, so there is no more of it than entries need.
+func TestRaftLogGivesLargeEntriesABatchOfTheirSize(t *testing.T) {
+	fs := vfs.NewMem()
+	l := openTestLog(t, fs, "log")
+	small, large := testEntries(1, 1, 3, 1000), testEntries(4, 1, 9, 1<<20)
+	mustAppend(t, l, small, "")
+	l.writer.Lock()
+	err := errors.Join(l.beginSizedLocked(logBatchBytes(large), nil, false), l.setEntriesLocked(large, 3))
+	room := cap(l.writer.batch.Repr())
+	l.writer.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if most := 9<<20 + 64<<10; room > most {
+		t.Errorf("9 MiB of entries took a batch of %d bytes, want %d at most", room, most)
+	}
+	mustAppend(t, l, large, "hard")
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l = openTestLog(t, fs, "log")
+	defer l.Close()
+	if got := mustEntries(t, l, 1, 13); len(got) != 12 || len(got[11].Data) != 1<<20 {
+		t.Errorf("%d entries came back", len(got))
+	}
+}

@@ -35,7 +35,7 @@ func (l *Log) open() (err error) {
 	if err != nil {
 		return err
 	}
-	l.writer.batch = l.db.NewBatch(pebble.WithMaxRetainedSizeBytes(logBatchRetainedBytes))
+	l.writer.batch = l.newBatch(0)
 	defer func() {
 		if err != nil {
 			l.fence.Closing()
