@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -52,57 +53,145 @@ func gcPercentFor(live, perSecond uint64) int {
 	return int(min(max(percent, gcPercent), gcPercentMax))
 }
 
-// heapUse is what the runtime says of the heap.
+// The settings follow the heap every two seconds, and one that grows faster has the room of a small one meanwhile: up
+// to twice its size. Go's memory limit bounds that. It leaves what has lived for two seconds as much room as the
+// settings do, and is no less than limitLeast, so it is not what makes the collector run for a server whose heap is as
+// large as it was a moment ago. What has come since gets less.
+const (
+	limitLeast   = 192 << 20
+	limitRoom    = gcBusyBytes
+	limitNew     = 25            // percent
+	limitSettled = gcPercent + 5 // percent: Go stays three below the limit
+	// limitUp and limitDown are by how much the limit must differ to be changed.
+	limitUp   = 4 << 20
+	limitDown = 16 << 20
+)
+
+// softLimit is the limit for what the runtime says; settled is what of it has lived for long, most what the process may
+// use anyway.
+func softLimit(u *heapUse, settled uint64, most int64) int64 {
+	room := max(u.live/100*limitNew, limitRoom)
+	want := max(u.live+room, settled+settled/100*limitSettled) + u.other
+	return min(max(int64(want), limitLeast), most)
+}
+
+// limitMoves reports whether a limit is to be changed: upwards at any time, or downwards if that is asked for.
+func limitMoves(set, want int64, down bool) bool {
+	return want >= set+limitUp || down && want <= set-limitDown
+}
+
+// heapUse is what the runtime says of the heap, and of what else it has of the system (other).
 type heapUse struct {
-	live, allocated, objects, free uint64
-	samples                        [4]metrics.Sample
+	live, allocated, objects, free, other uint64
+	samples                               [6]metrics.Sample
 }
 
 // read asks the runtime.
 func (u *heapUse) read() {
-	u.samples = [4]metrics.Sample{
+	u.samples = [6]metrics.Sample{
 		{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}, {Name: "/memory/classes/heap/objects:bytes"},
-		{Name: "/memory/classes/heap/free:bytes"},
+		{Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/total:bytes"},
+		{Name: "/memory/classes/heap/released:bytes"},
 	}
 	metrics.Read(u.samples[:])
 	u.live, u.allocated = u.samples[0].Value.Uint64(), u.samples[1].Value.Uint64()
 	u.objects, u.free = u.samples[2].Value.Uint64(), u.samples[3].Value.Uint64()
+	all, not := u.samples[4].Value.Uint64(), u.samples[5].Value.Uint64()+u.objects+u.free
+	u.other = all - min(all, not)
 }
 
 // spare is what of the heap is free, or was allocated after the last collection: most of that is dead in a calm server.
 func (u *heapUse) spare() uint64 { return u.free + u.objects - min(u.live, u.objects) }
 
-// tuneCollector keeps the collector's setting in step with the live heap, and has a calm server give back what it does
-// not use, until ctx ends.
+// tuner keeps the collector's settings in step with the heap.
+type tuner struct {
+	clock     clock.Clock
+	use       heapUse
+	percent   int       // as set
+	limit     int64     // as set
+	most      int64     // the limit before, which the operator or the cgroup sets
+	live      uint64    // at the last tick
+	settled   uint64    // the least at that and the one before
+	allocated uint64    // until since
+	since     time.Time // the last tick
+	given     uint64    // allocated when memory was given back last
+}
+
+// tuneCollector keeps the collector's settings in step with the heap, and has a calm server give back what it does not
+// use, until ctx ends. Go's memory limit is what it was again afterwards.
 func tuneCollector(ctx context.Context, c clock.Clock) {
 	ticker := c.NewTicker(gcInterval)
 	defer ticker.Stop()
-	var use heapUse
-	use.read()
-	allocated, since := use.allocated, c.Now()
-	given := uint64(0) // allocated when memory was given back last
-	set := gcPercentFor(0, 0)
-	debug.SetGCPercent(set)
+	t := tuner{clock: c, most: debug.SetMemoryLimit(-1)}
+	defer debug.SetMemoryLimit(t.most)
+	t.use.read()
+	t.allocated, t.since = t.use.allocated, c.Now()
+	t.percent = gcPercentFor(0, 0)
+	debug.SetGCPercent(t.percent)
+	t.setLimit(softLimit(&t.use, t.settled, t.most))
+	collected := make(chan struct{}, 1) // one says that there were some
+	tellCollections(ctx, collected)
 	for {
 		select {
 		case <-ticker.C():
+			t.tick()
+		case <-collected:
+			// At once, or it would be collected again and again until the next tick.
+			t.use.read()
+			t.follow(false)
 		case <-ctx.Done():
 			return
 		}
-		use.read()
-		now := c.Now()
-		elapsed := max(now.Sub(since), time.Millisecond).Seconds()
-		perSecond := uint64(float64(use.allocated-allocated) / elapsed)
-		allocated, since = use.allocated, now
-		want := gcPercentFor(use.live, perSecond)
-		if want-set >= gcStep || set-want >= gcStep || want == gcPercent && set != want {
-			debug.SetGCPercent(want)
-			set = want
-		}
-		// What cannot be given back is not tried again before as much has been allocated.
-		if use.allocated-given >= giveBytes && givesBack(use.live, use.spare(), perSecond) {
-			debug.FreeOSMemory()
-			given = use.allocated
-		}
 	}
+}
+
+// tick follows the heap.
+func (t *tuner) tick() {
+	t.use.read()
+	now := t.clock.Now()
+	elapsed := max(now.Sub(t.since), time.Millisecond).Seconds()
+	perSecond := uint64(float64(t.use.allocated-t.allocated) / elapsed)
+	t.allocated, t.since = t.use.allocated, now
+	want := gcPercentFor(t.use.live, perSecond)
+	if want-t.percent >= gcStep || t.percent-want >= gcStep || want == gcPercent && t.percent != want {
+		debug.SetGCPercent(want)
+		t.percent = want
+	}
+	t.live, t.settled = t.use.live, min(t.live, t.use.live)
+	t.follow(true)
+	// What cannot be given back is not tried again before as much has been allocated.
+	if t.use.allocated-t.given >= giveBytes && givesBack(t.use.live, t.use.spare(), perSecond) {
+		debug.FreeOSMemory()
+		t.given = t.use.allocated
+	}
+}
+
+// follow has the limit follow the heap, downwards as well if that is asked for.
+func (t *tuner) follow(down bool) {
+	if limit := softLimit(&t.use, t.settled, t.most); limitMoves(t.limit, limit, down) {
+		t.setLimit(limit)
+	}
+}
+
+func (t *tuner) setLimit(limit int64) {
+	debug.SetMemoryLimit(limit)
+	t.limit = limit
+}
+
+// garbage is there for the collector to find.
+type garbage struct{ _ *garbage }
+
+// tellCollections has told say that the collector has been through, again and again until ctx ends. Who is late hears
+// of several at once.
+func tellCollections(ctx context.Context, told chan<- struct{}) {
+	if ctx.Err() != nil {
+		return
+	}
+	runtime.AddCleanup(new(garbage), func(told chan<- struct{}) {
+		select {
+		case told <- struct{}{}:
+		default:
+		}
+		tellCollections(ctx, told)
+	}, told)
 }

@@ -103,8 +103,9 @@ func (f *devFlags) run(cmd *cobra.Command) (err error) {
 	}
 	raiseThreads()
 	limitMemory()
+	world := realWorld(logger)
 	go tuneCollector(ctx, clock.Real())
-	return runDev(ctx, configs, realWorld(logger), logger, func(addrs []string) error {
+	return runDev(ctx, configs, world, logger, func(addrs []string) error {
 		what := "is thrown away when they stop"
 		if kept {
 			what = "is kept in " + dir

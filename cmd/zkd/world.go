@@ -25,10 +25,10 @@ import (
 	"zkd/server/instance/tlsstores"
 )
 
-// realWorld is this machine.
+// realWorld is this machine. It is made before tuneCollector runs, which sets limits of its own.
 func realWorld(logger *slog.Logger) instance.World {
 	return instance.World{Clock: clock.Real(), FS: vfs.Default, Files: osFiles{}, Network: newOSNetwork(logger),
-		Random: cryptorand.Reader, System: osSystem{}}
+		Random: cryptorand.Reader, System: osSystem{goLimit: debug.SetMemoryLimit(-1)}}
 }
 
 // realStores is where the key and trust stores of this machine come from.
@@ -86,7 +86,9 @@ func (n osNetwork) Do(r *http.Request) (*http.Response, error) {
 }
 
 // osSystem is this process.
-type osSystem struct{}
+type osSystem struct {
+	goLimit int64 // Go's memory limit, as the operator or the cgroup sets it
+}
 
 // Process implements instance.System.
 func (osSystem) Process() instance.Process {
@@ -107,7 +109,7 @@ func (osSystem) Memory() (free, all uint64) {
 }
 
 // MemoryLimit implements instance.System.
-func (osSystem) MemoryLimit() int64 { return memoryMax(os.ReadFile, debug.SetMemoryLimit(-1)) }
+func (s osSystem) MemoryLimit() int64 { return memoryMax(os.ReadFile, s.goLimit) }
 
 // OpenFiles implements instance.System.
 func (osSystem) OpenFiles() int64 {

@@ -28,7 +28,8 @@ const (
 	clientBytes = 512 << 20
 )
 
-const quickScale = 0.01
+// quickScale is how large the cases are unless ZKD_PEAKS_SCALE says otherwise, but for brief ones.
+const quickScale = 0.05
 
 // parent is the znode below which the cases work.
 const parent = "/peak"
@@ -110,6 +111,7 @@ func long(i int) string { return short(i) + strings.Repeat("x", 400) }
 type theCase struct {
 	name    string
 	holds   int64 // MiB of answers, requests and watches that its clients hold at most
+	brief   bool  // takes seconds only, and is done whole
 	prepare func(f *field, c *client.Conn) error
 	run     func(f *field, c *client.Conn) error
 }
@@ -142,7 +144,7 @@ func persistent(f *field, c *client.Conn) error {
 var cases = []theCase{
 	ending("end of 300,000 ephemerals", 24, 300_000, short),
 	ending("end of 100,000 ephemerals with long paths", 48, 100_000, long),
-	{"multis of 12,000 creates and deletes, 4 clients", 8, nil, func(f *field, _ *client.Conn) error {
+	{"multis of 12,000 creates and deletes, 4 clients", 8, true, nil, func(f *field, _ *client.Conn) error {
 		n := f.n(12_000)
 		return f.each(4, func(client int, c *client.Conn) error {
 			for range 8 {
@@ -168,7 +170,7 @@ var cases = []theCase{
 			return nil
 		})
 	}},
-	{"values of 1 MB, 32 clients", 80, nil, func(f *field, _ *client.Conn) error {
+	{"values of 1 MB, 32 clients", 80, true, nil, func(f *field, _ *client.Conn) error {
 		data := make([]byte, f.n(1_000_000))
 		return f.each(32, func(i int, c *client.Conn) error {
 			path := short(i)
@@ -187,7 +189,7 @@ var cases = []theCase{
 			return nil
 		})
 	}},
-	{"lists of 300,000 children, 16 clients", 120, persistent, func(f *field, _ *client.Conn) error {
+	{"lists of 300,000 children, 16 clients", 120, false, persistent, func(f *field, _ *client.Conn) error {
 		return f.each(16, func(_ int, c *client.Conn) error {
 			for range 6 {
 				if err := must(c, jute.OpGetChildren2, (&jute.PathWatchRequest{Path: parent}).Append); err != nil {
@@ -197,7 +199,7 @@ var cases = []theCase{
 			return nil
 		})
 	}},
-	{"getEphemerals of 300,000, 8 times", 16, func(f *field, c *client.Conn) error {
+	{"getEphemerals of 300,000, 8 times", 16, false, func(f *field, c *client.Conn) error {
 		return f.fill(c, f.n(300_000), jute.ModeEphemeral, short)
 	}, func(f *field, c *client.Conn) error {
 		for range 8 {
@@ -207,7 +209,7 @@ var cases = []theCase{
 		}
 		return nil
 	}},
-	{"setWatches of 100,000 paths, 8 clients", 64, persistent, func(f *field, _ *client.Conn) error {
+	{"setWatches of 100,000 paths, 8 clients", 64, false, persistent, func(f *field, _ *client.Conn) error {
 		const once = 5000
 		return f.each(8, func(_ int, c *client.Conn) error {
 			for from := 0; from < f.n(100_000); from += once {
@@ -222,7 +224,7 @@ var cases = []theCase{
 			return nil
 		})
 	}},
-	{"words with 300,000 watches and ephemerals", 40, func(f *field, c *client.Conn) error {
+	{"words with 300,000 watches and ephemerals", 40, false, func(f *field, c *client.Conn) error {
 		if err := f.fill(c, f.n(300_000), jute.ModeEphemeral, short); err != nil {
 			return err
 		}
@@ -247,14 +249,19 @@ func TestPeaks(t *testing.T) {
 	if target.Selected(t) != target.Zkd {
 		return // the bound is zkd's
 	}
+	asked := os.Getenv("ZKD_PEAKS_SCALE")
 	scale := quickScale
-	if text := os.Getenv("ZKD_PEAKS_SCALE"); text != "" {
+	if asked != "" {
 		var err error
-		if scale, err = strconv.ParseFloat(text, 64); err != nil || scale <= 0 || scale > 1 {
-			t.Fatalf("ZKD_PEAKS_SCALE is %q: use a number above 0 and up to 1", text)
+		if scale, err = strconv.ParseFloat(asked, 64); err != nil || scale <= 0 || scale > 1 {
+			t.Fatalf("ZKD_PEAKS_SCALE is %q: use a number above 0 and up to 1", asked)
 		}
 	}
 	for _, c := range cases {
+		scale := scale
+		if c.brief && asked == "" {
+			scale = 1
+		}
 		t.Run(c.name, func(t *testing.T) { measure(t, c, scale) })
 	}
 }
