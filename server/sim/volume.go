@@ -117,7 +117,7 @@ func (v *volume) replace() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.hold(crashfs.New())
-	v.reserve, v.truth, v.astray = 0, nil, false
+	v.reserve, v.truth, v.astray, v.reading = 0, nil, false, nil
 }
 
 // set makes something wrong with the disk, or mends it.
