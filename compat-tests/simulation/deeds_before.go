@@ -100,10 +100,10 @@ func (g *play) roll(d *Deed, i int) {
 // tooOld is what a server says that has data of a feature level above its own.
 const tooOld = "this zkd is too old"
 
-// cameBackTooLate tells whether a server has gone back to the version before after it had heard that the feature level
-// was raised: another one was the last of that version when its operator asked it to stop, and has been upgraded, or
-// removed, by the time it had. It says so in its log, and becomes one of the present version again.
-func (g *play) cameBackTooLate(i int) bool {
+// upgradeLate brings a server to the present version again that has gone back too late, and reports whether this is
+// one: another server was the last of the version before when the operator asked this one to stop, and was upgraded, or
+// removed, by the time it had, so that it has data of a feature level above what it can do. It says so in its log.
+func (g *play) upgradeLate(i int) bool {
 	s := g.w.Servers[i]
 	if !s.Older() || !slices.Contains(g.versions.wentBack, s) {
 		return false

@@ -332,7 +332,7 @@ func (g *play) again() {
 	g.upgradeRefused()
 	for i, s := range g.w.Servers {
 		if s != g.stopping && s.Ended() {
-			if !s.Away() && !g.mayEnd(i) && !g.cameBackTooLate(i) {
+			if !s.Away() && !g.mayEnd(i) && !g.upgradeLate(i) {
 				g.violated("server %d has ended by itself", s.ID)
 			}
 			s.Start()
