@@ -49,6 +49,7 @@ type Storage struct {
 	ScrubRate                  int64         // zkd.scrub.rate (4 MiB): bytes a second that a scrub reads; 0: none runs
 	ScrubInterval              time.Duration // zkd.scrub.interval (1 day): from one scrub's beginning to the next one's
 	DiskReserveBytes           int64         // zkd.diskReserve (-1): kept on each disk; -1 is by its size, 0 is none
+	CacheBytes                 int64         // zkd.cacheSize (0): for znodes in memory; 0 is the store's default
 	ImportOnStart              bool          // zkd.importOnStart (false): import what dataDir holds of ZooKeeper
 }
 

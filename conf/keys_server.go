@@ -99,6 +99,10 @@ var serverKeys = []key{
 			"is full; at most a quarter of it. -1 is a hundredth, at least 64 MiB and at most 1 GiB, but no more " +
 			"than an eighth; 0 is none.",
 		set: func(c *Config, v value) { c.Storage.DiskReserveBytes = v.num }},
+	{name: "zkd.cacheSize", kind: kindSize, def: "0", min: 0, max: maxLong, mark: must, effect: works,
+		doc: "Bytes of memory for znodes that were in use lately; to read, set or delete another one takes a look " +
+			"into the store. 0 is 16 MiB.",
+		set: func(c *Config, v value) { c.Storage.CacheBytes = v.num }},
 	{name: "db.autocreate", property: "zookeeper.db.autocreate", kind: kindBoolean, def: "true", mark: should,
 		effect: works,
 		doc: "Begin with an empty tree when dataDir has no data. With false that needs the file `initialize` in " +

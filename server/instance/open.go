@@ -184,7 +184,7 @@ func (i *Instance) openStores(ctx context.Context) (err error) {
 	}
 	i.machine, err = state.OpenMachine(state.MachineOptions{
 		Dir: i.dir.StateDir(), FS: fs, Logger: i.logger, OnFatal: i.fail, SlowAfter: s.FsyncWarning,
-		Outage: outages.Of(i.dir.StateDir()),
+		Outage: outages.Of(i.dir.StateDir()), CacheBytes: s.CacheBytes,
 	})
 	if err != nil {
 		return err

@@ -3,11 +3,14 @@ package instance
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/go-zookeeper/zk"
 
 	"zkd/conf"
 )
@@ -40,5 +43,35 @@ func TestStartWarnsOfOpenDirectories(t *testing.T) {
 		if got := strings.Count(text.String(), "data directory accessible to other users"); got != want {
 			t.Errorf("mode %#o: %d warnings, want %d:\n%s", mode, got, want, &text)
 		}
+	}
+}
+
+// TestTheCacheIsAsLargeAsAsked: znodes that fit stay in memory, and no more than that.
+func TestTheCacheIsAsLargeAsAsked(t *testing.T) {
+	const znodes, size = 2000, 1 << 10
+	held := func(lines string) int64 {
+		dir := t.TempDir()
+		i, stop := start(t, "clientPort=0\nclientPortAddress=127.0.0.1\ndataDir="+dir+"\n"+lines, realWorld())
+		defer stop()
+		c := connect(t, i.ClientAddr().String())
+		defer c.Close()
+		for n := 0; n < znodes; n += 100 {
+			var ops []any
+			for k := range 100 {
+				ops = append(ops, &zk.CreateRequest{Path: fmt.Sprintf("/n%04d", n+k), Data: make([]byte, size),
+					Acl: zk.WorldACL(zk.PermAll)})
+			}
+			if _, err := c.Multi(ops...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return i.machine.Metrics().CacheBytes
+	}
+	if got := held(""); got < znodes*size {
+		t.Errorf("%d bytes are cached by default, of %d znodes of %d", got, znodes, size)
+	}
+	const asked = 1 << 20
+	if got := held("zkd.cacheSize=1048576\n"); got < asked/2 || got > asked {
+		t.Errorf("%d bytes are cached, want about %d", got, asked)
 	}
 }
