@@ -70,8 +70,16 @@ func (s *Session) Plant(path, data string) error {
 		reply, _, err := s.Create(path, data, jute.ModePersistent)
 		return reply, err
 	})
-	if err != nil || reply.Err != jute.OK && reply.Err != jute.NodeExists {
-		return fmt.Errorf("create %s: %v, %w", path, reply.Err, err)
+	return planted(path, reply, err)
+}
+
+// planted says why a znode that was to be created is not there.
+func planted(path string, reply Reply, err error) error {
+	switch {
+	case err != nil:
+		return fmt.Errorf("create %s: %w", path, err)
+	case reply.Err != jute.OK && reply.Err != jute.NodeExists:
+		return fmt.Errorf("create %s: answered with %v", path, reply.Err)
 	}
 	return nil
 }

@@ -65,8 +65,8 @@ func (w *owners) Plant(s *Session) error {
 		reply, err := s.Insist(func() (Reply, error) {
 			return s.CreateWith(w.folder(client), secret, aclOf(client, false))
 		})
-		if err != nil || reply.Err != jute.OK && reply.Err != jute.NodeExists {
-			return fmt.Errorf("create %s: %v, %w", w.folder(client), reply.Err, err)
+		if err := planted(w.folder(client), reply, err); err != nil {
+			return err
 		}
 		w.paths = append(w.paths, owned{w.folder(client), client})
 	}
