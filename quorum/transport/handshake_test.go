@@ -125,6 +125,7 @@ func TestDialerLogsWhatToDo(t *testing.T) {
 }
 
 func TestDialerFindsItselfAndOthers(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	a := newMember(t, 1, nil)
 	a.SetPeers(map[uint64]Peer{2: {Addresses: []string{a.address}}})
 	a.Start(a.heard)

@@ -67,6 +67,7 @@ func TestSecretIsProvenEverywhere(t *testing.T) {
 // TestWithoutTheSecret: who has none, or another one, is told that a proof is wanted, or nothing, whatever it asks for;
 // on a port for both kinds of connections, too.
 func TestWithoutTheSecret(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	ca := newAuthority(t)
 	unified := func(o *Options) {
 		ca.secured(t)(o)
@@ -74,6 +75,7 @@ func TestWithoutTheSecret(t *testing.T) {
 	}
 	for name, port := range map[string]func(*Options){"plain": func(*Options) {}, "unified": unified} { // order: alike
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			m := newMember(t, 1, func(o *Options) {
 				withSecret(t, true, newSecret)(o)
 				port(o)
@@ -156,6 +158,7 @@ func (l older) Accept() (net.Conn, error) {
 }
 
 func TestAnOlderServerIsCalledWithoutProof(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -101,6 +101,7 @@ func TestMutualTLS(t *testing.T) {
 }
 
 func TestStrangersCertificateIsRefused(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	a, b := newMember(t, 1, newAuthority(t).secured(t)), newMember(t, 2, newAuthority(t).secured(t))
 	a.know(b)
 	b.know(a)
@@ -114,6 +115,7 @@ func TestStrangersCertificateIsRefused(t *testing.T) {
 }
 
 func TestTLSAndPlainAreToldApart(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	ca := newAuthority(t)
 	plain, secure := newMember(t, 1, nil), newMember(t, 2, ca.secured(t))
 	plain.know(secure)
