@@ -25,7 +25,8 @@
 // raft's pre-vote and check-quorum are on. When the connection to the leader breaks, the voters campaign at once, in
 // the order of their ids, and do not wait for raft's timeout: two round trips and two fsyncs later there is a leader
 // (election.go). A leader whose connections to a majority stay broken for some ticks, or break because the others
-// stop, steps down. One that stops transfers the leadership before (transfer.go).
+// stop, steps down. One that stops transfers the leadership before (transfer.go). Who refuses a vote says which entry
+// is committed: it may be the only one to know that a change of membership is.
 //
 // # Disks that hang
 //

@@ -20,7 +20,10 @@ type election struct {
 	begin func() error            // raft's part of it
 	step  func(m *raftpb.Message) // gives raft a message
 	may   func() bool             // this member may ask for votes, and could store what comes of it
-	seen  *electionSeen
+	// forgetLeader has raft follow nobody.
+	forgetLeader func() error
+	changeLogged func() bool // see members.changeLogged
+	seen         *electionSeen
 
 	quorumNear func() bool // enough voters are connected, or were a moment ago, to commit something
 
@@ -138,6 +141,49 @@ func (e *election) betterLog(m *raftpb.Message) {
 	if m.GetType() == raftpb.MsgPreVoteResp && m.GetReject() && e.urgent && e.soft.Lead == raft.None &&
 		e.soft.RaftState == raft.StateFollower && e.member.Votes(e.id) {
 		e.campaign()
+	}
+}
+
+// refusesVote tells whether a message is the refusal of a vote or of a pre-vote.
+func refusesVote(m *raftpb.Message) bool {
+	kind := m.GetType()
+	return m.GetReject() && (kind == raftpb.MsgPreVoteResp || kind == raftpb.MsgVoteResp)
+}
+
+// tellCommitted has the refusal of a vote say which entry of this member's log is committed, and its term.
+//
+// The leader that a change of membership takes out may be the only one to know that it is committed. If it loses its
+// leadership then, those who go on without it still ask for its vote, as the members before the change have to agree;
+// it refuses, for its log is longer than theirs, and it may not lead itself. (raft-rs has votes say as much.)
+func (e *election) tellCommitted(m *raftpb.Message) {
+	if !refusesVote(m) {
+		return
+	}
+	commit := e.commit
+	if term, err := e.log.Term(commit); err == nil { // else it is not in the log any more
+		m.Commit, m.LogTerm = &commit, &term
+	}
+}
+
+// hearCommitted takes from such a refusal that a change of membership in this member's log is committed. If two logs
+// have an entry of the same index and term they are the same up to it (raft, section 5.3), so what is committed in one
+// is in the other, whoever says so.
+func (e *election) hearCommitted(m *raftpb.Message) {
+	index := m.GetCommit()
+	if !refusesVote(m) || e.soft.Lead != raft.None || index <= e.commit || index > e.log.LastIndex() ||
+		!e.changeLogged() {
+		return
+	}
+	if term, err := e.log.Term(index); err != nil || term != m.GetLogTerm() {
+		return
+	}
+	// raft hears of what is committed from leaders alone. It is to follow the sender no longer than that.
+	term := e.raft.BasicStatus().HardState.GetTerm()
+	e.step(&raftpb.Message{
+		Type: raftpb.MsgHeartbeat.Enum(), From: m.From, To: &e.id, Term: &term, Commit: &index,
+	})
+	if err := e.forgetLeader(); err != nil {
+		e.logger.Debug("raft rejected message", slog.Any("err", err))
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"go.etcd.io/raft/v3/raftpb"
 )
 
 // newLeavingGroup starts voters of whom one that leaves stays for a while.
@@ -115,5 +117,65 @@ func TestWhoIsKept(t *testing.T) {
 		heard: func(uint64) uint64 { return now }}
 	if none.keeps(1) || none.keeps(2) {
 		t.Error("without a grace one is kept")
+	}
+}
+
+// TestWhoLeavesTellsWhatIsCommitted: the leader of three hands on to one of the others, and is the only one to know
+// that this is committed when it ends. The one that stays still asks both for their votes: one is away, and the leader
+// has the longer log, and no right to lead. Its refusal says what is committed (found by the simulation).
+func TestWhoLeavesTellsWhatIsCommitted(t *testing.T) {
+	g := newStepGroup(t, 1)
+	defer g.close()
+	g.settle(100)
+	leader, others := g.leadAndOthers()
+	stays := others[0]
+	g.away = others[1].id
+	change := &raftpb.ConfChangeV2{Changes: []*raftpb.ConfChangeSingle{
+		{Type: raftpb.ConfChangeAddLearnerNode.Enum(), NodeId: &leader.id},
+		{Type: raftpb.ConfChangeRemoveNode.Enum(), NodeId: &g.away},
+	}}
+	if err := leader.stepper.Node().ProposeChange(change, proposal(applied{1, 1}, 30), newWaiter(t)); err != nil {
+		t.Fatal(err)
+	}
+	turns := func(m *stepMember) {
+		for _, part := range []func() (bool, error){m.stepper.Turn, m.stepper.Append, m.stepper.Apply, m.stepper.Turn} {
+			if _, err := part(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	hear := func(m *stepMember) { // what is on its way to it
+		frames := g.frames
+		g.frames = nil
+		for _, f := range frames {
+			if f.to == m.id {
+				m.stepper.Node().Receive(f.from, f.kind, f.body)
+			} else {
+				g.frames = append(g.frames, f)
+			}
+		}
+		turns(m)
+	}
+	voters := func(m *stepMember) []uint64 { return m.stepper.Node().Status().Voters }
+	for n := 0; !slices.Equal(voters(leader), []uint64{stays.id}); n++ {
+		if n == 100 {
+			t.Fatalf("the voters are %v", voters(leader))
+		}
+		hear(stays)
+		if err := leader.stepper.Node().Propose(proposal(applied{2, uint32(n)}, 30), newWaiter(t)); err != nil {
+			t.Fatal(err)
+		}
+		turns(leader) // so that its log is the longer one
+		hear(leader)
+	}
+	last := func(m *stepMember) uint64 { return m.stepper.node.options.Log.LastIndex() }
+	if len(voters(stays)) == 1 || last(stays) >= last(leader) {
+		t.Fatalf("who stays knows of the voters %v, and has entry %d of %d", voters(stays), last(stays), last(leader))
+	}
+	g.frames = nil // so that it hears of no more
+	leader.crash()
+	g.settle(100)
+	if s := stays.stepper.Node().Status(); s.Role != RoleLeader {
+		t.Errorf("who stays is %s under %d, of the voters %v", s.Role, s.Leader, s.Voters)
 	}
 }

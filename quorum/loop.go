@@ -273,6 +273,7 @@ func (l *loop) receiveRaft(m *raftpb.Message) {
 		return
 	}
 	l.election.notePreVote(m)
+	l.election.hearCommitted(m)
 	l.retention.hear(m)
 	l.stepRaft(m)
 }

@@ -50,6 +50,7 @@ func (s *sender) send(messages ...*raftpb.Message) {
 				slog.Int64("peer", serverid.Number(m.GetTo())))
 		}
 		s.election.betterLog(m)
+		s.election.tellCommitted(m)
 		s.retention.tell(m)
 		if bearsIncarnation(m) {
 			m.Vote = &s.admission.incarnation

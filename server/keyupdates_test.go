@@ -74,7 +74,20 @@ func TestKeyUpdates(t *testing.T) {
 	c.must(jute.OpCloseSession, nil, jute.OK)
 }
 
-// deaf connects a client that reads nothing of the events that it has come, until the server waits for it.
+// tight is a listener on whose connections the kernel takes little that the client does not read.
+type tight struct{ net.Listener }
+
+// Accept accepts.
+func (l tight) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return c, c.(*net.TCPConn).SetWriteBuffer(64 << 10)
+}
+
+// deaf connects a client that reads nothing of the events that it has come, until the server waits for it: more is left
+// than the kernels of both could take.
 func deaf(t *testing.T, r *rig, addr string) (c *client, u *hostile.Updater, events int) {
 	t.Helper()
 	path := "/" + strings.Repeat("p", 100_000)
@@ -94,7 +107,7 @@ func deaf(t *testing.T, r *rig, addr string) (c *client, u *hostile.Updater, eve
 // that connection takes nothing of what is written to it, others have their turns for large requests, and so has it.
 func TestWhoReadsNothingOfTLSHoldsNobodyUp(t *testing.T) {
 	r := newRig(t, nil)
-	addr := r.securePort(&Port{Secure: true})
+	addr := r.securePortOn(tight{listen(t)}, &Port{Secure: true})
 	turns := &r.server.largeTurns
 	all := takeTurns(turns)
 	endTurns(turns, all)
@@ -130,7 +143,7 @@ func TestWhoReadsNothingOfTLSHoldsNobodyUp(t *testing.T) {
 func TestWhoUpdatesKeysAndReadsNothingIsCutOff(t *testing.T) {
 	log := &logged{}
 	r := newRig(t, func(o *Options) { o.Logger = slog.New(slog.NewJSONHandler(log, nil)) })
-	addr := r.securePort(&Port{Secure: true})
+	addr := r.securePortOn(tight{listen(t)}, &Port{Secure: true})
 	other := connectTLS(t, addr)
 	c, u, _ := deaf(t, r, addr)
 	before := r.server.connections.count()

@@ -43,16 +43,28 @@ func certificate(t testing.TB, subject pkix.Name) tls.Certificate {
 // securePort has a rig serve one more port, and returns its address. Clients may show any certificate.
 func (r *rig) securePort(p *Port) string {
 	r.t.Helper()
+	return r.securePortOn(listen(r.t), p)
+}
+
+// listen returns a listener of this machine alone.
+func listen(t testing.TB) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// securePortOn is securePort on a listener.
+func (r *rig) securePortOn(l net.Listener, p *Port) string {
+	r.t.Helper()
 	if p.TLS == nil {
 		p.TLS = &tls.Config{Certificates: []tls.Certificate{certificate(r.t, pkix.Name{CommonName: "server"})},
 			ClientAuth: tls.RequestClientCert, DynamicRecordSizingDisabled: true}
 	}
 	if p.Identity == nil {
 		p.Identity, _ = r.options.Registry.Provider(auth.SchemeX509).(auth.Certifier)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		r.t.Fatal(err)
 	}
 	served := make(chan error, 1)
 	go func() { served <- r.server.ServePort(l, p) }()

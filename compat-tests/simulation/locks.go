@@ -17,8 +17,8 @@ const lockWithin = 250 * time.Millisecond
 // the same session.
 var patientLocks = []string{
 	"storage/raftlog.(*Log).Append", "storage/raftlog.(*Log).Compact", "storage/raftlog.(*Log).writeMeta",
-	"storage/raftlog.(*Log).Install", "storage/raftlog.(*Log).Close", "storage/space.(*Guard).Look",
-	"storage/space.(*Guard).onDiskFull", "server.(*Server).supersede",
+	"storage/raftlog.(*Log).Install", "storage/raftlog.(*Log).Close", "quorum.(*BootstrapChoice).keep",
+	"storage/space.(*Guard).Look", "storage/space.(*Guard).onDiskFull", "server.(*Server).supersede",
 }
 
 // waitedFor names the function of zkd's, of the present version, that has waited for a lock too long; "" if the lock is
