@@ -111,6 +111,25 @@ func (o *operator) run() {
 	o.rest()
 	o.machine(func() { o.g.w.Story.Tell("", "-- the operator has done all") })
 	_, _ = o.s.Close() // it expires else
+	o.lookAfter()
+}
+
+// lookAfter has members repaired, once all is mended, that have missed a move: when the operator had done all, one that
+// was cut off may have seemed to serve.
+func (o *operator) lookAfter() {
+	for o.moved && !o.done() && !o.finished() {
+		o.pause(operatorPause)
+	}
+	if o.moved {
+		o.awaitWhole()
+	}
+}
+
+// finished tells whether no further deed is begun.
+func (o *operator) finished() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.mended
 }
 
 // done tells whether there is nothing to be done any more.
