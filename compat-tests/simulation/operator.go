@@ -20,8 +20,9 @@ import (
 const (
 	operatorPause   = 200 * time.Millisecond
 	operatorTimeout = 15 * time.Second
-	// repairAfter is for how long a member may be away after a move; no deed takes it away for as long.
-	repairAfter = 15 * time.Second
+	// repairAfter is for how long a member may be away after a move: no deed takes it away for as long, and it may be
+	// sent a snapshot at the least rate that there is.
+	repairAfter = 40 * time.Second
 	// errandsEvery is how often the goroutine of the world looks for what the operator wants done to machines.
 	errandsEvery = 50 * time.Millisecond
 	// changesWithin bounds what is under way when all is mended, and what makes the membership whole after it.
@@ -61,6 +62,8 @@ type operator struct {
 	version int64         // of the membership, as he was last told
 	unknown bool          // a request of this deed was not answered
 	moved   bool          // members have other ports than at their first start
+	// given are the lines of zoo.cfg with which a server was repaired last
+	given map[uint64][]string
 
 	mu      sync.Mutex
 	seats   map[uint64]seat // guarded by mu, as is the rest: the membership, as he was last told
@@ -73,6 +76,7 @@ type operator struct {
 // newOperator returns one that knows of the founders.
 func newOperator(g *play) *operator {
 	o := &operator{g: g, over: make(chan struct{}), ended: make(chan struct{}), seats: map[uint64]seat{},
+		given:   map[uint64][]string{},
 		wounded: g.plan.Starts != nil}
 	for i, s := range g.w.Servers[:g.plan.Participants+g.plan.Observers] {
 		o.seats[s.ID] = seat{observer: i >= g.plan.Participants}
@@ -166,11 +170,13 @@ func (o *operator) repairAfter(since *time.Time) {
 }
 
 // repair starts members that do not serve with the lines of now, as docs/operations.md has it for one that was down
-// while the others moved: they may have been started again since, and then do not listen where it looks for them.
+// while the others moved: they may have been started again since, and then do not listen where it looks for them. Who
+// has these lines already needs time alone, as for a snapshot.
 func (o *operator) repair() {
 	lines := o.lines(o.members())
 	for i, s := range o.g.w.Servers {
-		if member, _ := o.g.belongs(i); member && !s.Away() && !o.g.serves(i) {
+		if member, _ := o.g.belongs(i); member && !s.Away() && !o.g.serves(i) && !slices.Equal(o.given[s.ID], lines) {
+			o.given[s.ID] = lines
 			o.machine(func() {
 				s.Kill()
 				s.Configure(lines...)
