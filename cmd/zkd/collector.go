@@ -59,8 +59,8 @@ func gcPercentFor(live, perSecond uint64) int {
 // large as it was a moment ago. What has come since gets less.
 const (
 	limitLeast   = 192 << 20
-	limitRoom    = gcBusyBytes
-	limitNew     = 25            // percent
+	limitRoom    = 40 << 20
+	limitNew     = 15            // percent
 	limitSettled = gcPercent + 5 // percent: Go stays three below the limit
 	// limitUp and limitDown are by how much the limit must differ to be changed.
 	limitUp   = 4 << 20
