@@ -39,7 +39,7 @@ func (l *loop) connectLeader() {
 	f, t := &l.facts, l.transport
 	l.election = election{
 		facts: f, begin: l.raw.Campaign, step: l.stepRaft, may: l.mayCampaign, seen: &l.progress.electionSeen,
-		quorumNear: l.admission.quorumNear, forgetLeader: l.raw.ForgetLeader, changeLogged: l.members.changeLogged,
+		quorumNear: l.admission.quorumNear, changeLogged: l.members.changeLogged,
 	}
 	l.transfer = transfer{
 		facts: f, transferLeader: l.raw.TransferLeader, answers: l.health.takesOver, hasSpace: l.space.hasSpace,

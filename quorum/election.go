@@ -17,12 +17,10 @@ import (
 // timeout. If the leader is alive, those who hear it refuse the pre-vote.
 type election struct {
 	*facts
-	begin func() error            // raft's part of it
-	step  func(m *raftpb.Message) // gives raft a message
-	may   func() bool             // this member may ask for votes, and could store what comes of it
-	// forgetLeader has raft follow nobody.
-	forgetLeader func() error
-	changeLogged func() bool // see members.changeLogged
+	begin        func() error            // raft's part of it
+	step         func(m *raftpb.Message) // gives raft a message
+	may          func() bool             // this member may ask for votes, and could store what comes of it
+	changeLogged func() bool             // see members.changeLogged
 	seen         *electionSeen
 
 	quorumNear func() bool // enough voters are connected, or were a moment ago, to commit something
@@ -182,9 +180,7 @@ func (e *election) hearCommitted(m *raftpb.Message) {
 	e.step(&raftpb.Message{
 		Type: raftpb.MsgHeartbeat.Enum(), From: m.From, To: &e.id, Term: &term, Commit: &index,
 	})
-	if err := e.forgetLeader(); err != nil {
-		e.logger.Debug("raft rejected message", slog.Any("err", err))
-	}
+	e.step(&raftpb.Message{Type: raftpb.MsgForgetLeader.Enum()})
 }
 
 // newLeader is told of another leader, or of none, and measures how long there was none.

@@ -46,6 +46,16 @@ func (g *stepGroup) leadAndOthers() (leader *stepMember, others []*stepMember) {
 	return leader, slices.DeleteFunc(slices.Clone(g.members), func(m *stepMember) bool { return m == leader })
 }
 
+// newLedGroup starts a group of three, which has a leader. It ends with the test.
+func newLedGroup(t *testing.T) (g *stepGroup, leader *stepMember, others []*stepMember) {
+	t.Helper()
+	g = newStepGroup(t, 1)
+	t.Cleanup(g.close)
+	g.settle(100)
+	leader, others = g.leadAndOthers()
+	return g, leader, others
+}
+
 // TestALargeEntryOnItsWayEndsNoLeadership: while an entry travels for many election timeouts, from the leader or to it,
 // nobody campaigns and the leader does not step down; it is not sent again and again; and when it comes it counts once.
 func TestALargeEntryOnItsWayEndsNoLeadership(t *testing.T) {
@@ -54,10 +64,7 @@ func TestALargeEntryOnItsWayEndsNoLeadership(t *testing.T) {
 		probes    bool // the leader does not know how far the others are
 	}{"of the leader": {}, "of a leader that probes": {probes: true}, "forwarded": {forwarded: true}} {
 		t.Run(name, func(t *testing.T) {
-			g := newStepGroup(t, 1)
-			defer g.close()
-			g.settle(100)
-			leader, others := g.leadAndOthers()
+			g, leader, others := newLedGroup(t)
 			term := leader.stepper.Node().Status().Term
 			if tc.probes {
 				for _, m := range others {
@@ -106,10 +113,7 @@ func TestALargeEntryOnItsWayEndsNoLeadership(t *testing.T) {
 // TestMuchOnItsWayIsNotSentAgain: a member that answers heartbeats and acknowledges nothing is not sent all that it
 // lacks again with each of its answers; and when it comes each write counts once.
 func TestMuchOnItsWayIsNotSentAgain(t *testing.T) {
-	g := newStepGroup(t, 1)
-	defer g.close()
-	g.settle(100)
-	leader, others := g.leadAndOthers()
+	g, leader, others := newLedGroup(t)
 	for _, m := range others {
 		leader.stepper.Node().Lost(m.id)
 	}
@@ -140,10 +144,7 @@ func TestMuchOnItsWayIsNotSentAgain(t *testing.T) {
 // TestWhatIsKeptIsNotDated: a leader that dates a batch that the transport keeps, as it was forwarded before, dates a
 // copy.
 func TestWhatIsKeptIsNotDated(t *testing.T) {
-	g := newStepGroup(t, 1)
-	defer g.close()
-	g.settle(100)
-	leader, others := g.leadAndOthers()
+	g, leader, others := newLedGroup(t)
 	from := others[0]
 	g.slow = true
 	c := &stepClient{id: 1, acks: &ledger{acked: map[uint32]uint32{}}}

@@ -124,10 +124,7 @@ func TestWhoIsKept(t *testing.T) {
 // that this is committed when it ends. The one that stays still asks both for their votes: one is away, and the leader
 // has the longer log, and no right to lead. Its refusal says what is committed (found by the simulation).
 func TestWhoLeavesTellsWhatIsCommitted(t *testing.T) {
-	g := newStepGroup(t, 1)
-	defer g.close()
-	g.settle(100)
-	leader, others := g.leadAndOthers()
+	g, leader, others := newLedGroup(t)
 	stays := others[0]
 	g.away = others[1].id
 	change := &raftpb.ConfChangeV2{Changes: []*raftpb.ConfChangeSingle{

@@ -26,10 +26,7 @@ func TestALeaderWithoutAQuorumStepsDown(t *testing.T) {
 		"dialed again at once": {lost: 2, hears: true, leads: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := newStepGroup(t, 1)
-			defer g.close()
-			g.settle(100)
-			leader, others := g.leadAndOthers()
+			g, leader, others := newLedGroup(t)
 			before := leader.stepper.Node().Status()
 			for _, m := range others[:tc.lost] {
 				if tc.left {

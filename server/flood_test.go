@@ -86,11 +86,7 @@ func (l *timedListener) count() int {
 // listenTimed has the server take connections of a timedListener as well.
 func (r *rig) listenTimed(t *testing.T, now *clock.Manual) *timedListener {
 	t.Helper()
-	tcp, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("listen: %v", err)
-	}
-	l := &timedListener{Listener: tcp, clock: now, waiting: map[*timedConn]time.Time{}}
+	l := &timedListener{Listener: listen(t), clock: now, waiting: map[*timedConn]time.Time{}}
 	served := make(chan error, 1)
 	go func() { served <- r.server.Serve(l) }()
 	t.Cleanup(func() {

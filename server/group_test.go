@@ -129,10 +129,7 @@ func (m *member) start() {
 	m.t.Helper()
 	go m.run()
 	m.server.Start(m)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		m.t.Fatalf("listen: %v", err)
-	}
+	l := listen(m.t)
 	m.addr = l.Addr().String()
 	go func() { m.served <- m.server.Serve(l) }()
 }

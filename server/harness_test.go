@@ -112,10 +112,7 @@ func startRig(t testing.TB, o rigOptions) *rig {
 		node = o.node(node)
 	}
 	r.server.Start(node)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("listen: %v", err)
-	}
+	l := listen(t)
 	r.addr = l.Addr().String()
 	go func() { r.served <- r.server.Serve(l) }()
 	t.Cleanup(r.stop)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	mathrand "math/rand/v2"
-	"net"
 	"slices"
 	"sync"
 	"testing"
@@ -150,10 +149,7 @@ func startRaft(t *testing.T, set func(id uint64, o *Options)) ([]*rig, *wire) {
 		w.nodes[id] = r.node
 		w.mu.Unlock()
 		r.server.Start(r.node)
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := listen(t)
 		r.addr = l.Addr().String()
 		go func() { r.served <- r.server.Serve(l) }()
 	}

@@ -121,12 +121,13 @@ func (o *operator) run() {
 // lookAfter has members repaired, once all is mended, that have missed a move: when the operator had done all, one that
 // was cut off may have seemed to serve.
 func (o *operator) lookAfter() {
-	for o.moved && !o.done() && !o.finished() {
+	if !o.moved {
+		return
+	}
+	for !o.done() && !o.finished() {
 		o.pause(operatorPause)
 	}
-	if o.moved {
-		o.awaitWhole()
-	}
+	o.awaitWhole()
 }
 
 // finished tells whether no further deed is begun.
