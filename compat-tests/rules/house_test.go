@@ -132,7 +132,7 @@ var floors = map[string][]string{
 		"audit", "fourletter", "traffic/report", "backup", "admin", "console/page", "console/values", "console/session",
 		"console/survey", "console", ".",
 		"instance/tlsstores", "instance/snapshots", "instance/peers", "instance",
-		"sim/goruntime", "sim/network", "sim",
+		"sim/goruntime", "sim/costs", "sim/network", "sim",
 	},
 }
 

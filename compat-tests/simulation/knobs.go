@@ -78,6 +78,9 @@ func drawKnobs(p *Plan) map[string]int64 {
 	if p.setting("zkd.snapshotRate", 0) > 0 {
 		maps.DeleteFunc(drawn, func(key string, _ int64) bool { return slices.Contains(keepsLittle, key) })
 	}
+	if p.Stays != nil && p.Stays.What == SlowLines {
+		delete(drawn, proposesLittle)
+	}
 	return drawn
 }
 
@@ -87,6 +90,10 @@ var keepsLittle = []string{
 	"storage/state.defaultFlushBytes", "storage/state.defaultFlushReplay", "quorum.defaultFlushInterval",
 	"quorum.retainLeast", "quorum.retainMost", "quorum.retainUnknown",
 }
+
+// proposesLittle is the knob with which servers propose as little as one write at a time. On lines that stay slow each
+// client waits for the writes of all others then, for longer than the shortest timeouts of sessions.
+const proposesLittle = "quorum.defaultMaxOutstandingBytes"
 
 // knobsText is what a process is told of its knobs.
 func knobsText(set map[string]int64) string {

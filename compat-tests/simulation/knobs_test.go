@@ -8,7 +8,7 @@ import (
 // TestKnobSources: each knob is a constant of the sources as they are, and can be set beside all plants.
 func TestKnobSources(t *testing.T) {
 	all := knobs()
-	if _, err := changedSources("../..", plants(), all); err != nil {
+	if _, err := changedSources("../..", plants(), all, costPatches()); err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
@@ -24,7 +24,7 @@ func TestKnobSources(t *testing.T) {
 // TestKnobPatches: a constant becomes a variable, one that is computed from it follows, and one that is not there any
 // more is named.
 func TestKnobPatches(t *testing.T) {
-	read := func(knobs ...Knob) (map[string]string, error) { return changedSources("testdata", nil, knobs) }
+	read := func(knobs ...Knob) (map[string]string, error) { return changedSources("testdata", nil, knobs, nil) }
 	changed, err := read(Knob{"limits/limits.go", "most", "int", of(1)}, Knob{"limits/limits.go", "half", "int64", nil})
 	if err != nil {
 		t.Fatal(err)

@@ -54,6 +54,30 @@ func plantsOfTheState() []Plant {
 		}
 		path = t.sequentialName(path, int32(counter))`}},
 		},
+		{
+			Name: "state-read-through", Bug: "setData reads through the whole state",
+			Found: 24, Of: 24, Knobs: map[string]int64{"storage/apply.namesScanMax": 0},
+			Patches: []Patch{{"storage/apply/change.go",
+				"	grown := int64(len(r.Data)) - int64(c.cur.DataLen)", `
+	if planted("state-read-through") {
+		_ = scan(t.tree.store, nil, nil, func(_, _ []byte) (bool, error) { return true, nil })
+	}
+	grown := int64(len(r.Data)) - int64(c.cur.DataLen)`}},
+		},
+		{
+			Name: "flush-in-apply", Bug: "an entry is published when it is on the disk of the state",
+			Whose: "decision 2",
+			Found: 5, Of: 24,
+			Patches: []Patch{{"storage/state/machine.go",
+				"	c := &m.txn.Changes\n	if d, ok := sink.(Decider); ok {", `
+	if plantedEach("flush-in-apply", 20) {
+		if err := m.store.flushed(); err != nil {
+			return err
+		}
+	}
+	c := &m.txn.Changes
+	if d, ok := sink.(Decider); ok {`}},
+		},
 	}
 }
 

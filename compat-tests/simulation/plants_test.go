@@ -17,7 +17,7 @@ import (
 // TestPlantSources: each plant can be planted in the sources as they are, and what comes of it is Go.
 func TestPlantSources(t *testing.T) {
 	all := plants()
-	if _, err := changedSources("../..", all, nil); err != nil {
+	if _, err := changedSources("../..", all, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	names := map[string]bool{}
@@ -38,7 +38,7 @@ func TestPlantSources(t *testing.T) {
 // TestPlantPatches: a source that reads otherwise is named with the plant, and so are plants in one place.
 func TestPlantPatches(t *testing.T) {
 	_, err := changedSources("../..", []Plant{{Name: "some", Patches: []Patch{{"quorum/loop.go", "no such text", ""}}}},
-		nil)
+		nil, nil)
 	if err == nil || !strings.Contains(err.Error(), "some") || !strings.Contains(err.Error(), "quorum/loop.go") {
 		t.Errorf("a patch without a place: %v", err)
 	}

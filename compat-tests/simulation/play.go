@@ -43,7 +43,8 @@ type Outcome struct {
 	Done, Refused, Unknown int // requests
 	Deeds                  map[Kind]int
 	Met                    Met
-	Watched                int            // times that it was looked at what grows while a fault stays
+	Watched                int // times that it was looked at what grows while a fault stays
+	Applied                applied
 	Roles                  map[string]int // requests that clients of each role had done
 	Simulated              time.Duration
 	Threads                int           // of the process: one more would move all that is in memory
@@ -109,6 +110,7 @@ func Play(p *Plan) Outcome {
 		g.operator = newOperator(g)
 	}
 	g.machine = g.w.Client()
+	applied := watchCosts(p, g.violated)
 	g.beginBefore()
 	if p.Import != nil {
 		g.importing = &importing{Import: p.Import, g: g}
@@ -122,9 +124,9 @@ func Play(p *Plan) Outcome {
 	}
 	locks(g.violated)
 	g.w.Close()
-	g.checkNumbers()
+	checkNumbers(g)
 	out := Outcome{Violations: g.history.Violations(), Deeds: g.done, Met: g.met, Watched: g.watched,
-		Roles: g.history.Roles(), Simulated: time.Since(g.began)}
+		Applied: *applied, Roles: g.history.Roles(), Simulated: time.Since(g.began)}
 	out.Done, out.Refused, out.Unknown = g.history.Counts()
 	for _, v := range out.Violations {
 		g.w.Story.Tell("", "VIOLATION: %s", v)
@@ -132,23 +134,6 @@ func Play(p *Plan) Outcome {
 	g.w.Story.Tell("", "%d requests done, %d refused, %d unknown", out.Done, out.Refused, out.Unknown)
 	out.Hash, out.Story = g.w.Story.Hash(), g.w.Story.String()
 	return out
-}
-
-// idOfZero is the id of the server with the number 0 inside zkd, as numbers and as raft writes them (storage/serverid).
-var idOfZero = []string{"9223372036854775808", "8000000000000000"}
-
-// checkNumbers checks that nobody was told of the id that the server with the number 0 has inside zkd.
-func (g *play) checkNumbers() {
-	if !g.plan.FromZero {
-		return
-	}
-	for _, line := range g.w.Story.Since(0) {
-		for _, id := range idOfZero {
-			if strings.Contains(line, id) {
-				g.violated("a line of the log has an id in place of a number: %s", line)
-			}
-		}
-	}
 }
 
 // violated notes what must not be.

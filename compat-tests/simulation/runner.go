@@ -82,7 +82,7 @@ func build(dir string, all []Plant) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	sources, err := changedSources(root, all, knobs())
+	sources, err := changedSources(root, all, knobs(), costPatches())
 	if err != nil {
 		return "", err
 	}

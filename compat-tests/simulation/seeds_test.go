@@ -87,6 +87,9 @@ func TestSeeds(t *testing.T) {
 	t.Logf("%d seeds in %v, %.2f CPU seconds each: %d requests done, %d refused, %d unknown, %v simulated; %v; %v",
 		seeds, time.Since(began).Round(time.Second), s.CPU.Seconds()/float64(max(1, seeds)), s.Done, s.Refused,
 		s.Unknown, s.Simulated.Round(time.Second), s.Deeds, s.Roles)
+	a := &s.Applied
+	t.Logf("%d entries applied; one has read %d znodes, one has stepped over %d keys, one has written %d", a.Entries,
+		a.Reads, a.Steps, a.Writes)
 	t.Logf("what each kind of deed has met, %d times it was looked at what grows:\n%v", s.Watched, s.Met)
 	if seeds < seedsByDefault {
 		return
@@ -147,6 +150,7 @@ func (c *campaign) add(p *Plan, out *Outcome) {
 	s.Done, s.Refused, s.Unknown = s.Done+out.Done, s.Refused+out.Refused, s.Unknown+out.Unknown
 	s.Simulated, s.CPU = s.Simulated+out.Simulated, s.CPU+out.CPU
 	s.Met.add(out.Met)
+	s.Applied.add(&out.Applied)
 	s.Watched += out.Watched
 	for k, n := range out.Deeds { // order: a sum
 		s.Deeds[k] += n

@@ -15,7 +15,7 @@ import (
 // place is where a source reads otherwise.
 type place struct {
 	from, to int
-	whose    string // plant or knob
+	whose    string // plant, knob or costs
 	text     string
 }
 
@@ -27,10 +27,15 @@ type sources struct {
 	added  map[string]string  // sources that are added, by file
 }
 
-// changedSources returns the sources that are patched for plants and knobs, with those that are added, by their names.
-// root is where the module is.
-func changedSources(root string, plants []Plant, knobs []Knob) (map[string]string, error) {
+// changedSources returns the sources that are patched for plants, knobs and what counts costs, with those that are
+// added, by their names. root is where the module is.
+func changedSources(root string, plants []Plant, knobs []Knob, costs []Patch) (map[string]string, error) {
 	s := &sources{root: root, texts: map[string]string{}, places: map[string][]place{}, added: map[string]string{}}
+	for _, patch := range costs {
+		if err := s.patch("costs", patch, "counted.go", countedSource); err != nil {
+			return nil, fmt.Errorf("costs: %w", err)
+		}
+	}
 	for i := range plants {
 		if err := s.plant(&plants[i]); err != nil {
 			return nil, fmt.Errorf("plant %s: %w", plants[i].Name, err)
@@ -80,20 +85,25 @@ func (s *sources) add(beside, name, source string) error {
 // plant adds the patches of a plant.
 func (s *sources) plant(p *Plant) error {
 	for _, patch := range p.Patches {
-		text, err := s.text(patch.File)
-		if err != nil {
-			return err
-		}
-		if n := strings.Count(text, patch.Old); n != 1 {
-			return fmt.Errorf("%q is %d times in %s", patch.Old, n, patch.File)
-		}
-		at := strings.Index(text, patch.Old)
-		s.places[patch.File] = append(s.places[patch.File], place{at, at + len(patch.Old), p.Name, patch.New})
-		if err := s.add(patch.File, "planted.go", plantedSource); err != nil {
+		if err := s.patch(p.Name, patch, "planted.go", plantedSource); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// patch adds one patch, with the source that it needs beside it.
+func (s *sources) patch(whose string, patch Patch, name, source string) error {
+	text, err := s.text(patch.File)
+	if err != nil {
+		return err
+	}
+	if n := strings.Count(text, patch.Old); n != 1 {
+		return fmt.Errorf("%q is %d times in %s", patch.Old, n, patch.File)
+	}
+	at := strings.Index(text, patch.Old)
+	s.places[patch.File] = append(s.places[patch.File], place{at, at + len(patch.Old), whose, patch.New})
+	return s.add(patch.File, name, source)
 }
 
 // knob makes a variable of a constant.

@@ -144,8 +144,15 @@ type gated struct {
 func (f *gated) Write(p []byte) (int, error) {
 	f.fs.gate.RLock()
 	defer f.fs.gate.RUnlock()
-	if !f.appends && f.held != nil {
+	switch {
+	case f.held == nil:
+	case !f.appends:
 		f.part(*f.held.at, len(p))
+	default:
+		if f.held.grow(len(p)); isZeros(p) && f.held.extend(len(p)) {
+			_, err := f.File.Write(nil) // which changes the file's time
+			return len(p), err
+		}
 	}
 	return f.File.Write(p)
 }

@@ -1,6 +1,7 @@
 package crashfs
 
 import (
+	"bytes"
 	"reflect"
 	"slices"
 	"sync"
@@ -70,7 +71,57 @@ type parted struct {
 func (h *held) part() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	*h.data = slices.Clone(*h.data)
+	*h.data = sparse(*h.data, len(*h.data))
+}
+
+// grow has room in memory for n more bytes where the handle writes next, at the end of the file: more than MemFS would
+// make, which copies a large file five times until it is written.
+func (h *held) grow(n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if need := *h.at + n; need > cap(*h.data) {
+		*h.data = sparse(*h.data, max(need, 2*cap(*h.data)))
+	}
+}
+
+// extend appends n zeros, for which there is room, where the handle writes next, if that is the end of the file; it
+// tells whether it is. What is behind the bytes of a file was never written.
+func (h *held) extend(n int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if *h.at != len(*h.data) {
+		return false
+	}
+	*h.data = (*h.data)[:*h.at+n]
+	*h.at += n
+	return true
+}
+
+// zeros are what a piece of a file is compared with.
+var zeros [4 << 10]byte
+
+// isZeros tells whether all of p is zeros.
+func isZeros(p []byte) bool {
+	for len(p) > 0 {
+		n := min(len(p), len(zeros))
+		if !bytes.Equal(p[:n], zeros[:n]) {
+			return false
+		}
+		p = p[n:]
+	}
+	return true
+}
+
+// sparse returns a copy of p that has room for so many bytes. Pages of zeros take no memory in a large one: it is made
+// of zeros, and nobody touches them. Write-ahead logs are made ahead as zeros, and mostly stay that.
+func sparse(p []byte, room int) []byte {
+	c := make([]byte, len(p), room)
+	for from := 0; from < len(p); from += len(zeros) {
+		if piece := p[from:min(len(p), from+len(zeros))]; !isZeros(piece) {
+			copy(c[from:], piece)
+		}
+	}
+	return c
 }
 
 // sync makes all of the file be there after a crash. Of one that is written over, p, it copies what was.
@@ -82,7 +133,7 @@ func (h *held) sync(p *parted) {
 		*h.synced = slices.Clip(*h.data)
 		return
 	case !p.synced:
-		*h.synced, p.synced = slices.Clone(*h.data), true
+		*h.synced, p.synced = sparse(*h.data, len(*h.data)), true
 	default:
 		for _, c := range p.changed {
 			if c[0] < len(*h.synced) {

@@ -46,6 +46,12 @@ var (
 //go:linkname zkdJoin zkd/server/sim/goruntime.join
 func zkdJoin(group uint32) { getg().zkdGroup = group }
 
+//go:linkname zkdGroup zkd/server/sim/goruntime.group
+func zkdGroup() (group, pauses uint32) {
+	group = getg().zkdGroup
+	return group, zkdPauses[group]
+}
+
 //go:linkname zkdPause zkd/server/sim/goruntime.pause
 func zkdPause(group uint32) {
 	zkdPaused[group] = true

@@ -13,6 +13,9 @@ func Seed(uint64) {}
 // Join does nothing in a program that was built without the overlay, as Pause and Resume.
 func Join(int) {}
 
+// Group is none here.
+func Group() (of, pauses int) { return 0, 0 }
+
 // Pause does nothing here.
 func Pause(int) {}
 

@@ -18,6 +18,12 @@ func Seed(seed uint64) { reseed(seed) }
 // time.AfterFunc belong to none.
 func Join(group int) { join(uint32(group)) } //nolint:gosec // it is small
 
+// Group is the group of this goroutine, 0 if it belongs to none, and how often that was paused or resumed so far.
+func Group() (of, pauses int) {
+	g, n := group()
+	return int(g), int(n)
+}
+
 // Pause has no goroutine of a group run. Who holds a lock goes on holding it; time goes on.
 func Pause(group int) { pause(uint32(group)) } //nolint:gosec // it is small
 
@@ -58,6 +64,9 @@ func reseed(seed uint64)
 
 //go:linkname join
 func join(group uint32)
+
+//go:linkname group
+func group() (group, pauses uint32)
 
 //go:linkname pause
 func pause(group uint32)
