@@ -19,10 +19,12 @@ const (
 	FailOne     Kind = "one fails"       // operation of a disk
 	NarrowLines Kind = "narrow lines"    // carry so many bytes in a second
 	SlowOneWay  Kind = "slow in one way" // lines
+	Drift       Kind = "drift"           // its date is too fast or too slow
 )
 
 // faultKinds are all of them. A new one goes to the end, and leaves what is drawn of the others as it is.
-var faultKinds = []Kind{LieDisk, RestoreDisk, AgeReads, StrayWrite, StallOne, FailOne, NarrowLines, SlowOneWay}
+var faultKinds = []Kind{LieDisk, RestoreDisk, AgeReads, StrayWrite, StallOne, FailOne, NarrowLines, SlowOneWay,
+	Drift}
 
 // faultPercent is how many plans of a hundred have a fault of each kind.
 const faultPercent = 20
@@ -34,6 +36,8 @@ const (
 	strayMost = 50 // writes before the one that strays
 	tripMost  = 3  // operations before the one that stalls or fails
 	agedMost  = 20 // reads, of which one is stale
+	driftMost = 90 // what a date gains or loses in a hundred seconds: so it stays within skewMost
+	driftFor  = 3  // times as long as other deeds
 )
 
 // wholeTries is how often is looked, once a second, whether the ensemble can do without a server's disk.
@@ -90,6 +94,9 @@ func (g *play) doFault(d *Deed, i int) {
 		})
 	case NarrowLines, SlowOneWay:
 		g.narrow(d, i)
+	case Drift:
+		s.Drift(float64(2*driftMost*d.Much-1000*driftMost) / 1e5)
+		g.after(driftFor*d.For, func() { s.Skew(0) })
 	}
 }
 

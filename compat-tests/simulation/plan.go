@@ -184,7 +184,7 @@ func (p *Plan) small() bool { return p.Participants < 3 }
 // skews reports whether a server's clock is wrong at some time.
 func (p *Plan) skews() bool {
 	return p.Stays != nil && p.Stays.What == Skew ||
-		slices.ContainsFunc(p.Deeds, func(d Deed) bool { return d.What == Skew })
+		slices.ContainsFunc(p.Deeds, func(d Deed) bool { return d.What == Skew || d.What == Drift })
 }
 
 // rolePercent is how many plans of a hundred have clients of a role.

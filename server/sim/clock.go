@@ -8,28 +8,42 @@ import (
 	"zkd/quorum/clock"
 )
 
-// skewed is the clock of one machine: its date may be wrong, and jump; how much time passes is right, as it is with
-// CLOCK_MONOTONIC.
+// skewed is the clock of one machine: its date may be wrong, jump, and run too fast or too slow; how much time passes is
+// right, as it is with CLOCK_MONOTONIC.
 type skewed struct {
 	clock.Clock
 	began time.Time
-	by    atomic.Int64 // time.Duration
+	error atomic.Pointer[dateError]
+}
+
+// dateError is what is wrong with a date.
+type dateError struct {
+	by    time.Duration
+	rate  float64   // what it gains in each second, in seconds; above -1
+	since time.Time // when it began to
 }
 
 // newClock returns a clock that is right.
-func newClock() *skewed { return &skewed{Clock: clock.Real(), began: time.Now()} }
+func newClock() *skewed {
+	c := &skewed{Clock: clock.Real(), began: time.Now()}
+	c.set(0, 0)
+	return c
+}
 
 // Now implements clock.Clock.
 func (c *skewed) Now() time.Time {
-	now := c.Clock.Now()
-	return monotonic(now.Add(time.Duration(c.by.Load())), now.Sub(c.began)+1)
+	now, e := c.Clock.Now(), c.error.Load()
+	by := e.by + time.Duration(e.rate*float64(now.Sub(e.since)))
+	return monotonic(now.Add(by), now.Sub(c.began)+1)
 }
 
 // Since implements clock.Clock.
 func (c *skewed) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
-// set makes the date wrong by a duration.
-func (c *skewed) set(by time.Duration) { c.by.Store(int64(by)) }
+// set makes the date wrong by a duration, which grows by the rate with each second.
+func (c *skewed) set(by time.Duration, rate float64) {
+	c.error.Store(&dateError{by, rate, c.Clock.Now()})
+}
 
 // layout is a time.Time as package time has it. Times of a bubble have no monotonic reading, and no function gives a
 // time one.

@@ -15,7 +15,7 @@ func TestMonotonic(t *testing.T) {
 		if !before.Equal(time.Now()) {
 			t.Errorf("a right clock says %v, and it is %v", before, time.Now())
 		}
-		c.set(-time.Hour)
+		c.set(-time.Hour, 0)
 		time.Sleep(time.Second)
 		after := c.Now()
 		if after.Sub(before) != time.Second || c.Since(before) != time.Second || !after.After(before) {
@@ -23,6 +23,13 @@ func TestMonotonic(t *testing.T) {
 		}
 		if got := after.UnixNano() - before.UnixNano(); got != int64(time.Second-time.Hour) {
 			t.Errorf("the date has moved by %v", time.Duration(got))
+		}
+		c.set(time.Minute, -0.5)
+		before = c.Now()
+		time.Sleep(10 * time.Second)
+		after = c.Now()
+		if got := after.UnixNano() - before.UnixNano(); got != int64(5*time.Second) || after.Sub(before) != 10*time.Second {
+			t.Errorf("a date that is half as fast has moved by %v in %v", time.Duration(got), after.Sub(before))
 		}
 	})
 }

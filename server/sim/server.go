@@ -354,10 +354,16 @@ func (s *Server) Flushes() bool { return s.life != nil && s.life.mount.tables.Lo
 // Logged is how often the server has logged a message, in all its lives.
 func (s *Server) Logged(message string) int { return s.w.Story.count(s.name, message) }
 
-// Skew makes the clock wrong.
+// Skew makes the date wrong.
 func (s *Server) Skew(by time.Duration) {
 	s.tell("clock is wrong by %v", by)
-	s.clock.set(by)
+	s.clock.set(by, 0)
+}
+
+// Drift has the date, which is right now, gain so many seconds in each; less than 0: it is too slow. It is above -1.
+func (s *Server) Drift(rate float64) {
+	s.tell("clock gains %v seconds in each", rate)
+	s.clock.set(0, rate)
 }
 
 // Host is its machine.
