@@ -8,8 +8,8 @@ import (
 	"zkd/quorum/clock"
 )
 
-// skewed is the clock of one machine: its date may be wrong, jump, and run too fast or too slow; how much time passes is
-// right, as it is with CLOCK_MONOTONIC.
+// skewed is the clock of one machine: its date may be wrong, jump, and run too fast or too slow; how much time passes
+// is right, as it is with CLOCK_MONOTONIC.
 type skewed struct {
 	clock.Clock
 	began time.Time
