@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -49,7 +50,7 @@ type Outcome struct {
 	Simulated              time.Duration
 	Threads                int           // of the process: one more would move all that is in memory
 	CPU                    time.Duration `json:"-"` // that the process took
-	Story                  string        `json:"-"`
+	Story                  string        `json:"-"` // up to where its process died, with what that has said
 }
 
 // play is one run.
@@ -84,15 +85,15 @@ type undo struct {
 	do func()
 }
 
-// Play plays a plan. It is called inside a bubble of testing/synctest.
-func Play(p *Plan) Outcome {
+// Play plays a plan, and writes its story as it goes. It is called inside a bubble of testing/synctest.
+func Play(p *Plan, story io.Writer) Outcome {
 	g := &play{plan: p, history: faults.NewHistory(), stop: make(chan struct{}), began: time.Now(),
 		done: map[Kind]int{}, moment: newMoment(), met: Met{},
 		harmed: map[int]time.Time{}, filled: map[int]time.Time{},
 		random: rand.New(rand.NewPCG(p.Seed, 0))} //nolint:gosec // a run must repeat
 	o := sim.Options{Random: g.random, Participants: p.Participants, Observers: p.Observers,
 		LogLevel: slog.LevelInfo, Least: p.Least, Most: p.Most, Sync: p.Sync, DiskBytes: p.DiskBytes,
-		Settings: p.Settings, FromZero: p.FromZero, Spares: p.Spares, Places: 1}
+		Settings: p.Settings, FromZero: p.FromZero, Spares: p.Spares, Places: 1, Told: story}
 	if p.Spares > 0 {
 		o.Places = places
 	}
@@ -132,7 +133,7 @@ func Play(p *Plan) Outcome {
 		g.w.Story.Tell("", "VIOLATION: %s", v)
 	}
 	g.w.Story.Tell("", "%d requests done, %d refused, %d unknown", out.Done, out.Refused, out.Unknown)
-	out.Hash, out.Story = g.w.Story.Hash(), g.w.Story.String()
+	out.Hash = g.w.Story.Hash()
 	return out
 }
 
@@ -317,7 +318,7 @@ func (g *play) again() {
 	g.upgradeRefused()
 	for i, s := range g.w.Servers {
 		if s != g.stopping && s.Ended() {
-			if !s.Away() && !g.mayEnd(i) && !g.upgradeLate(i) {
+			if !s.Away() && !g.upgradeLate(i) && !g.mayEnd(i) {
 				g.violated("server %d has ended by itself", s.ID)
 			}
 			s.Start()

@@ -41,20 +41,21 @@ func TestPlay(t *testing.T) {
 	if err := syscall.Setrlimit(syscall.RLIMIT_AS, &syscall.Rlimit{Cur: memoryMost, Max: memoryMost}); err != nil {
 		t.Fatal(err)
 	}
+	story, err := os.Create(os.Getenv(storyVariable))
+	if err != nil {
+		t.Fatal(err)
+	}
 	profiled := profile(t)
 	cryptotest.SetGlobalRandom(t, p.Seed)
 	goruntime.Seed(p.Seed + p.Schedule<<32)
 	synctest.Test(t, func(t *testing.T) {
-		out := Play(&p)
+		out := Play(&p, story)
 		out.Threads = pprof.Lookup("threadcreate").Count()
 		data, err := json.Marshal(out)
 		if err == nil {
 			err = os.WriteFile(os.Getenv(outcomeVariable), data, 0o600)
 		}
-		if err == nil && os.Getenv(storyVariable) != "" {
-			err = os.WriteFile(os.Getenv(storyVariable), []byte(out.Story), 0o600)
-		}
-		if err != nil {
+		if err = errors.Join(err, story.Close()); err != nil {
 			t.Error(err)
 		}
 		profiled()

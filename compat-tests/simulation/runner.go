@@ -170,7 +170,8 @@ func (r *Runner) Play(ctx context.Context, p *Plan) (Outcome, error) {
 			out.Violations = []string{fmt.Sprintf("the process has not ended after %v of real time: it loops, or "+
 				"searches; its goroutines are in its story", processWithin)}
 		}
-		out.Story = said.String()
+		told, _ := os.ReadFile(filepath.Join(dir, story)) // as far as it has come, if it has
+		out.Story = string(told) + said.String()
 		return out, nil
 	}
 	data, err = os.ReadFile(filepath.Join(dir, outcome))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -14,19 +15,23 @@ import (
 // Story is what has happened in a world, a line each, in order: what befell it, and what its servers have logged.
 type Story struct {
 	began time.Time
+	told  io.Writer // has each line, too; nil: nobody
 	mu    sync.Mutex
 	lines []string // guarded by mu
 }
 
 // newStory begins one.
-func newStory() *Story { return &Story{began: time.Now()} }
+func newStory(told io.Writer) *Story { return &Story{began: time.Now(), told: told} }
 
 // Tell adds a line.
 func (s *Story) Tell(who, format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lines = append(s.lines, fmt.Sprintf("%11.6f %-4s %s", time.Since(s.began).Seconds(), who,
-		fmt.Sprintf(format, args...)))
+	line := fmt.Sprintf("%11.6f %-4s %s", time.Since(s.began).Seconds(), who, fmt.Sprintf(format, args...))
+	s.lines = append(s.lines, line)
+	if s.told != nil {
+		_, _ = io.WriteString(s.told, line+"\n") // it is for who looks into what has gone wrong
+	}
 }
 
 // Since returns the lines from a number on, 0 being the first.
@@ -45,13 +50,6 @@ func (s *Story) Hash() uint64 {
 		_, _ = h.Write([]byte(line + "\n")) // it does not fail
 	}
 	return h.Sum64()
-}
-
-// String is the whole story.
-func (s *Story) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return strings.Join(s.lines, "\n") + "\n"
 }
 
 // count is how many lines of one server hold a text.

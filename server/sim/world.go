@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net/netip"
@@ -30,6 +31,8 @@ type Options struct {
 	Least, Most time.Duration
 	Sync        time.Duration
 	DiskBytes   int64 // room on each disk; 0: endless
+	// Told has each line of the story as soon as it is told, for who dies before its end; nil: nobody has.
+	Told io.Writer
 }
 
 // World is some machines with servers, and a network between them. It is made inside a bubble of testing/synctest.
@@ -44,7 +47,7 @@ type World struct {
 
 // New returns a world in which no server runs.
 func New(o Options) *World {
-	w := &World{Story: newStory(), o: o}
+	w := &World{Story: newStory(o.Told), o: o}
 	w.Network = network.New(network.Options{Random: o.Random, Least: o.Least, Most: o.Most})
 	founders := o.Participants + o.Observers
 	for i := range founders + o.Spares {
