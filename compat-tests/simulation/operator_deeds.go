@@ -78,6 +78,7 @@ func (o *operator) launch(id uint64, members map[uint64]seat, d *Deed) {
 		lines = append(lines, "zkd.join=true")
 	}
 	s := o.server(id)
+	o.awaitNoVote(s)
 	o.machine(func() {
 		s.Kill()
 		s.LoseDisk()
@@ -88,6 +89,16 @@ func (o *operator) launch(id uint64, members map[uint64]seat, d *Deed) {
 		s.Come()
 		s.Start()
 	})
+}
+
+// awaitNoVote waits until a server that was removed, and still runs, has no vote any more: the version before may
+// answer a reconfig that removes it sooner.
+func (o *operator) awaitNoVote(s *sim.Server) {
+	runs := false
+	o.machine(func() { runs = s.Up() })
+	if runs && o.g.plan.Before {
+		o.awaitWhole()
+	}
 }
 
 // leave removes a member, and mostly stops it when the others can do without.
