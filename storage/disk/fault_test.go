@@ -149,18 +149,19 @@ func TestFenceFreezesTheDirectory(t *testing.T) {
 	}
 }
 
-// TestTablesOfAStoppedStoreWait: who asks for tables of a store that has stopped, again and again, as a flush of
-// Pebble's that has failed, is told so a few times, and then waits until the store is closed.
+// TestTablesOfAStoppedStoreWait: a flush that asks for tables of a store that has stopped, again and again, is told so
+// a few times, and then waits until the store is closed. A compaction does not wait.
 func TestTablesOfAStoppedStoreWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fault, _, _ := testFault()
 		fence := NewFenceFS(vfs.NewMem(), fault, 0)
 		defer fence.Health.Close() //nolint:errcheck // nothing is checked
 		_ = fault.Trip(syscall.EIO)
-		create := func() error {
-			_, err := fence.Create("000001.sst", vfs.WriteCategoryUnspecified)
+		createFor := func(category vfs.DiskWriteCategory) error {
+			_, err := fence.Create("000001.sst", category)
 			return err
 		}
+		create := func() error { return createFor(flushCategory) }
 		for range refusalsMax {
 			if err := create(); !errors.Is(err, ErrDiskFailed) {
 				t.Fatalf("a table of a store that has stopped: %v", err)
@@ -171,6 +172,9 @@ func TestTablesOfAStoppedStoreWait(t *testing.T) {
 		synctest.Wait()
 		if len(told) != 0 {
 			t.Error("it goes on and on")
+		}
+		if err := createFor("pebble-compaction"); !errors.Is(err, ErrDiskFailed) {
+			t.Errorf("a table of a compaction: %v", err)
 		}
 		fence.Closing()
 		if err := <-told; !errors.Is(err, ErrDiskFailed) {

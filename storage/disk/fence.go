@@ -26,8 +26,8 @@ import (
 //     copes with the failed write of a table. What concerns blob files is swallowed, too: the end of one that fails
 //     is a panic (blob.FileWriter.Close aborts what it has finished). The table that refers to it is finished after
 //     it, and refused. Whoever is told that something is durable looks at the fault first;
-//   - who asks for a new table again and again after that waits until the store is closed: Pebble begins a flush that
-//     has failed again at once, for ever;
+//   - a flush that asks for a new table again and again after that waits until the store is closed: Pebble begins one
+//     that has failed again at once, for ever;
 //   - the same is so once the fault is retired, without anybody being told: what the store has under way ends soon;
 //   - until release is called it puts off the deletion of logs and tables, so that a store whose recovery turns out
 //     incomplete still has the files it was recovered from;
@@ -211,9 +211,14 @@ func (f *FenceFS) Closing() { f.closingOnce.Do(func() { close(f.closing) }) }
 // refusalsMax is how many tables a store that has stopped is refused at once. What was under way ends with the first.
 const refusalsMax = 16
 
-// linger keeps who asks for a table of a store that has stopped, and has been told so often enough, until it is closed.
-func (f *FenceFS) linger(name string) {
-	if filepath.Ext(name) == ".sst" && f.fault.Stopped() != nil && f.refused.Add(1) > refusalsMax {
+// flushCategory is how Pebble calls what a flush writes.
+const flushCategory vfs.DiskWriteCategory = "pebble-memtable-flush"
+
+// linger keeps a flush that asks for a table of a store that has stopped, and has been told so often enough, until it
+// is closed. A compaction is told at once: none begins again (Compactions).
+func (f *FenceFS) linger(name string, category vfs.DiskWriteCategory) {
+	if category == flushCategory && filepath.Ext(name) == ".sst" && f.fault.Stopped() != nil &&
+		f.refused.Add(1) > refusalsMax {
 		<-f.closing
 	}
 }
@@ -221,7 +226,7 @@ func (f *FenceFS) linger(name string) {
 // Create implements vfs.FS. The name of a MANIFEST is made durable at once: Pebble syncs the directory only after it
 // has moved the marker that names the MANIFEST, so a crash in between could keep the marker and lose the file.
 func (f *FenceFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	f.linger(name)
+	f.linger(name, category)
 	file, err := f.openChanged("create", name, func() (vfs.File, error) { return f.FS.Create(name, category) })
 	if err != nil || !IsManifest(name) {
 		return file, err

@@ -383,3 +383,78 @@ func TestRestoreEndsACompaction(t *testing.T) {
 		})
 	}
 }
+
+// usageCounter counts how often it is asked what room there is, as Pebble does at the end of each flush.
+type usageCounter struct {
+	vfs.FS
+	asked atomic.Int64
+}
+
+// GetDiskUsage implements vfs.FS.
+func (c *usageCounter) GetDiskUsage(path string) (vfs.DiskUsage, error) {
+	c.asked.Add(1)
+	return c.FS.GetDiskUsage(path)
+}
+
+// TestAFlushOfAReplacedStateWaits: the state is replaced while one of its compactions waits for the disk. A flush that
+// fails meanwhile, as nothing more may be written, does not begin again and again.
+func TestAFlushOfAReplacedStateWaits(t *testing.T) {
+	first := "" // the table that the compaction writes: the flush's may be written
+	gate := &writeGate{stuck: make(chan struct{}, 1), release: make(chan struct{})}
+	gate.holds = func(name string) bool {
+		if first == "" && isTable(name) { // nobody else writes tables yet
+			first = name
+		}
+		return name == first
+	}
+	h := &harness{t: t, fs: vfs.NewMem()}
+	counter := &usageCounter{FS: errorfs.Wrap(h.fs, gate)}
+	m, err := OpenMachine(MachineOptions{
+		Dir: "state", FS: counter, OnFatal: func(err error) { t.Errorf("told %v", err) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.m = m
+	h.overlappingTables(2000)
+	h.apply(entrytest.Create("/unflushed", nil, 0))
+	dir := h.stage(entrytest.Create("/new", nil, 0))
+	gate.armed.Store(true)
+	m.store.compactions.Release()
+	<-gate.stuck
+	old := m.store
+	gate.old.Store(&old.fault)
+	restored := make(chan error, 1)
+	go func() { restored <- m.Install(dir) }()
+	deadline := time.Now().Add(2 * time.Minute)
+	until := func(what string, is func() bool) {
+		for !is() {
+			if time.Now().After(deadline) {
+				t.Fatal(what)
+			}
+			runtime.Gosched()
+		}
+	}
+	until("the old store was not retired", old.fault.Retired.Load)
+	before := counter.asked.Load()
+	if _, err := old.db.AsyncFlush(); err != nil {
+		t.Fatal(err)
+	}
+	const most = 1000
+	until("the flush neither waits nor goes on", func() bool {
+		return counter.asked.Load() > before+most || strings.Contains(goroutines(), "(*FenceFS).linger")
+	})
+	if again := counter.asked.Load() - before; again > most {
+		t.Errorf("the flush has begun %d times", again)
+	}
+	close(gate.release)
+	if err := errors.Join(<-restored, m.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// goroutines is what all of them are at.
+func goroutines() string {
+	buf := make([]byte, 4<<20)
+	return string(buf[:runtime.Stack(buf, true)])
+}

@@ -127,10 +127,10 @@ func (s *stateStore) close() error {
 	if s.db == nil {
 		return nil
 	}
-	if s.fence != nil { // a store that is only read has none
-		s.fence.Closing()
-	}
 	s.warm.close()
+	if s.fence != nil { // a store that is only read has none
+		s.fence.Closing() // only now: a flush that fails begins again and again until the store is closed
+	}
 	err := s.db.Close()
 	if s.fence != nil {
 		err = errors.Join(err, s.fence.Health.Close())
@@ -147,7 +147,6 @@ func (s *stateStore) close() error {
 // its next write fails. How the store takes that does not matter any more.
 func (s *stateStore) retire() {
 	s.fault.Retired.Store(true)
-	s.fence.Closing()
 	s.compactions.Pause()
 	err := s.close()
 	s.fault.Retired.Store(false)
