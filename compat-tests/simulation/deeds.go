@@ -178,6 +178,10 @@ func (g *play) fillDisk(d *Deed, i int) {
 
 // loseDisk takes a server's disk, or has it rot and takes it later, if the others can do without it.
 func (g *play) loseDisk(d *Deed, i int) {
+	if member, _ := g.belongs(i); !member && g.plan.small() {
+		g.leftOut(d, "it was removed, and without its data would found an ensemble alone, as its file says")
+		return
+	}
 	if why := g.needed(); why != "" {
 		g.leftOut(d, why)
 		return

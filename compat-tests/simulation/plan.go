@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"zkd/compat-tests/faults"
@@ -246,6 +247,9 @@ func (r drawer) settings(p *Plan) []string {
 	maybe(10, "largeRequestThreshold", 64, 512)
 	maybe(10, "fsync.warningthresholdms", 1, 20)
 	maybe(10, "zkd.slowRequestThreshold", 1, 100)
+	if slices.Contains(lines, slowestSnapshots) { // else writes go on faster than that: see keepsLittle
+		lines = slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, "zkd.log.retainBytes=") })
+	}
 	if r.chance(10) {
 		lines = append(lines, "zkd.linearizableReads=true")
 	}
@@ -254,6 +258,9 @@ func (r drawer) settings(p *Plan) []string {
 	}
 	return lines
 }
+
+// slowestSnapshots is the line with the least rate at which a member is sent a snapshot.
+const slowestSnapshots = "zkd.snapshotRate=4096"
 
 // drawRemovedGrace draws for how many milliseconds a server that is removed serves on, from numbers of its own: none,
 // too few to be seen, or as many as pass until the next deed or the one after it.
