@@ -60,6 +60,40 @@ func TestAnIdleSessionExpiresNeverEarly(t *testing.T) {
 	r.reattach(t, idle).wantRefused()
 }
 
+// TestWhoIsHeardBeforeItsEndGoesOn: while the end of one session waits for room, the client of the next one is heard.
+func TestWhoIsHeardBeforeItsEndGoesOn(t *testing.T) {
+	gate := &gatedNode{gated: jute.OpCloseSession, came: make(chan struct{}, 10), open: make(chan struct{})}
+	now := clock.NewManual(time.Unix(1_000_000_000, 0))
+	r := startRig(t, rigOptions{clock: now, ready: func() { now.Advance(ahead) }, node: func(n Node) Node {
+		gate.Node = n
+		return gate
+	}})
+	t.Cleanup(gate.release) // before the rig stops
+	ends, goesOn := r.connectTimeout(t, 4*time.Second), r.connectTimeout(t, 4*time.Second)
+	passed := make(chan struct{})
+	go func() { // a step ends when the tracker waits for the clock again
+		defer close(passed)
+		for len(gate.came) == 0 {
+			now.Step(50 * time.Millisecond)
+		}
+	}()
+	eventually(t, "one of them expires", func() bool { return len(gate.came) > 0 })
+	goesOn.wantSilence() // it pings
+	gate.release()
+	<-passed
+	ends.wantClosed()
+	pass(now, 3900*time.Millisecond, 50*time.Millisecond)
+	goesOn.wantSilence()
+	if got := r.server.metrics.expired.Load(); got != 1 {
+		t.Errorf("%d sessions expired, want 1", got)
+	}
+	eventually(t, "it expires when it is silent", func() bool {
+		now.Step(50 * time.Millisecond)
+		return r.server.metrics.expired.Load() == 2
+	})
+	goesOn.wantClosed()
+}
+
 // retime gives a session another timeout, which begins now: a client on a slow machine could not do its work within
 // one that is short from the start.
 func (r *rig) retime(c *client, timeout time.Duration) {

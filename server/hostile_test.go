@@ -135,7 +135,9 @@ func (r *rig) expireBut(id jute.SessionID) {
 		}
 	})
 	v.Close()
-	expirer{r.server}.expire(ids)
+	for _, id := range ids {
+		expirer{r.server}.expireOne(id)
+	}
 }
 
 // descriptors counts the open files of this process.

@@ -4,6 +4,7 @@
 // tick as org.apache.zookeeper.server.ExpiryQueue has them. It must never know what a session is otherwise: not its
 // connection, its znodes or its password, nor how the end of a session is agreed on. It is told that a session exists
 // (Add), was heard (Touch) and is gone (Remove), and hands those that were silent for too long to Expire, once each.
+// One that is heard before its end is proposed goes on (Silent): the ends of many wait for each other, and for a disk.
 //
 // In a group every server has a tracker of all sessions, but only the leader's expires (Lead). The others report
 // (Follow): each half tick they hand the sessions whose clients they have heard since the last report to Report, which

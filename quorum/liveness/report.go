@@ -74,7 +74,7 @@ func (t *Tracker) TouchAll(ids []jute.SessionID) {
 	defer t.mu.RUnlock()
 	now := t.now()
 	for _, id := range ids {
-		if s := t.mu.sessions[id]; s != nil && s.due != 0 {
+		if s := t.mu.sessions[id]; s != nil {
 			s.heard.Store(now)
 		}
 	}

@@ -18,8 +18,8 @@ type Options struct {
 	// Tick is the width of a bucket, ZooKeeper's tickTime; required.
 	Tick time.Duration
 	// Expire is handed the sessions that were silent for too long, at most expireBatch at a time; required. It is
-	// called on the tracker's goroutine and may block: meanwhile nobody else expires. It must not call Stop. The slice
-	// is valid during the call.
+	// called on the tracker's goroutine and may block: meanwhile nobody else expires, and who is heard may go on, which
+	// Silent tells. It must not call Stop. The slice is valid during the call.
 	Expire func([]jute.SessionID)
 	// Report is handed the bound sessions that were heard since the last round, at most reportBatch at a time, each
 	// half tick while the tracker does not expire; nil: nothing is reported. false says that nobody took them: the next
@@ -137,16 +137,32 @@ func (t *Tracker) addLocked(id jute.SessionID, timeout time.Duration) *Session {
 }
 
 // Touch says that the session was heard; false if it is not tracked or was handed to Expire
-// (org.apache.zookeeper.server.SessionTrackerImpl.touchSession).
+// (org.apache.zookeeper.server.SessionTrackerImpl.touchSession). In the latter case it may go on: see Silent.
 func (t *Tracker) Touch(id jute.SessionID) bool {
 	t.mu.RLock()
 	s := t.mu.sessions[id]
 	alive := s != nil && s.due != 0
 	t.mu.RUnlock()
-	if alive {
+	if s != nil {
 		s.Touch()
 	}
 	return alive
+}
+
+// Silent tells whether the end of a session that was handed to Expire is still to be proposed. One that was heard since
+// is tracked again, as if it had not been handed out. Expire asks it right before each, as it may have waited.
+func (t *Tracker) Silent(id jute.SessionID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.mu.sessions[id]
+	if s == nil || s.due != 0 { // it is gone, or has begun anew
+		return false
+	}
+	if t.deadline(s) > t.now()/int64(t.options.Tick) {
+		t.placeLocked(s)
+		return false
+	}
+	return true
 }
 
 // Touch says that the session was heard. It costs a look at the clock and one store, and does nothing for a session

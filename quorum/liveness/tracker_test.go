@@ -141,6 +141,32 @@ func TestTouchMovesTheDeadline(t *testing.T) {
 	})
 }
 
+// TestSilent: the end of who was handed to Expire is proposed, unless it was heard before that.
+func TestSilent(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		handles := []*liveness.Session{nil}
+		for id := range jute.SessionID(6) {
+			handles = append(handles, b.Add(id+1, 4*time.Second))
+		}
+		at := 6 * time.Second
+		b.pass(at)
+		b.expect(expiry{1, at}, expiry{2, at}, expiry{3, at}, expiry{4, at}, expiry{5, at}, expiry{6, at})
+		b.Touch(2)
+		b.TouchAll([]jute.SessionID{3})
+		handles[4].Touch()
+		b.Add(5, time.Hour)
+		b.Remove(6)
+		for id := range jute.SessionID(6) {
+			if got, want := b.Silent(id+1), id == 0; got != want {
+				b.t.Errorf("session %d: %v, want %v", id+1, got, want)
+			}
+		}
+		b.pass(6 * time.Second)
+		b.expect(expiry{1, at}, expiry{2, at}, expiry{3, at}, expiry{4, at}, expiry{5, at}, expiry{6, at},
+			expiry{2, 2 * at}, expiry{3, 2 * at}, expiry{4, 2 * at})
+	})
+}
+
 func TestSetTimeoutRemoveAndAddAgain(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.Add(1, time.Hour)
