@@ -32,9 +32,9 @@ func (s expirer) adoptSessions() {
 }
 
 // expire proposes the end of sessions that were silent for too long, and still are: each proposal may wait until less
-// is in flight, and clients come back meanwhile. The tracker calls it. A session whose end is not taken is gone with the
-// node, or comes again when this server leads again. The end counts in this term alone: what is proposed at the end of
-// one may be committed by the next leader, who has heard what this one has not.
+// is in flight, and clients come back meanwhile. The tracker calls it. A session whose end is not taken is gone with
+// the node, or comes again when this server leads again. The end counts in this term alone: what is proposed at the end
+// of one may be committed by the next leader, who has heard what this one has not.
 func (s expirer) expire(ids []jute.SessionID) {
 	tracker := s.tracker.Load()
 	for _, id := range ids {
