@@ -13,11 +13,12 @@ import (
 const lockWithin = 250 * time.Millisecond
 
 // patientLocks are where a lock may be waited for longer: it is held by whoever writes to the log's disk, and who waits
-// is to write there, too; by who looks at the room of the disks, and so does who waits; or by the former connection of
-// the same session.
+// is to write there, too; by who puts another state in the place of one that who waits is to flush; by who looks at the
+// room of the disks, and so does who waits; or by the former connection of the same session.
 var patientLocks = []string{
 	"storage/raftlog.(*Log).Append", "storage/raftlog.(*Log).Compact", "storage/raftlog.(*Log).writeMeta",
 	"storage/raftlog.(*Log).Install", "storage/raftlog.(*Log).Close", "quorum.(*BootstrapChoice).keep",
+	"storage/state.(*flusher).now",
 	"storage/space.(*Guard).Look", "storage/space.(*Guard).onDiskFull", "server.(*Server).supersede",
 }
 
