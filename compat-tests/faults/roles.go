@@ -50,12 +50,15 @@ type RoleOptions struct {
 // Large is the role whose clients make the tree some megabytes large.
 const Large = "large"
 
+// Pipelines is the role whose clients do not wait for each answer.
+const Pipelines = "pipelines"
+
 // roles are all roles, in the order in which they are drawn.
 var roles = []struct {
 	name string
 	make func(part) Role
 }{
-	{"pipelines", func(p part) Role { return &pipelines{part: p} }},
+	{Pipelines, func(p part) Role { return &pipelines{part: p} }},
 	{"watchers", func(p part) Role { return &watchers{part: p} }},
 	{"lockers", func(p part) Role { return &lockers{part: p} }},
 	{"owners", func(p part) Role { return &owners{part: p} }},
