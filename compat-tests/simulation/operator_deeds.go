@@ -91,12 +91,12 @@ func (o *operator) launch(id uint64, members map[uint64]seat, d *Deed) {
 	})
 }
 
-// awaitNoVote waits until a server that was removed, and still runs, has no vote any more: the version before may
-// answer a reconfig that removes it sooner.
+// awaitNoVote waits until a server that was removed, and still runs, has no vote any more: a reconfig that was not
+// answered may not be in force yet, and the version before answers sooner.
 func (o *operator) awaitNoVote(s *sim.Server) {
 	runs := false
 	o.machine(func() { runs = s.Up() })
-	if runs && o.g.plan.Before {
+	if runs && (o.unknown || o.g.plan.Before) {
 		o.awaitWhole()
 	}
 }
