@@ -95,8 +95,8 @@ func costPatches() []Patch {
 		{file, "	m.steps.at(StepPublish, 0)\n	m.mu.Lock()\n",
 			"	m.spent.decided(c.Ensemble != m.mu.Ensemble)\n	m.steps.at(StepPublish, 0)\n	m.mu.Lock()\n"},
 		{file, "	requests := len(t.Results)\n",
-			"	requests := len(t.Results)\n	if err == nil {\n		m.spent.end(m, index, len(data), t.Replaced)\n" +
-				"	}\n"},
+			"	requests := len(t.Results)\n	if err == nil {\n" +
+				"		m.spent.end(m, index, len(data), t.Replaced)\n	}\n"},
 	}
 }
 
