@@ -62,13 +62,8 @@ func TestAnIdleSessionExpiresNeverEarly(t *testing.T) {
 
 // TestWhoIsHeardBeforeItsEndGoesOn: while the end of one session waits for room, the client of the next one is heard.
 func TestWhoIsHeardBeforeItsEndGoesOn(t *testing.T) {
-	gate := &gatedNode{gated: jute.OpCloseSession, came: make(chan struct{}, 10), open: make(chan struct{})}
 	now := clock.NewManual(time.Unix(1_000_000_000, 0))
-	r := startRig(t, rigOptions{clock: now, ready: func() { now.Advance(ahead) }, node: func(n Node) Node {
-		gate.Node = n
-		return gate
-	}})
-	t.Cleanup(gate.release) // before the rig stops
+	r, gate := startGated(t, jute.OpCloseSession, rigOptions{clock: now, ready: func() { now.Advance(ahead) }})
 	ends, goesOn := r.connectTimeout(t, 4*time.Second), r.connectTimeout(t, 4*time.Second)
 	passed := make(chan struct{})
 	go func() { // a step ends when the tracker waits for the clock again

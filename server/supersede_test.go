@@ -23,13 +23,14 @@ type gatedNode struct {
 }
 
 // startGated starts a server whose node has op wait.
-func startGated(t *testing.T, op jute.Op) (*rig, *gatedNode) {
+func startGated(t *testing.T, op jute.Op, o rigOptions) (*rig, *gatedNode) {
 	t.Helper()
 	g := &gatedNode{gated: op, came: make(chan struct{}, 10), open: make(chan struct{})} // more than a test has wait
-	r := startRig(t, rigOptions{node: func(n Node) Node {
+	o.node = func(n Node) Node {
 		g.Node = n
 		return g
-	}})
+	}
+	r := startRig(t, o)
 	t.Cleanup(g.release) // before the rig stops
 	return r, g
 }
@@ -76,7 +77,7 @@ func comesBack(t *testing.T, r *rig, before *client, passwd []byte) *client {
 // TestNothingIsProposedBehindAReattach: what a client has sent on one connection, and is not proposed when it comes
 // back on another one, never is: the session may have gone on elsewhere meanwhile.
 func TestNothingIsProposedBehindAReattach(t *testing.T) {
-	r, node := startGated(t, entry.OpReattachSession)
+	r, node := startGated(t, entry.OpReattachSession, rigOptions{})
 	first := r.connect(t)
 	first.mustCreate("/a", "old", jute.ModePersistent)
 	wrong := bytes.Clone(first.welcome.Passwd)
@@ -99,7 +100,7 @@ func TestNothingIsProposedBehindAReattach(t *testing.T) {
 // TestAReattachIsBehindWhatIsProposed: a client that comes back while a write of its connection before is being
 // proposed waits until it is.
 func TestAReattachIsBehindWhatIsProposed(t *testing.T) {
-	r, node := startGated(t, jute.OpSetData)
+	r, node := startGated(t, jute.OpSetData, rigOptions{})
 	first, other := r.connect(t), r.connect(t)
 	first.mustCreate("/a", "old", jute.ModePersistent)
 	first.send(jute.OpSetData, setTo("/a", "new"))

@@ -273,6 +273,7 @@ type writeGate struct {
 	release chan struct{}
 	old     atomic.Pointer[disk.Fault] // of the store that is being replaced
 	late    atomic.Int64               // writes that came when it was retired already
+	usages  atomic.Int64               // how often it was asked what room there is, as Pebble does after each flush
 }
 
 var _ errorfs.Injector = (*writeGate)(nil)
@@ -304,13 +305,26 @@ func isManifestFile(name string) bool { return strings.HasPrefix(filepath.Base(n
 
 func isTable(name string) bool { return strings.HasSuffix(name, ".sst") }
 
+// gatedFS is a file system with a gate.
+type gatedFS struct {
+	vfs.FS
+	gate *writeGate
+}
+
+// GetDiskUsage implements vfs.FS.
+func (f *gatedFS) GetDiskUsage(path string) (vfs.DiskUsage, error) {
+	f.gate.usages.Add(1)
+	return f.FS.GetDiskUsage(path)
+}
+
 // gatedHarness returns a harness on a gate for the files that holds tells. Its machine must not fail.
 func gatedHarness(t *testing.T, holds func(name string) bool) (*harness, *writeGate) {
 	t.Helper()
 	gate := &writeGate{holds: holds, stuck: make(chan struct{}, 1), release: make(chan struct{})}
 	h := &harness{t: t, fs: vfs.NewMem()}
 	m, err := OpenMachine(MachineOptions{
-		Dir: "state", FS: errorfs.Wrap(h.fs, gate), OnFatal: func(err error) { t.Errorf("told %v", err) },
+		Dir: "state", FS: &gatedFS{errorfs.Wrap(h.fs, gate), gate},
+		OnFatal: func(err error) { t.Errorf("told %v", err) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -319,22 +333,27 @@ func gatedHarness(t *testing.T, holds func(name string) bool) (*harness, *writeG
 	return h, gate
 }
 
-// installOver installs from dir while a write of the old store is held back, and lets that go once the store is
-// retired.
-func (h *harness) installOver(dir string, gate *writeGate) {
+// until waits until something is so, for two minutes.
+func (h *harness) until(otherwise string, is func() bool) {
 	h.t.Helper()
-	deadline := time.Now().Add(2 * time.Minute)
+	for deadline := time.Now().Add(2 * time.Minute); !is(); runtime.Gosched() {
+		if time.Now().After(deadline) {
+			h.t.Fatal(otherwise)
+		}
+	}
+}
+
+// installOver installs from dir while a write of the old store is held back, and lets that go once the store is
+// retired, and meanwhile was done with it.
+func (h *harness) installOver(dir string, gate *writeGate, meanwhile func(old *stateStore)) {
+	h.t.Helper()
 	<-gate.stuck
 	old := h.m.store
 	gate.old.Store(&old.fault)
 	restored := make(chan error, 1)
 	go func() { restored <- h.m.Install(dir) }()
-	for !old.fault.Retired.Load() {
-		if time.Now().After(deadline) {
-			h.t.Fatal("the old store was not retired")
-		}
-		runtime.Gosched()
-	}
+	h.until("the old store was not retired", old.fault.Retired.Load)
+	meanwhile(old)
 	close(gate.release)
 	if err := <-restored; err != nil {
 		h.t.Fatal(err)
@@ -358,7 +377,7 @@ func TestFlushOutlivesInstall(t *testing.T) {
 	gate.armed.Store(true)
 	flushed := make(chan error, 1)
 	go func() { flushed <- h.m.Flush(context.Background()) }()
-	h.installOver(dir, gate)
+	h.installOver(dir, gate, func(*stateStore) {})
 	if err := errors.Join(<-flushed, h.m.Close()); err != nil {
 		t.Error(err)
 	}
@@ -376,7 +395,7 @@ func TestRestoreEndsACompaction(t *testing.T) {
 			dir := h.stage(entrytest.Create("/new", nil, 0))
 			gate.armed.Store(true)
 			h.m.store.compactions.Release()
-			h.installOver(dir, gate)
+			h.installOver(dir, gate, func(*stateStore) {})
 			if err := errors.Join(h.m.Flush(context.Background()), h.m.Close()); err != nil {
 				t.Error(err)
 			}
@@ -384,71 +403,35 @@ func TestRestoreEndsACompaction(t *testing.T) {
 	}
 }
 
-// usageCounter counts how often it is asked what room there is, as Pebble does at the end of each flush.
-type usageCounter struct {
-	vfs.FS
-	asked atomic.Int64
-}
-
-// GetDiskUsage implements vfs.FS.
-func (c *usageCounter) GetDiskUsage(path string) (vfs.DiskUsage, error) {
-	c.asked.Add(1)
-	return c.FS.GetDiskUsage(path)
-}
-
 // TestAFlushOfAReplacedStateWaits: the state is replaced while one of its compactions waits for the disk. A flush that
 // fails meanwhile, as nothing more may be written, does not begin again and again.
 func TestAFlushOfAReplacedStateWaits(t *testing.T) {
 	first := "" // the table that the compaction writes: the flush's may be written
-	gate := &writeGate{stuck: make(chan struct{}, 1), release: make(chan struct{})}
-	gate.holds = func(name string) bool {
+	h, gate := gatedHarness(t, func(name string) bool {
 		if first == "" && isTable(name) { // nobody else writes tables yet
 			first = name
 		}
 		return name == first
-	}
-	h := &harness{t: t, fs: vfs.NewMem()}
-	counter := &usageCounter{FS: errorfs.Wrap(h.fs, gate)}
-	m, err := OpenMachine(MachineOptions{
-		Dir: "state", FS: counter, OnFatal: func(err error) { t.Errorf("told %v", err) },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.m = m
 	h.overlappingTables(2000)
 	h.apply(entrytest.Create("/unflushed", nil, 0))
 	dir := h.stage(entrytest.Create("/new", nil, 0))
 	gate.armed.Store(true)
-	m.store.compactions.Release()
-	<-gate.stuck
-	old := m.store
-	gate.old.Store(&old.fault)
-	restored := make(chan error, 1)
-	go func() { restored <- m.Install(dir) }()
-	deadline := time.Now().Add(2 * time.Minute)
-	until := func(what string, is func() bool) {
-		for !is() {
-			if time.Now().After(deadline) {
-				t.Fatal(what)
-			}
-			runtime.Gosched()
+	h.m.store.compactions.Release()
+	h.installOver(dir, gate, func(old *stateStore) {
+		before := gate.usages.Load()
+		if _, err := old.db.AsyncFlush(); err != nil {
+			t.Fatal(err)
 		}
-	}
-	until("the old store was not retired", old.fault.Retired.Load)
-	before := counter.asked.Load()
-	if _, err := old.db.AsyncFlush(); err != nil {
-		t.Fatal(err)
-	}
-	const most = 1000
-	until("the flush neither waits nor goes on", func() bool {
-		return counter.asked.Load() > before+most || strings.Contains(goroutines(), "(*FenceFS).linger")
+		const most = 1000
+		h.until("the flush neither waits nor goes on", func() bool {
+			return gate.usages.Load() > before+most || strings.Contains(goroutines(), "(*FenceFS).linger")
+		})
+		if again := gate.usages.Load() - before; again > most {
+			t.Errorf("the flush has begun %d times", again)
+		}
 	})
-	if again := counter.asked.Load() - before; again > most {
-		t.Errorf("the flush has begun %d times", again)
-	}
-	close(gate.release)
-	if err := errors.Join(<-restored, m.Close()); err != nil {
+	if err := h.m.Close(); err != nil {
 		t.Error(err)
 	}
 }
