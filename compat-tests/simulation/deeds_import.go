@@ -192,7 +192,9 @@ func (m *importing) compare(s *faults.Session, number int) {
 		what := fmt.Sprintf("an ephemeral of an imported session goes on server %d: %s", number, path)
 		if !g.await(endsWithin, what, func() bool {
 			for _, c := range g.clients {
-				_ = c.Ping() // whoever has lost its session says so
+				if err := c.Ping(); err != nil {
+					g.violated("%v", err)
+				}
 			}
 			reply, _, _, err := s.GetData(path, false)
 			return err == nil && reply.Err == jute.NoNode
