@@ -91,13 +91,28 @@ func (o *operator) launch(id uint64, members map[uint64]seat, d *Deed) {
 	})
 }
 
-// awaitNoVote waits until a server that was removed, and still runs, has no vote any more: a reconfig that was not
-// answered may not be in force yet, and the version before answers sooner.
+// awaitNoVote waits until a server that was removed, and not stopped for good, has no vote any more: a reconfig that
+// was not answered may not be in force yet, and the version before answers sooner.
 func (o *operator) awaitNoVote(s *sim.Server) {
-	runs := false
-	o.machine(func() { runs = s.Up() })
-	if runs && (o.unknown || o.g.plan.Before) {
-		o.awaitWhole()
+	away := false
+	o.machine(func() { away = s.Away() })
+	if !away && (o.unknown || o.g.plan.Before) {
+		o.awaitInForce()
+	}
+}
+
+// awaitInForce waits until a change is in force: all members have their votes, and a session was opened thereafter.
+// They have them before who leaves has lost its own, when the change is one of several; the entry that takes those away
+// is before that of the session.
+func (o *operator) awaitInForce() {
+	o.awaitWhole()
+	options := o.g.options(1005, o.g.w.Addrs())
+	options.Stop = o.over
+	for !o.done() {
+		if s, err := faults.Open(options); err == nil {
+			_, _ = s.Close() // it expires else
+			return
+		}
 	}
 }
 
@@ -118,7 +133,7 @@ func (o *operator) leave(d *Deed) {
 // stop stops a server that was removed, once those that are left have their votes.
 func (o *operator) stop(id uint64) {
 	s := o.server(id)
-	o.awaitWhole()
+	o.awaitInForce()
 	o.machine(s.Withdraw)
 	end, stopped := time.Now().Add(stopsWithin), false
 	for !o.done() && !stopped {
