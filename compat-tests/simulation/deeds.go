@@ -252,7 +252,7 @@ func (g *play) firstStarts() {
 // place.
 func (g *play) whom(i int) int {
 	if i == Leader {
-		return g.leader()
+		i = g.leader()
 	}
 	for n := range g.w.Servers {
 		if j := (i + n) % len(g.w.Servers); !g.w.Servers[j].Away() {
