@@ -57,6 +57,15 @@ func (a *availability) serving() servingState {
 	return servingState(a.word.Load() & (1<<stateBits - 1))
 }
 
+// shown is the serving state that commands and metrics show: nobody is served while the state is being replaced, and
+// who looked at it would wait for as long.
+func (a *availability) shown() servingState {
+	if a.replacing.Load() {
+		return stateDown
+	}
+	return a.serving()
+}
+
 // begin begins an epoch. It returns its word.
 func (a *availability) begin(p servingState) uint64 {
 	a.mu.Lock()

@@ -49,13 +49,13 @@ func (w *commandWriter) flush() error {
 	return err
 }
 
-// info is what the four-letter commands show of the server. One that does not serve looks at nothing: it may be because
-// the state is being replaced.
+// info is what the four-letter commands show of the server. One that does not serve looks at nothing: there may be no
+// state.
 //
 // w has the connections that are shown, or reset: of a command that came over the port for TLS alone those of that
 // port, else the others (ServerCnxnFactory.getConnections).
 func (s figures) info(w ports) *fourletter.Info {
-	p := s.available.serving()
+	p := s.available.shown()
 	if p == stateDown {
 		info := &fourletter.Info{Environment: s.opts.Environment}
 		if s.opts.Ensemble != nil {
@@ -115,7 +115,7 @@ func (s figures) configuration() fourletter.Configuration {
 		return conf
 	}
 	member := *conf.Member
-	if s.available.serving() == stateServing {
+	if s.available.shown() == stateServing {
 		v := s.opts.Machine.View()
 		if n, ok := v.Get(schema.ConfigPath); ok {
 			member.Membership = string(n.Data())

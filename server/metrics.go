@@ -103,7 +103,7 @@ func (s figures) set(v *catalog.Values) {
 
 // setState sets what the state has.
 func (s figures) setState(v *catalog.Values) {
-	if s.available.serving() == stateDown {
+	if s.available.shown() == stateDown {
 		return // it may be being replaced
 	}
 	if _, long := s.watchdog.applying(nil); long {
@@ -227,7 +227,7 @@ func (s figures) setWatches(v *catalog.Values) {
 
 // setRole sets the part that this server plays.
 func (s figures) setRole(v *catalog.Values) {
-	p := s.available.serving()
+	p := s.available.shown()
 	role := "standalone"
 	if s.opts.Ensemble != nil {
 		state := s.available.latest()

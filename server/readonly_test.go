@@ -10,6 +10,9 @@ import (
 	"zkd/server/fourletter"
 )
 
+// not is what most commands say of a server that does not serve.
+const not = "This ZooKeeper instance is not currently serving requests\n"
+
 // startReadOnly starts a group that has lost its leader, with /n and a session that was there before, and server 2 in
 // read-only mode.
 func startReadOnly(t *testing.T) (g *group, old *client) {
@@ -175,7 +178,6 @@ func wrongLines(text string, want []string) (wrong []string) {
 }
 
 func TestCommandsInEveryState(t *testing.T) {
-	const not = "This ZooKeeper instance is not currently serving requests\n"
 	g, _ := startReadOnly(t)
 	r := g.at(2).rig
 	_ = g.at(2).connectReadOnly(t)
@@ -199,6 +201,26 @@ func TestCommandsInEveryState(t *testing.T) {
 			t.Errorf("down, %s: %q, want %q", word, got, want)
 		}
 	}
+}
+
+// TestCommandsWhileTheStateIsReplaced: they do not wait for the new state, which may take long on a slow disk.
+func TestCommandsWhileTheStateIsReplaced(t *testing.T) {
+	g := startGroup(t, groupOptions{})
+	g.elect(1)
+	g.serves(1, 2)
+	r := g.at(2).rig
+	r.wantLines(t, "mntr", "zk_server_state\tfollower\n", "zk_znode_count\t")
+	r.server.Replacing()
+	for word, want := range map[string]string{"ruok": "imok", "isro": "null", "srvr": not, "mntr": not, "conf": not} {
+		if got := r.ask(t, word); got != want {
+			t.Errorf("while the state is replaced, %s: %q, want %q", word, got, want)
+		}
+	}
+	if serving, znodes := figure(r.server, "zkd_serving"), figure(r.server, "znode_count"); serving+znodes != 0 {
+		t.Errorf("while the state is replaced, metrics: serving %v, %v znodes", serving, znodes)
+	}
+	r.server.Replaced()
+	r.wantLines(t, "mntr", "zk_server_state\tfollower\n", "zk_znode_count\t")
 }
 
 func TestCommandsOfRoles(t *testing.T) {
