@@ -61,7 +61,7 @@ type operator struct {
 	ended   chan struct{} // closed when he has
 	version int64         // of the membership, as he was last told
 	unknown bool          // a request of this deed was not answered
-	moved   bool          // members have other ports than at their first start
+	moved   bool          // members have other ports than at their first start, or are others
 	// given are the lines of zoo.cfg with which a server was repaired last
 	given map[uint64][]string
 
@@ -171,8 +171,8 @@ func (o *operator) repairAfter(since *time.Time) {
 }
 
 // repair starts members that do not serve with the lines of now, as docs/operations.md has it for one that was down
-// while the others moved: they may have been started again since, and then do not listen where it looks for them. Who
-// has these lines already needs time alone, as for a snapshot.
+// while the others moved, or were replaced: they may have been started again since, and then do not listen where it
+// looks for them. Who has these lines already needs time alone, as for a snapshot.
 func (o *operator) repair() {
 	lines := o.lines(o.members())
 	for i, s := range o.g.w.Servers {
@@ -387,7 +387,7 @@ func (o *operator) told(text string) {
 // bring asks for a membership until it is so: with the server lines of all, if whole says so, and else with those that
 // differ; conditional names the version that it is to follow.
 func (o *operator) bring(to map[uint64]seat, whole, conditional bool) {
-	o.unknown = false
+	o.unknown, o.moved = false, o.moved || o.outdates(to)
 	since := time.Now()
 	for !o.done() && !maps.Equal(o.members(), to) {
 		request := o.request(to, whole)
@@ -416,6 +416,17 @@ func (o *operator) bring(to map[uint64]seat, whole, conditional bool) {
 			o.g.violated("a reconfig to %v was answered with %v", o.lines(to), reply.Err)
 		}
 	}
+}
+
+// outdates tells whether a membership has somebody elsewhere, or not any more: who is away meanwhile may find none of
+// those that it knows.
+func (o *operator) outdates(to map[uint64]seat) bool {
+	for id, s := range o.members() { // order: whether there is any
+		if now, ok := to[id]; !ok || now.peers != s.peers || now.clients != s.clients {
+			return true
+		}
+	}
+	return false
 }
 
 // request is what leads to a membership.

@@ -169,7 +169,7 @@ func (o *operator) move(d *Deed) {
 	if !ok {
 		return
 	}
-	to[id], o.moved = s.moved(d), true
+	to[id] = s.moved(d)
 	o.bring(to, false, oneOf(2, d, 0))
 }
 
@@ -191,7 +191,6 @@ func (o *operator) moveAll(d *Deed) {
 	for id, s := range to { // order: each for itself
 		to[id] = s.moved(d)
 	}
-	o.moved = true
 	o.bring(to, true, oneOf(2, d, 0))
 }
 
