@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
+	"strings"
 	"sync/atomic"
 	"syscall"
 
@@ -39,6 +41,9 @@ type Fault struct {
 	// it, and that writes fail is no news.
 	Retired atomic.Bool
 	slow    slowDisk
+
+	closing  chan struct{} // closed by FenceFS.Closing; nil: the store has no fence
+	repeated atomic.Int64  // background errors that Pebble has told of
 }
 
 // errRetired is what a write of a retired store fails with.
@@ -147,6 +152,7 @@ func Events(fault *Fault) *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: func(err error) {
 			fault.Trip(fmt.Errorf("background work: %w", AsDamage(err)))
+			fault.linger()
 		},
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
 			fault.Trip(fmt.Errorf("%w file %s: %w", ErrDamaged, info.Path, info.Details))
@@ -154,6 +160,31 @@ func Events(fault *Fault) *pebble.EventListener {
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
 			fault.Logger.Warn("store stalls writes", "store", fault.Store, "reason", info.Reason)
 		},
+	}
+}
+
+// linger keeps Pebble's collector of table statistics, once it has told of errors often enough, until the store is
+// closed: with a table that cannot be read it begins again at once, for ever. Others who tell of background errors may
+// hold Pebble's lock.
+func (f *Fault) linger() {
+	if f.closing != nil && f.repeated.Add(1) > refusalsMax && collectsStatistics() {
+		<-f.closing
+	}
+}
+
+// collectsStatistics tells whether the caller's goroutine is the collector of table statistics of a store that was
+// opened. Nothing else tells its errors from those of others.
+func collectsStatistics() bool {
+	var callers [16]uintptr
+	frames := runtime.CallersFrames(callers[:runtime.Callers(3, callers[:])])
+	for {
+		frame, more := frames.Next()
+		if strings.Contains(frame.Function, "pebble/v2.(*DB).scanReadStateTableStats") {
+			return true
+		}
+		if !more {
+			return false
+		}
 	}
 }
 

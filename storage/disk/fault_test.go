@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -182,3 +185,78 @@ func TestTablesOfAStoppedStoreWait(t *testing.T) {
 		}
 	})
 }
+
+// TestStatisticsOfADamagedTableWait: a table whose statistics cannot be read is not read again and again.
+func TestStatisticsOfADamagedTableWait(t *testing.T) {
+	fs := vfs.NewMem()
+	open := func(fault *Fault) (*pebble.DB, *FenceFS, *atomic.Int64) {
+		fence, repeats := NewFenceFS(fs, fault, 0), new(atomic.Int64)
+		events := Events(fault)
+		told := events.BackgroundError
+		events.BackgroundError = func(err error) {
+			repeats.Add(1)
+			told(err)
+		}
+		db, err := pebble.Open("", &pebble.Options{FS: fence, FormatMajorVersion: Format, EventListener: events,
+			Logger: Logger{Fault: fault}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return db, fence, repeats
+	}
+	closed := func(db *pebble.DB, fence *FenceFS) error {
+		fence.Closing()
+		return errors.Join(db.Close(), fence.Health.Close())
+	}
+	fault, _, _ := testFault()
+	db, fence, _ := open(fault)
+	if err := errors.Join(db.Set([]byte("k"), []byte("v"), nil), db.Flush(), closed(db, fence)); err != nil {
+		t.Fatal(err)
+	}
+	damageTables(t, fs)
+	fault, told, _ := testFault()
+	db, fence, repeats := open(fault)
+	const most = 1000
+	stack := make([]byte, 1<<20)
+	for end := time.Now().Add(time.Minute); ; {
+		if strings.Contains(string(stack[:runtime.Stack(stack, true)]), "(*Fault).linger") {
+			break
+		}
+		if n := repeats.Load(); n > most || time.Now().After(end) {
+			t.Fatalf("it was read %d times", n)
+		}
+	}
+	if !errors.Is(fault.Err(), ErrDamaged) || told.Load() != 1 {
+		t.Errorf("the fault is %v, told %d times", fault.Err(), told.Load())
+	}
+	_ = closed(db, fence) // it may say that tables are damaged
+}
+
+// damageTables changes a byte of each block of each table.
+func damageTables(t *testing.T, fs vfs.FS) {
+	t.Helper()
+	names, err := fs.List("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, name := range names {
+		if filepath.Ext(name) != ".sst" {
+			continue
+		}
+		b := []byte(content(t, fs, name))
+		for i := 0; i < len(b)-sstFooter; i += 8 {
+			b[i] ^= 1
+		}
+		if err := WriteFile(fs, name, string(b)); err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	if n == 0 {
+		t.Fatal("there are no tables")
+	}
+}
+
+// sstFooter is at least as many bytes as a table's footer has.
+const sstFooter = 100

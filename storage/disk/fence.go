@@ -27,7 +27,7 @@ import (
 //     is a panic (blob.FileWriter.Close aborts what it has finished). The table that refers to it is finished after
 //     it, and refused. Whoever is told that something is durable looks at the fault first;
 //   - a flush that asks for a new table again and again after that waits until the store is closed: Pebble begins one
-//     that has failed again at once, for ever;
+//     that has failed again at once, for ever. So does, with what Events returns, the collector of table statistics;
 //   - the same is so once the fault is retired, without anybody being told: what the store has under way ends soon;
 //   - until release is called it puts off the deletion of logs and tables, so that a store whose recovery turns out
 //     incomplete still has the files it was recovered from;
@@ -46,7 +46,6 @@ type FenceFS struct {
 	Inspect func(name string) error
 
 	refused     atomic.Int64 // tables that a store which has stopped has asked for
-	closing     chan struct{}
 	closingOnce sync.Once
 
 	mu struct {
@@ -60,7 +59,8 @@ type FenceFS struct {
 // NewFenceFS returns a fence around fs that holds deletions back and lets no change through after a failure. Operations
 // that take longer than slowAfter are told of; with 0 none is.
 func NewFenceFS(fs vfs.FS, fault *Fault, slowAfter time.Duration) *FenceFS {
-	f := &FenceFS{fault: fault, void: vfs.NewMem(), closing: make(chan struct{})}
+	fault.closing = make(chan struct{})
+	f := &FenceFS{fault: fault, void: vfs.NewMem()}
 	f.FS, f.Health = vfs.WithDiskHealthChecks(fs, slowAfter, nil, fault.slow.tell)
 	fault.slow.logger, fault.slow.store = fault.Logger, fault.Store
 	return f
@@ -205,10 +205,11 @@ func (f *FenceFS) MkdirAll(dir string, perm os.FileMode) error {
 	return f.change("create directory", dir, func() error { return f.FS.MkdirAll(dir, perm) })
 }
 
-// Closing says that the store is about to be closed: nobody waits any more for a table of a store that has stopped.
-func (f *FenceFS) Closing() { f.closingOnce.Do(func() { close(f.closing) }) }
+// Closing says that the store is about to be closed: nobody waits for that any more.
+func (f *FenceFS) Closing() { f.closingOnce.Do(func() { close(f.fault.closing) }) }
 
-// refusalsMax is how many tables a store that has stopped is refused at once. What was under way ends with the first.
+// refusalsMax is how often what a store that has stopped does in the background fails at once. What was under way ends
+// with the first failure.
 const refusalsMax = 16
 
 // flushCategory is how Pebble calls what a flush writes.
@@ -219,7 +220,7 @@ const flushCategory vfs.DiskWriteCategory = "pebble-memtable-flush"
 func (f *FenceFS) linger(name string, category vfs.DiskWriteCategory) {
 	if category == flushCategory && filepath.Ext(name) == ".sst" && f.fault.Stopped() != nil &&
 		f.refused.Add(1) > refusalsMax {
-		<-f.closing
+		<-f.fault.closing
 	}
 }
 
