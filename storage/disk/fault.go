@@ -42,8 +42,9 @@ type Fault struct {
 	Retired atomic.Bool
 	slow    slowDisk
 
-	closing  chan struct{} // closed by FenceFS.Closing; nil: the store has no fence
-	repeated atomic.Int64  // background errors that Pebble has told of
+	closing   chan struct{} // closed by FenceFS.Closing; nil: the store has no fence
+	repeated  atomic.Int64  // background errors that Pebble has told of
+	rewriting atomic.Uint64 // the number of the blob file that is about to be rewritten; 0: none is
 }
 
 // errRetired is what a write of a retired store fails with.
@@ -156,6 +157,9 @@ func Events(fault *Fault) *pebble.EventListener {
 		},
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
 			fault.Trip(fmt.Errorf("%w file %s: %w", ErrDamaged, info.Path, info.Details))
+		},
+		BlobFileRewriteBegin: func(info pebble.BlobFileRewriteInfo) {
+			fault.rewriting.Store(uint64(info.Input.DiskFileNum))
 		},
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
 			fault.Logger.Warn("store stalls writes", "store", fault.Store, "reason", info.Reason)

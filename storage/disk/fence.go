@@ -29,6 +29,8 @@ import (
 //   - a flush that asks for a new table again and again after that waits until the store is closed: Pebble begins one
 //     that has failed again at once, for ever. So does, with what Events returns, the collector of table statistics;
 //   - the same is so once the fault is retired, without anybody being told: what the store has under way ends soon;
+//   - damage of a blob file is found before Pebble meets it, which may panic over it (see BlobFS). One that is about to
+//     be rewritten is read before;
 //   - until release is called it puts off the deletion of logs and tables, so that a store whose recovery turns out
 //     incomplete still has the files it was recovered from;
 //   - it puts off the deletion of a marker until its directory is synced. Pebble makes the successor, deletes the old
@@ -228,6 +230,9 @@ func (f *FenceFS) linger(name string, category vfs.DiskWriteCategory) {
 // has moved the marker that names the MANIFEST, so a crash in between could keep the marker and lose the file.
 func (f *FenceFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	f.linger(name, category)
+	if err := f.checkRewritten(name, category); err != nil {
+		return nil, err
+	}
 	file, err := f.openChanged("create", name, func() (vfs.File, error) { return f.FS.Create(name, category) })
 	if err != nil || !IsManifest(name) {
 		return file, err
@@ -296,7 +301,11 @@ func (f *FenceFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &fenceReader{File: file, operations: &f.Operations}, nil
+	reader := &fenceReader{File: file, operations: &f.Operations}
+	if isBlobs(name) {
+		return checkBlobs(reader, name, f.fault.Trip)
+	}
+	return reader, nil
 }
 
 // Unwrap implements vfs.FS.

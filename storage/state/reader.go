@@ -34,7 +34,8 @@ type Reader struct {
 func OpenReader(fs vfs.FS, dir string, logger *slog.Logger) (*Reader, error) {
 	fault := &disk.Fault{Store: "state store", Dir: dir, Logger: logger}
 	db, err := pebble.Open(dir, &pebble.Options{
-		FS: fs, ReadOnly: true, ErrorIfNotExists: true, DisableTableStats: true, Logger: disk.Logger{Fault: fault},
+		FS: disk.BlobFS{FS: fs}, ReadOnly: true, ErrorIfNotExists: true, DisableTableStats: true,
+		Logger: disk.Logger{Fault: fault},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open state store %s: %w", dir, disk.AsDamage(err))

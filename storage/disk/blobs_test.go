@@ -1,0 +1,199 @@
+package disk
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// blobStore is a store whose values are in blob files, on a disk in memory.
+type blobStore struct {
+	t     *testing.T
+	fs    *vfs.MemFS
+	fault *Fault
+	fence *FenceFS
+	db    *pebble.DB
+
+	rewritten chan struct{} // has one for each rewrite of a blob file that has ended, well or not
+}
+
+// openBlobStore opens one that rewrites blob files, if rewrites is set, as soon as some of their values are gone.
+func openBlobStore(t *testing.T, fs *vfs.MemFS, rewrites bool) *blobStore {
+	t.Helper()
+	s := &blobStore{t: t, fs: fs, rewritten: make(chan struct{}, 100)}
+	s.fault, _, _ = testFault()
+	s.fence = NewFenceFS(fs, s.fault, 0)
+	events := Events(s.fault)
+	events.BlobFileRewriteEnd = func(pebble.BlobFileRewriteInfo) { s.rewritten <- struct{}{} }
+	o := &pebble.Options{FS: s.fence, FormatMajorVersion: Format, EventListener: events, Logger: Logger{Fault: s.fault}}
+	compactions := NewCompactions(s.fault.Stopped)
+	o.Experimental.CompactionScheduler = compactions
+	o.Experimental.ValueSeparationPolicy = func() pebble.ValueSeparationPolicy {
+		p := pebble.ValueSeparationPolicy{Enabled: true, MinimumSize: 100, MaxBlobReferenceDepth: 100,
+			TargetGarbageRatio: 1}
+		if rewrites {
+			p.TargetGarbageRatio = 0.1
+		}
+		return p
+	}
+	var err error
+	if s.db, err = pebble.Open("", o); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.fence.Release(); err != nil {
+		t.Fatal(err)
+	}
+	compactions.Release()
+	return s
+}
+
+// close closes it.
+func (s *blobStore) close() error {
+	s.fence.Closing()
+	return errors.Join(s.db.Close(), s.fence.Health.Close())
+}
+
+// key is the nth key.
+func key(n int) []byte { return fmt.Appendf(nil, "%04d", n) }
+
+// set writes large values.
+func (s *blobStore) set(from, to int) {
+	s.t.Helper()
+	for n := from; n < to; n++ {
+		if err := s.db.Set(key(n), bytes.Repeat(key(n), 1000), nil); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	if err := s.db.Flush(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// damage changes a byte of each blob file: at from the beginning or, if it is negative, from the end.
+func (s *blobStore) damage(at int64) {
+	s.t.Helper()
+	names, err := s.fs.List("")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !isBlobs(name) })
+	if len(names) == 0 {
+		s.t.Fatal("there are no blob files")
+	}
+	for _, name := range names {
+		if err := flip(s.fs, name, at); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// flip changes a byte of a file.
+func flip(fs vfs.FS, name string, at int64) error {
+	file, err := fs.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return errors.Join(err, file.Close())
+	}
+	if at < 0 {
+		at += info.Size()
+	}
+	b := []byte{0}
+	_, err = file.ReadAt(b, at)
+	if err == nil {
+		b[0] ^= 1
+		_, err = file.WriteAt(b, at)
+	}
+	return errors.Join(err, file.Close())
+}
+
+// TestDamagedBlobFiles: whatever part of a blob file is damaged, who reads a value is told so, and the store stops;
+// nobody panics, and a store that is only read says it, too.
+func TestDamagedBlobFiles(t *testing.T) {
+	for what, at := range map[string]int64{ // any order
+		"block": 10, "footer": -1, "footer's checksum": -37, "index": -60,
+	} {
+		t.Run(what, func(t *testing.T) {
+			s := openBlobStore(t, vfs.NewMem(), false)
+			s.set(0, 3)
+			if err := s.close(); err != nil {
+				t.Fatal(err)
+			}
+			s.damage(at)
+			s = openBlobStore(t, s.fs, false)
+			if err := readAll(s.db); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), ".blob") {
+				t.Errorf("read: %v", err)
+			}
+			if err := s.fault.Err(); !errors.Is(err, ErrDamaged) {
+				t.Errorf("the store goes on: %v", err)
+			}
+			_ = s.close() // the store has stopped
+			fault, _, _ := testFault()
+			db, err := pebble.Open("", &pebble.Options{FS: BlobFS{s.fs}, ReadOnly: true,
+				Logger: Logger{Fault: fault}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := readAll(db); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), ".blob") {
+				t.Errorf("read by who reads only: %v", err)
+			}
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// readAll reads all values.
+func readAll(db *pebble.DB) error {
+	it, err := db.NewIter(nil)
+	if err != nil {
+		return err
+	}
+	for it.First(); it.Valid(); it.Next() {
+		if _, err := it.ValueAndErr(); err != nil {
+			return errors.Join(err, it.Close())
+		}
+	}
+	return it.Close()
+}
+
+// TestDamageMetByARewrite: a blob file of which a block is damaged is about to be rewritten. Without damage it is.
+func TestDamageMetByARewrite(t *testing.T) {
+	for _, damaged := range []bool{false, true} {
+		s := openBlobStore(t, vfs.NewMem(), false)
+		s.set(0, 100)
+		for n := range 50 { // of 100 values in one file half go
+			if err := s.db.Delete(key(2*n+1), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(s.db.Compact(t.Context(), key(0), key(1000), false), s.close()); err != nil {
+			t.Fatal(err)
+		}
+		if damaged {
+			s.damage(10)
+		}
+		s = openBlobStore(t, s.fs, true) // which looks what is to be compacted
+		select {
+		case <-s.rewritten:
+		case <-time.After(time.Minute):
+			t.Fatal("nothing is rewritten")
+		}
+		if err := s.fault.Err(); errors.Is(err, ErrDamaged) != damaged {
+			t.Errorf("damaged: %v; the store: %v", damaged, err)
+		}
+		if err := s.close(); err != nil && !damaged {
+			t.Error(err)
+		}
+	}
+}
