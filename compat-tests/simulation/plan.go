@@ -156,6 +156,9 @@ func Draw(seed uint64) *Plan {
 	drawAdmin(p)
 	if p.Stays = drawAbsent(p); p.Stays != nil {
 		p.Linger = drawLinger(seed)
+		if p.Stays.What == SlowLines {
+			p.Settings = slices.DeleteFunc(p.Settings, func(l string) bool { return l == takesOne })
+		}
 	}
 	p.drawFaults()
 	p.Knobs = drawKnobs(p)
@@ -258,6 +261,10 @@ func (r drawer) settings(p *Plan) []string {
 	}
 	return lines
 }
+
+// takesOne is the line with which a server takes one request at a time. On lines that stay slow each client waits for
+// those of all others then: see proposesLittle.
+const takesOne = "request_throttle_max_requests=1"
 
 // slowestSnapshots is the line with the least rate at which a member is sent a snapshot.
 const slowestSnapshots = "zkd.snapshotRate=4096"
