@@ -86,8 +86,8 @@ func (g *play) roll(d *Deed, i int) {
 	case !sim.HasBefore(), s.Older() == back:
 		g.leftOut(d, "the server is of that version")
 		return
-	case back && !g.olderMember():
-		g.leftOut(d, "no other member is of the version before")
+	case back && (!g.olderMember() || g.raised(i)):
+		g.leftOut(d, "the feature level is raised, or no other member is of the version before")
 		return
 	}
 	if d.Much%2 == 0 {
@@ -101,8 +101,17 @@ func (g *play) roll(d *Deed, i int) {
 	s.Start()
 }
 
-// tooOld is what a server says that has data of a feature level above its own.
-const tooOld = "this zkd is too old"
+// raised tells whether a server says that the feature level is what only the present version can do: one of the version
+// before may be a member all the same, which was removed before, and has been added again.
+func (g *play) raised(i int) bool {
+	answer := g.ask(i, "mntr")
+	level := figure(answer, "zk_zkd_feature_level")
+	return level > 0 && level == figure(answer, "zk_zkd_feature_level_supported")
+}
+
+// tooOld is what a server says that has data of a feature level above its own, or what the version before says of
+// sessions of such a level, which it reads first.
+var tooOld = []string{"this zkd is too old", "damaged value in the state store: session"}
 
 // upgradeLate brings a server to the present version again that has gone back too late, and reports whether this is
 // one: another server was the last of the version before when the operator asked this one to stop, and was upgraded, or
@@ -117,7 +126,7 @@ func (g *play) upgradeLate(i int) bool {
 		if !strings.Contains(line, told) || !strings.Contains(line, "-- ended: ") {
 			continue
 		}
-		late := strings.Contains(line, tooOld)
+		late := slices.ContainsFunc(tooOld, func(told string) bool { return strings.Contains(line, told) })
 		if late {
 			g.done[Upgrade]++
 			s.Install(false)

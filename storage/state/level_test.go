@@ -186,11 +186,22 @@ func TestNewerStateIsRefused(t *testing.T) {
 	if err := m.Flush(context.Background()); err != nil {
 		t.Fatal(err)
 	}
+	for _, key := range [][]byte{schema.KeyApplied, schema.KeyEnsemble, schema.AppendSessionKey(nil, 1)} {
+		if err := m.store.db.Set(key, []byte{1}, pebble.NoSync); err != nil { // in a form of that level
+			t.Fatal(err)
+		}
+	}
+	if err := m.store.db.Flush(); err != nil {
+		t.Fatal(err)
+	}
 	closeMachine(t, m)
 	_, err := OpenMachine(MachineOptions{Dir: "state", FS: fs})
 	want := fmt.Sprintf("state store state is of feature level %d", entry.LevelNewest+1)
 	if !errors.Is(err, entry.ErrLevel) || !strings.Contains(err.Error(), want) {
 		t.Errorf("open: %v", err)
+	}
+	if _, err := OpenReader(fs, "state", discardLogger()); !errors.Is(err, entry.ErrLevel) {
+		t.Errorf("open for reading: %v", err)
 	}
 }
 

@@ -56,10 +56,10 @@ func (r *Reader) begin() error {
 	if err != nil {
 		return err
 	}
-	if r.pos, err = r.position(); err != nil {
+	if r.level, err = r.readLevel(); err != nil { // first: all else may be in the form of a newer level
 		return err
 	}
-	r.level, err = r.readLevel()
+	r.pos, err = r.position()
 	return err
 }
 

@@ -179,7 +179,7 @@ func (s *stateStore) asyncFlush() (<-chan struct{}, error) {
 // reader reads what the store holds, while nothing is written to it.
 func (s *stateStore) reader() *Reader { return &Reader{store: s.db, dir: s.dir} }
 
-// load checks the store's format and reads its position. An empty store gets the default tree, durably.
+// load checks the store's format and level and reads its position. An empty store gets the default tree, durably.
 func (s *stateStore) load() (schema.Position, error) {
 	found, err := s.reader().checkFormat()
 	if err != nil {
@@ -187,6 +187,9 @@ func (s *stateStore) load() (schema.Position, error) {
 	}
 	if !found {
 		return s.create()
+	}
+	if _, err := s.reader().readLevel(); err != nil { // first: all else may be in the form of a newer level
+		return schema.Position{}, err
 	}
 	return s.reader().position()
 }
