@@ -61,7 +61,7 @@ type operator struct {
 	ended   chan struct{} // closed when he has
 	version int64         // of the membership, as he was last told
 	unknown bool          // a request of this deed was not answered
-	moved   bool          // members have other ports than at their first start, or are others
+	moved   bool          // members have other ports than at their first start, or are others than then
 	// given are the lines of zoo.cfg with which a server was repaired last
 	given map[uint64][]string
 
@@ -418,15 +418,16 @@ func (o *operator) bring(to map[uint64]seat, whole, conditional bool) {
 	}
 }
 
-// outdates tells whether a membership has somebody elsewhere, or not any more: who is away meanwhile may find none of
-// those that it knows.
+// outdates tells whether a membership has somebody anew, elsewhere, or not any more: who is away meanwhile, and without
+// its data afterwards, may not know who leads then.
 func (o *operator) outdates(to map[uint64]seat) bool {
-	for id, s := range o.members() { // order: whether there is any
-		if now, ok := to[id]; !ok || now.peers != s.peers || now.clients != s.clients {
+	now := o.members()
+	for id, s := range to { // order: whether there is any
+		if was, ok := now[id]; !ok || was.peers != s.peers || was.clients != s.clients {
 			return true
 		}
 	}
-	return false
+	return len(now) > len(to)
 }
 
 // request is what leads to a membership.
