@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -22,47 +23,81 @@ type BlobFS struct{ vfs.FS }
 // Open implements vfs.FS.
 func (f BlobFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	file, err := f.FS.Open(name, opts...)
-	if err != nil || !isBlobs(name) {
+	if !isBlobs(name) {
 		return file, err
 	}
-	return checkBlobs(file, name, func(err error) error { return err })
+	return checkBlobs(file, err, name, nil)
 }
 
 // Unwrap implements vfs.FS.
 func (f BlobFS) Unwrap() vfs.FS { return f.FS }
 
-// blobReader is a blob file of which each block is compared with its checksum when it is read.
+// blobReader is a blob file of which each block is compared with its checksum when it is read, and the footer was.
 type blobReader struct {
 	vfs.File
-	name    string
-	size    int64
-	damaged func(error) error // told of damage; what the read fails with
+	name   string
+	size   int64
+	footer []byte
+	fault  *Fault // of the store; nil: it is only read
 }
 
-// checkBlobs returns file, which is a blob file, as a blobReader, once its footer was read. It closes it if it fails.
-func checkBlobs(file vfs.File, name string, damaged func(error) error) (vfs.File, error) {
-	err := checkFooter(file)
+// damaged says that the file is, and returns what the read fails with.
+func (r *blobReader) damaged(err error) error {
+	if err = blobDamage(r.name, err); r.fault != nil {
+		err = r.fault.Trip(err)
+	}
+	return err
+}
+
+// footerBytes is how many bytes the footer of a blob file has (blob.fileFooterLength).
+const footerBytes = 38
+
+// checkBlobs returns file, which is a blob file that was opened, or failed to be with err, as a blobReader. It closes
+// it if it fails.
+func checkBlobs(file vfs.File, err error, name string, fault *Fault) (vfs.File, error) {
+	r := &blobReader{File: file, name: name, fault: fault}
+	if errors.Is(err, os.ErrNotExist) { // which is corruption, to Pebble
+		return nil, r.damaged(err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = r.readFooter()
 	if pebble.IsCorruptionError(err) {
-		err = damaged(blobDamage(name, err))
+		err = r.damaged(err)
 	}
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	info, err := file.Stat()
-	if err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	return &blobReader{File: file, name: name, size: info.Size(), damaged: damaged}, nil
+	return r, nil
 }
 
-// checkFooter reads the footer of a blob file, as whoever opens it does.
-func checkFooter(file vfs.File) error {
-	readable, err := sstable.NewSimpleReadable(file)
+// readFooter reads the footer, and has it decoded as whoever opens the file does. It is kept: a disk may give back
+// other bytes the next time.
+func (r *blobReader) readFooter() error {
+	info, err := r.File.Stat()
 	if err != nil {
 		return err
 	}
-	_, err = blob.NewFileReader(context.Background(), readable, blob.FileReaderOptions{})
+	r.size = info.Size()
+	if r.size >= footerBytes {
+		footer := make([]byte, footerBytes)
+		if _, err := r.File.ReadAt(footer, r.size-footerBytes); err != nil {
+			return err
+		}
+		r.footer = footer
+	}
+	_, err = r.open()
 	return err
+}
+
+// open opens it as Pebble does.
+func (r *blobReader) open() (*blob.FileReader, error) {
+	readable, err := sstable.NewSimpleReadable(r)
+	if err != nil {
+		return nil, err
+	}
+	return blob.NewFileReader(context.Background(), readable, blob.FileReaderOptions{})
 }
 
 // checkRewritten reads the whole blob file that is about to be rewritten into name, if one is: Pebble panics over
@@ -84,24 +119,25 @@ func (f *FenceFS) checkRewritten(name string, category vfs.DiskWriteCategory) er
 		return err
 	}
 	defer file.Close() //nolint:errcheck // opened for reading only
-	if err := readBlobs(file); err != nil {
-		return f.fault.Trip(blobDamage(name, err))
+	reader, ok := file.(*blobReader)
+	if !ok {
+		return f.fault.Err() // one that was made after the store has stopped
 	}
+	if err := reader.readAll(); err != nil {
+		return reader.damaged(err)
+	}
+	f.fault.rewrites.Store(true)
 	return nil
 }
 
-// readBlobs reads all blocks of a blob file.
-func readBlobs(file vfs.File) error {
+// readAll reads all blocks.
+func (r *blobReader) readAll() error {
 	ctx := context.Background()
-	readable, err := sstable.NewSimpleReadable(file)
+	opened, err := r.open()
 	if err != nil {
 		return err
 	}
-	r, err := blob.NewFileReader(ctx, readable, blob.FileReaderOptions{})
-	if err != nil {
-		return err
-	}
-	index, err := r.ReadIndexBlock(ctx, block.NoReadEnv, nil)
+	index, err := opened.ReadIndexBlock(ctx, block.NoReadEnv, nil)
 	if err != nil {
 		return err
 	}
@@ -116,7 +152,7 @@ func readBlobs(file vfs.File) error {
 	for i := range columns.Rows() {
 		from, to := offsets.At(i), offsets.At(i+1)
 		h := block.Handle{Offset: from, Length: to - from - block.TrailerLen}
-		values, err := r.ReadValueBlock(ctx, block.NoReadEnv, nil, h)
+		values, err := opened.ReadValueBlock(ctx, block.NoReadEnv, nil, h)
 		if err != nil {
 			return err
 		}
@@ -130,15 +166,38 @@ func blobDamage(name string, err error) error {
 	return fmt.Errorf("%w file %s: %s", ErrDamaged, name, err.Error())
 }
 
-// ReadAt implements vfs.File. Pebble reads a block with its trailer, whole; the footer is what ends with the file.
+// ReadAt implements vfs.File. Pebble reads a block with its trailer, whole, and the footer.
 func (r *blobReader) ReadAt(p []byte, off int64) (int, error) {
+	if len(p) == footerBytes && off == r.size-footerBytes {
+		return copy(p, r.footer), nil
+	}
 	n, err := r.File.ReadAt(p, off)
-	if err != nil || off+int64(len(p)) >= r.size || len(p) < block.TrailerLen {
+	if err != nil || off+int64(len(p)) > r.size-footerBytes || len(p) < block.TrailerLen {
 		return n, err
 	}
 	h := block.Handle{Offset: uint64(off), Length: uint64(len(p) - block.TrailerLen)} //nolint:gosec // not negative
 	if err := block.ValidateChecksum(block.ChecksumTypeCRC32c, p, h); err != nil {
-		return n, r.damaged(blobDamage(r.name, err))
+		err = r.damaged(err)
+		return n, r.readAgain(err, p, h)
 	}
 	return n, nil
+}
+
+// readsMost is how often a block of a blob file that is being rewritten is read: a disk that gave the right bytes a
+// moment before gives them again.
+const readsMost = 10
+
+// readAgain reads a block again that was damaged, if a blob file is being rewritten, as Pebble panics if one cannot be
+// read then. Nothing of what it writes counts: the store has stopped.
+func (r *blobReader) readAgain(err error, p []byte, h block.Handle) error {
+	if r.fault == nil || !r.fault.rewrites.Load() {
+		return err
+	}
+	for range readsMost {
+		_, again := r.File.ReadAt(p, int64(h.Offset)) //nolint:gosec // it was one
+		if again == nil && block.ValidateChecksum(block.ChecksumTypeCRC32c, p, h) == nil {
+			return nil
+		}
+	}
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -16,7 +17,7 @@ import (
 // blobStore is a store whose values are in blob files, on a disk in memory.
 type blobStore struct {
 	t     *testing.T
-	fs    *vfs.MemFS
+	fs    vfs.FS
 	fault *Fault
 	fence *FenceFS
 	db    *pebble.DB
@@ -25,13 +26,17 @@ type blobStore struct {
 }
 
 // openBlobStore opens one that rewrites blob files, if rewrites is set, as soon as some of their values are gone.
-func openBlobStore(t *testing.T, fs *vfs.MemFS, rewrites bool) *blobStore {
+func openBlobStore(t *testing.T, fs vfs.FS, rewrites bool) *blobStore {
 	t.Helper()
 	s := &blobStore{t: t, fs: fs, rewritten: make(chan struct{}, 100)}
 	s.fault, _, _ = testFault()
 	s.fence = NewFenceFS(fs, s.fault, 0)
 	events := Events(s.fault)
-	events.BlobFileRewriteEnd = func(pebble.BlobFileRewriteInfo) { s.rewritten <- struct{}{} }
+	ended := events.BlobFileRewriteEnd
+	events.BlobFileRewriteEnd = func(info pebble.BlobFileRewriteInfo) {
+		ended(info)
+		s.rewritten <- struct{}{}
+	}
 	o := &pebble.Options{FS: s.fence, FormatMajorVersion: Format, EventListener: events, Logger: Logger{Fault: s.fault}}
 	compactions := NewCompactions(s.fault.Stopped)
 	o.Experimental.CompactionScheduler = compactions
@@ -153,6 +158,73 @@ func TestDamagedBlobFiles(t *testing.T) {
 	}
 }
 
+// TestBlobFilesThatReadOtherwise: a disk gives back other bytes once a blob file was opened, or has it no more.
+func TestBlobFilesThatReadOtherwise(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		do   func(*otherwise)
+	}{
+		{"bytes", func(fs *otherwise) { fs.after = 1 }},
+		{"missing", func(fs *otherwise) { fs.missing = true }},
+	} {
+		s := openBlobStore(t, vfs.NewMem(), false)
+		s.set(0, 3)
+		if err := s.close(); err != nil {
+			t.Fatal(err)
+		}
+		fs := &otherwise{FS: s.fs}
+		fault, _, _ := testFault()
+		db, err := pebble.Open("", &pebble.Options{FS: BlobFS{fs}, ReadOnly: true, Logger: Logger{Fault: fault}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.do(fs)
+		if err := readAll(db); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), ".blob") {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// otherwise gives back other bytes of blob files after some reads of each, or has none.
+type otherwise struct {
+	vfs.FS
+	after   int // 0: never
+	every   int // of one that was opened before: once in so many reads; 0: never
+	missing bool
+	opened  int
+}
+
+// otherwiseFile is a blob file of it.
+type otherwiseFile struct {
+	vfs.File
+	fs         *otherwise
+	nth, reads int
+}
+
+func (f *otherwise) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	if isBlobs(name) && f.missing {
+		return nil, &os.PathError{Op: "open", Path: name, Err: os.ErrNotExist}
+	}
+	file, err := f.FS.Open(name, opts...)
+	if err != nil || !isBlobs(name) {
+		return file, err
+	}
+	f.opened++
+	return &otherwiseFile{File: file, fs: f, nth: f.opened}, nil
+}
+
+func (f *otherwiseFile) ReadAt(p []byte, off int64) (int, error) {
+	n, err := f.File.ReadAt(p, off)
+	f.reads++
+	if f.fs.after > 0 && f.reads > f.fs.after || f.fs.every > 0 && f.nth > 1 && f.reads%f.fs.every == 0 {
+		p[0] ^= 1
+	}
+	return n, err
+}
+
 // readAll reads all values.
 func readAll(db *pebble.DB) error {
 	it, err := db.NewIter(nil)
@@ -167,9 +239,11 @@ func readAll(db *pebble.DB) error {
 	return it.Close()
 }
 
-// TestDamageMetByARewrite: a blob file of which a block is damaged is about to be rewritten. Without damage it is.
+// TestDamageMetByARewrite: a blob file of which a block is damaged is about to be rewritten, or the disk gives back
+// other bytes of it now and then. Without damage it is rewritten.
 func TestDamageMetByARewrite(t *testing.T) {
-	for _, damaged := range []bool{false, true} {
+	for _, kind := range []string{"", "block", "reads"} {
+		damaged := kind != ""
 		s := openBlobStore(t, vfs.NewMem(), false)
 		s.set(0, 100)
 		for n := range 50 { // of 100 values in one file half go
@@ -180,8 +254,11 @@ func TestDamageMetByARewrite(t *testing.T) {
 		if err := errors.Join(s.db.Compact(t.Context(), key(0), key(1000), false), s.close()); err != nil {
 			t.Fatal(err)
 		}
-		if damaged {
+		switch kind {
+		case "block":
 			s.damage(10)
+		case "reads":
+			s.fs = &otherwise{FS: s.fs, every: 7} // not while it is read before
 		}
 		s = openBlobStore(t, s.fs, true) // which looks what is to be compacted
 		select {
@@ -190,7 +267,7 @@ func TestDamageMetByARewrite(t *testing.T) {
 			t.Fatal("nothing is rewritten")
 		}
 		if err := s.fault.Err(); errors.Is(err, ErrDamaged) != damaged {
-			t.Errorf("damaged: %v; the store: %v", damaged, err)
+			t.Errorf("damaged: %q; the store: %v", kind, err)
 		}
 		if err := s.close(); err != nil && !damaged {
 			t.Error(err)

@@ -45,6 +45,7 @@ type Fault struct {
 	closing   chan struct{} // closed by FenceFS.Closing; nil: the store has no fence
 	repeated  atomic.Int64  // background errors that Pebble has told of
 	rewriting atomic.Uint64 // the number of the blob file that is about to be rewritten; 0: none is
+	rewrites  atomic.Bool   // one is being rewritten
 }
 
 // errRetired is what a write of a retired store fails with.
@@ -161,6 +162,7 @@ func Events(fault *Fault) *pebble.EventListener {
 		BlobFileRewriteBegin: func(info pebble.BlobFileRewriteInfo) {
 			fault.rewriting.Store(uint64(info.Input.DiskFileNum))
 		},
+		BlobFileRewriteEnd: func(pebble.BlobFileRewriteInfo) { fault.rewrites.Store(false) },
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
 			fault.Logger.Warn("store stalls writes", "store", fault.Store, "reason", info.Reason)
 		},

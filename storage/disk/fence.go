@@ -297,15 +297,15 @@ func (f *FenceFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 			return nil, err
 		}
 	}
+	var reader vfs.File
 	file, err := f.FS.Open(name, opts...)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		reader = &fenceReader{File: file, operations: &f.Operations}
 	}
-	reader := &fenceReader{File: file, operations: &f.Operations}
 	if isBlobs(name) {
-		return checkBlobs(reader, name, f.fault.Trip)
+		return checkBlobs(reader, err, name, f.fault)
 	}
-	return reader, nil
+	return reader, err
 }
 
 // Unwrap implements vfs.FS.
