@@ -123,6 +123,22 @@ func TestRefusedSnapshotsArePutOff(t *testing.T) {
 	checkOrder(t, last.machine.list(), nil, int(c.seq))
 }
 
+// TestAMemberEndsWhileItInstalls has a member end before it tells the leader that it has a checkpoint, and nobody write
+// for long: it finishes the install when it starts, so that it has no use for the same one, and is brought up to date.
+func TestAMemberEndsWhileItInstalls(t *testing.T) {
+	g, c, last := behind(t)
+	g.settle(2 * longestPauseTicks) // until a checkpoint has all that was written
+	g.refuses, g.ends = 0, last.id
+	g.settle(2 * longestPauseTicks)
+	if g.finished != 1 {
+		t.Fatalf("%d installs were finished by a start", g.finished)
+	}
+	if p := g.peer(last.id); p.LagEntries > 0 || p.Snapshotting || p.Pause != 0 {
+		t.Errorf("after a while: %+v", p)
+	}
+	checkOrder(t, last.machine.list(), nil, int(c.seq))
+}
+
 // TestOvertakenSnapshotIsGivenUp lets the log go on beyond its bound while a checkpoint is on its way: it is given up,
 // and another one brings the member up to date.
 func TestOvertakenSnapshotIsGivenUp(t *testing.T) {

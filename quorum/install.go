@@ -203,7 +203,7 @@ func (n *Node) stage(from uint64, header []byte, dir string, done func(error)) e
 
 // CheckSnapshot fails if there is no use in receiving the state with that header, of another member's SnapshotSender:
 // it is one that this program cannot read, or it does not come from the leader of this member, in its term. ErrNoLeader
-// means that this member knows of none yet: it may be asked again.
+// means that this member knows of none yet: it may be asked again. If it brings nothing new the leader is told so.
 func (n *Node) CheckSnapshot(from uint64, header []byte) error {
 	m, err := decodeSnapshot(header)
 	if err != nil {
@@ -223,9 +223,22 @@ func (n *Node) CheckSnapshot(from uint64, header []byte) error {
 	case m.GetTerm() > f.term || f.leader == 0:
 		return fmt.Errorf("a snapshot of member %d in term %d: %w", serverid.Number(from), m.GetTerm(), ErrNoLeader)
 	case index <= commit: // raft would not take it
+		n.inbox.put(arrival{from: from, what: outdated{m}})
 		return fmt.Errorf("%w: it is of entry %d, and %d is committed here", errOutdated, index, commit)
 	}
 	return nil
+}
+
+// outdated is a snapshot that brings nothing new, and that the leader has begun to send.
+type outdated struct{ message *raftpb.Message }
+
+// answerOutdated shows raft a snapshot that it does not take, so that the leader learns from its answer how much is
+// here. A member that ended while it installed the snapshot has not told it, and the leader would send the same one for
+// as long as that is the newest.
+func (l *loop) answerOutdated(m *raftpb.Message) {
+	if m.GetTerm() <= l.term && m.GetSnapshot().GetMetadata().GetIndex() <= l.commit && !l.admission.screen(m) {
+		l.stepRaft(m)
+	}
 }
 
 // errOutdated means a snapshot that brings nothing new.

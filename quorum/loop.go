@@ -249,6 +249,8 @@ func (l *loop) arrive(a *arrival) {
 		l.dropBarriers()
 	case *staged:
 		l.receiveSnapshot(what)
+	case outdated:
+		l.answerOutdated(what.message)
 	case checkpointMade:
 		l.checkpoints.made(what)
 	case transferEnded:

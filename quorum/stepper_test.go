@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -36,6 +37,7 @@ type stepGroup struct {
 	restored, finished int // installs of snapshots, and those that a start has finished
 
 	refuses uint64 // a member that takes no checkpoint; 0: none
+	ends    uint64 // a member that crashes while it installs the next one; 0: none
 	offered int    // checkpoints that it was offered
 	holds   bool   // what is to be sent is held back
 
@@ -91,9 +93,24 @@ func (m *stepMember) SendSnapshot(ctx context.Context, to uint64, header []byte,
 	if !ok {
 		return errInjected
 	}
+	other := m.g.members[to-1]
+	if err := other.stepper.Node().CheckSnapshot(m.id, header); err != nil {
+		return err
+	}
 	staging := fmt.Sprintf("staged-%d-%d", to, state.index)
 	m.g.disk.put(staging, state)
-	return m.g.members[to-1].stepper.Staged(m.id, header, staging, func(error) {})
+	if err := other.stepper.Staged(m.id, header, staging, func(error) {}); err != nil || to != m.g.ends {
+		return err
+	}
+	m.g.ends = 0
+	for other.stepper.Node().appender.installs.Load()%2 == 0 {
+		_, turned := other.stepper.Turn()
+		if _, err := other.stepper.Append(); err != nil || turned != nil {
+			return errors.Join(err, turned)
+		}
+	}
+	other.crash()
+	return errInjected
 }
 
 // start opens the member on what it has.
