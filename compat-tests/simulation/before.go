@@ -140,10 +140,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"zkd/before/conf"
 	older "zkd/before/server/instance"
 	"zkd/server/instance"
+	"zkd/storage/disk"
 )
 
 func init() { before = runBefore }
@@ -153,12 +157,24 @@ func runBefore(ctx context.Context, w instance.World, logger *slog.Logger) error
 	if err != nil {
 		return fmt.Errorf("read the configuration: %w", err)
 	}
-	i, err := older.Open(ctx, c, older.World{Clock: w.Clock, FS: w.FS, Files: w.Files, Network: w.Network,
-		Random: w.Random, System: olderFigures{}}, older.Options{Logger: logger})
+	i, err := older.Open(ctx, c, older.World{Clock: w.Clock, FS: soundFS{disk.BlobFS{FS: w.FS}},
+		Files: w.Files, Network: w.Network, Random: w.Random, System: olderFigures{}}, older.Options{Logger: logger})
 	if err != nil {
 		return fmt.Errorf("open: %w", err)
 	}
 	return errors.Join(i.Run(ctx), i.Close())
+}
+
+// soundFS finds the damage over which Pebble panics, as the present version does by itself: that ends the program.
+type soundFS struct{ disk.BlobFS }
+
+func (f soundFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	if disk.IsManifest(name) {
+		if err := disk.CheckManifest(f.FS, filepath.Dir(name)); err != nil {
+			return nil, err
+		}
+	}
+	return f.BlobFS.Open(name, opts...)
 }
 
 type olderFigures struct{ noFigures }

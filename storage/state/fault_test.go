@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
@@ -224,5 +225,51 @@ func TestCompactionThatCannotBeNoted(t *testing.T) {
 	}
 	if err := again.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAManifestWithoutItsSequenceNumber: what a MANIFEST begins with when a store is opened is damaged. Pebble would
+// take it for the torn end of the file, and number what is written from then on as what its tables hold.
+func TestAManifestWithoutItsSequenceNumber(t *testing.T) {
+	fs := vfs.NewMem()
+	open := func() (*Machine, error) { return OpenMachine(MachineOptions{Dir: "state", FS: fs}) }
+	m, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &harness{t: t, fs: fs, m: m}
+	h.apply(entrytest.Session(1), entrytest.Create("/n", nil, 0))
+	if err := errors.Join(m.Flush(context.Background()), m.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if m, err = open(); err != nil { // which begins another MANIFEST
+		t.Fatal(err)
+	}
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	desc, err := pebble.Peek("state", fs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := fs.OpenReadWrite(desc.ManifestFilename, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := file.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.WriteAt([]byte{0xff}, info.Size()-1); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open(); !errors.Is(err, disk.ErrDamaged) || !strings.Contains(err.Error(), desc.ManifestFilename) {
+		t.Errorf("open: %v", err)
+	}
+	if _, err := OpenReader(fs, "state", discardLogger()); !errors.Is(err, disk.ErrDamaged) {
+		t.Errorf("open for reading: %v", err)
 	}
 }

@@ -82,6 +82,9 @@ func (s *stateStore) openPebble(options *pebble.Options) (db *pebble.DB, err err
 			}
 		}
 	}()
+	if err := disk.CheckManifest(options.FS, s.dir); err != nil {
+		return nil, err
+	}
 	if db, err = pebble.Open(s.dir, options); err != nil {
 		return nil, err
 	}
