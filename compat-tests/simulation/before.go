@@ -174,7 +174,7 @@ func (f soundFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 		return f.FS.Open(name, opts...)
 	}
 	if disk.IsManifest(name) {
-		if err := disk.CheckManifest(f.FS, filepath.Dir(name)); err != nil {
+		if _, err := disk.CheckManifest(f.FS, filepath.Dir(name)); err != nil {
 			return nil, err
 		}
 	}

@@ -21,11 +21,11 @@ func plantsOfOlderDisks() []Plant {
 			Name: "mark-unread", Bug: "a log does not look at the mark of what it has acknowledged",
 			Whose: "decision 3",
 			Found: 2, Of: 37,
-			Patches: []Patch{{"storage/raftlog/recover.go", "	desc, err := pebble.Peek(", `
+			Patches: []Patch{{"storage/raftlog/recover.go", "	desc, err := disk.CheckManifest(", `
 	if planted("mark-unread") {
 		mark = syncMarker{}
 	}
-	desc, err := pebble.Peek(`}},
+	desc, err := disk.CheckManifest(`}},
 		},
 	}
 }

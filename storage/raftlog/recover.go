@@ -138,10 +138,7 @@ func (l *Log) checkFiles() (syncMarker, error) {
 	if err != nil {
 		return mark, err
 	}
-	desc, err := pebble.Peek(l.opts.Dir, l.opts.FS)
-	if err == nil {
-		err = disk.CheckManifest(l.opts.FS, l.opts.Dir)
-	}
+	desc, err := disk.CheckManifest(l.opts.FS, l.opts.Dir)
 	if err != nil {
 		return mark, l.damaged("store", err)
 	}

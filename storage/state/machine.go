@@ -182,7 +182,7 @@ func (m *Machine) endBatch() error {
 
 // load reads what the machine keeps in memory.
 func (m *Machine) load() (err error) {
-	if m.mu.Position, err = m.store.load(); err != nil {
+	if m.mu.Position, m.mu.Level, err = m.store.load(); err != nil {
 		return err
 	}
 	r := m.store.reader()
@@ -211,9 +211,6 @@ func (m *Machine) load() (err error) {
 		return err
 	}
 	if m.mu.Loaded, err = r.loaded(); err != nil {
-		return err
-	}
-	if m.mu.Level, err = r.readLevel(); err != nil {
 		return err
 	}
 	m.announceLocked()

@@ -33,7 +33,7 @@ type Reader struct {
 // if there is none, if this program cannot read it, and with disk.ErrDamaged. Pebble's lock file stays.
 func OpenReader(fs vfs.FS, dir string, logger *slog.Logger) (*Reader, error) {
 	fault := &disk.Fault{Store: "state store", Dir: dir, Logger: logger}
-	if err := disk.CheckManifest(fs, dir); err != nil {
+	if _, err := disk.CheckManifest(fs, dir); err != nil {
 		return nil, fmt.Errorf("open state store %s: %w", dir, disk.AsDamage(err))
 	}
 	db, err := pebble.Open(dir, &pebble.Options{

@@ -82,7 +82,7 @@ func (s *stateStore) openPebble(options *pebble.Options) (db *pebble.DB, err err
 			}
 		}
 	}()
-	if err := disk.CheckManifest(options.FS, s.dir); err != nil {
+	if _, err := disk.CheckManifest(options.FS, s.dir); err != nil {
 		return nil, err
 	}
 	if db, err = pebble.Open(s.dir, options); err != nil {
@@ -182,19 +182,22 @@ func (s *stateStore) asyncFlush() (<-chan struct{}, error) {
 // reader reads what the store holds, while nothing is written to it.
 func (s *stateStore) reader() *Reader { return &Reader{store: s.db, dir: s.dir} }
 
-// load checks the store's format and level and reads its position. An empty store gets the default tree, durably.
-func (s *stateStore) load() (schema.Position, error) {
-	found, err := s.reader().checkFormat()
+// load checks the store's format and reads its level and position. An empty store gets the default tree, durably.
+func (s *stateStore) load() (pos schema.Position, level entry.Level, err error) {
+	r := s.reader()
+	found, err := r.checkFormat()
 	if err != nil {
-		return schema.Position{}, err
+		return pos, level, err
 	}
 	if !found {
-		return s.create()
+		pos, err = s.create()
+		return pos, entry.LevelOldest, err
 	}
-	if _, err := s.reader().readLevel(); err != nil { // first: all else may be in the form of a newer level
-		return schema.Position{}, err
+	if level, err = r.readLevel(); err != nil { // first: all else may be in the form of a newer level
+		return pos, level, err
 	}
-	return s.reader().position()
+	pos, err = r.position()
+	return pos, level, err
 }
 
 // create writes the default tree (org.apache.zookeeper.server.DataTree's constructor and addConfigNode) to an empty
