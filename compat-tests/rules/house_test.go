@@ -123,7 +123,8 @@ var floors = map[string][]string{
 	"storage": {
 		"invariants", "space", "crashfs", "serverid", "acl", "ensemble", "zkdata",
 		"entry", "schema", "entry/entrytest", "schema/schematest", "apply", "childlist",
-		"disk", "crashfs/powercut", "zkdata/zkdatatest", "raftlog", "raftlog/logtest", "datadir", "datadir/dirtest",
+		"disk/disktest", "disk", "crashfs/powercut", "zkdata/zkdatatest", "raftlog", "raftlog/logtest",
+		"datadir", "datadir/dirtest",
 		"state", "state/statetest", "backup", "migrate", "inspect", ".",
 	},
 	"quorum": {"clock", "warning", "liveness", "proof", "transport", "snapshot", "member", "batcher", ".", "sim"},

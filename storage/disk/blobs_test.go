@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"zkd/storage/disk/disktest"
 )
 
 // blobStore is a store whose values are in blob files, on a disk in memory.
@@ -81,50 +82,10 @@ func (s *blobStore) set(from, to int) {
 	}
 }
 
-// damage changes a byte of each blob file: at from the beginning or, if it is negative, from the end.
-func (s *blobStore) damage(at int64) {
-	s.t.Helper()
-	names, err := s.fs.List("")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	names = slices.DeleteFunc(names, func(name string) bool { return !isBlobs(name) })
-	if len(names) == 0 {
-		s.t.Fatal("there are no blob files")
-	}
-	for _, name := range names {
-		if err := flip(s.fs, name, at); err != nil {
-			s.t.Fatal(err)
-		}
-	}
-}
-
-// flip changes a byte of a file.
-func flip(fs vfs.FS, name string, at int64) error {
-	file, err := fs.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return err
-	}
-	info, err := file.Stat()
-	if err != nil {
-		return errors.Join(err, file.Close())
-	}
-	if at < 0 {
-		at += info.Size()
-	}
-	b := []byte{0}
-	_, err = file.ReadAt(b, at)
-	if err == nil {
-		b[0] ^= 1
-		_, err = file.WriteAt(b, at)
-	}
-	return errors.Join(err, file.Close())
-}
-
 // TestDamagedBlobFiles: whatever part of a blob file is damaged, who reads a value is told so, and the store stops;
 // nobody panics, and a store that is only read says it, too.
 func TestDamagedBlobFiles(t *testing.T) {
-	for what, at := range map[string]int64{ // any order
+	for what, at := range map[string]int{ // any order
 		"block": 10, "footer": -1, "footer's checksum": -37, "index": -60,
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -133,7 +94,7 @@ func TestDamagedBlobFiles(t *testing.T) {
 			if err := s.close(); err != nil {
 				t.Fatal(err)
 			}
-			s.damage(at)
+			disktest.AlterAll(t, s.fs, "", ".blob", disktest.Flip(at))
 			s = openBlobStore(t, s.fs, false)
 			if err := readAll(s.db); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), ".blob") {
 				t.Errorf("read: %v", err)
@@ -256,7 +217,7 @@ func TestDamageMetByARewrite(t *testing.T) {
 		}
 		switch kind {
 		case "block":
-			s.damage(10)
+			disktest.AlterAll(t, s.fs, "", ".blob", disktest.Flip(10))
 		case "reads":
 			s.fs = &otherwise{FS: s.fs, every: 7} // not while it is read before
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -17,6 +16,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"zkd/storage/disk/disktest"
 )
 
 // testFault returns a fault that counts what its owner is told, and the log it writes.
@@ -213,7 +214,12 @@ func TestStatisticsOfADamagedTableWait(t *testing.T) {
 	if err := errors.Join(db.Set([]byte("k"), []byte("v"), nil), db.Flush(), closed(db, fence)); err != nil {
 		t.Fatal(err)
 	}
-	damageTables(t, fs)
+	disktest.AlterAll(t, fs, "", ".sst", func(table []byte) []byte { // a byte of each block
+		for i := 0; i < len(table)-sstFooter; i += 8 {
+			table[i] ^= 1
+		}
+		return table
+	})
 	fault, told, _ := testFault()
 	db, fence, repeats := open(fault)
 	const most = 1000
@@ -230,32 +236,6 @@ func TestStatisticsOfADamagedTableWait(t *testing.T) {
 		t.Errorf("the fault is %v, told %d times", fault.Err(), told.Load())
 	}
 	_ = closed(db, fence) // it may say that tables are damaged
-}
-
-// damageTables changes a byte of each block of each table.
-func damageTables(t *testing.T, fs vfs.FS) {
-	t.Helper()
-	names, err := fs.List("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := 0
-	for _, name := range names {
-		if filepath.Ext(name) != ".sst" {
-			continue
-		}
-		b := []byte(content(t, fs, name))
-		for i := 0; i < len(b)-sstFooter; i += 8 {
-			b[i] ^= 1
-		}
-		if err := WriteFile(fs, name, string(b)); err != nil {
-			t.Fatal(err)
-		}
-		n++
-	}
-	if n == 0 {
-		t.Fatal("there are no tables")
-	}
 }
 
 // sstFooter is at least as many bytes as a table's footer has.

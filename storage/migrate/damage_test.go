@@ -19,6 +19,7 @@ import (
 	"zkd/storage/crashfs/powercut"
 	"zkd/storage/datadir"
 	"zkd/storage/disk"
+	"zkd/storage/disk/disktest"
 	"zkd/storage/state"
 	"zkd/storage/state/statetest"
 	"zkd/storage/zkdata"
@@ -47,27 +48,27 @@ func TestImportRefuses(t *testing.T) {
 	zeroed := func(from, to int) func([]byte) []byte {
 		return func(b []byte) []byte { clear(b[from:to]); return b }
 	}
-	flipped := func(at int) func([]byte) []byte {
-		return func(b []byte) []byte { b[at] ^= 4; return b }
-	}
 	for _, c := range []struct {
 		name, version string
 		prepare       func(fs *vfs.MemFS)
 		kind          error
 		want          string
 	}{
-		{"a changed snapshot", "3.5", func(fs *vfs.MemFS) { rewrite(t, fs, fileOf(t, fs, "snapshot"), flipped(9000)) },
-			zkdata.ErrDamaged, "snapshot."},
+		{"a changed snapshot", "3.5", func(fs *vfs.MemFS) {
+			disktest.Alter(t, fs, fileOf(t, fs, "snapshot"), disktest.Flip(9000))
+		}, zkdata.ErrDamaged, "snapshot."},
 		{"a changed snapshot, snappy", "3.8", func(fs *vfs.MemFS) {
-			rewrite(t, fs, fileOf(t, fs, "snapshot"), flipped(2000))
+			disktest.Alter(t, fs, fileOf(t, fs, "snapshot"), disktest.Flip(2000))
 		}, zkdata.ErrDamaged, "snapshot."},
 		{"a cut snapshot, gz", "3.9", func(fs *vfs.MemFS) {
-			rewrite(t, fs, fileOf(t, fs, "snapshot"), func(b []byte) []byte { return b[:len(b)-100] })
+			disktest.Alter(t, fs, fileOf(t, fs, "snapshot"), func(b []byte) []byte { return b[:len(b)-100] })
 		}, zkdata.ErrDamaged, "snapshot."},
-		{"a changed log", "3.9", func(fs *vfs.MemFS) { rewrite(t, fs, fileOf(t, fs, "log"), flipped(5000)) },
-			zkdata.ErrDamaged, "log."},
-		{"a sector of zeros", "3.9", func(fs *vfs.MemFS) { rewrite(t, fs, fileOf(t, fs, "log"), zeroed(1024, 1536)) },
-			zkdata.ErrDamaged, "log."},
+		{"a changed log", "3.9", func(fs *vfs.MemFS) {
+			disktest.Alter(t, fs, fileOf(t, fs, "log"), disktest.Flip(5000))
+		}, zkdata.ErrDamaged, "log."},
+		{"a sector of zeros", "3.9", func(fs *vfs.MemFS) {
+			disktest.Alter(t, fs, fileOf(t, fs, "log"), zeroed(1024, 1536))
+		}, zkdata.ErrDamaged, "log."},
 		{"no log", "3.9", func(fs *vfs.MemFS) {
 			for log := fileOf(t, fs, "log"); log != "/old/version-2/"; log = fileOf(t, fs, "log") {
 				if err := fs.Remove(log); err != nil {
@@ -144,7 +145,7 @@ func appendRecord(t *testing.T, fs *vfs.MemFS, f func(last jute.Zxid) []byte) {
 	if at == 0 {
 		t.Fatalf("no torn record in %q", r.Notices)
 	}
-	rewrite(t, fs, d.Logs[len(d.Logs)-1].Path, func(b []byte) []byte {
+	disktest.Alter(t, fs, d.Logs[len(d.Logs)-1].Path, func(b []byte) []byte {
 		return append(append(b[:at:at], f(r.Last)...), make([]byte, 512)...)
 	})
 }

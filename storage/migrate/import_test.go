@@ -17,7 +17,6 @@ import (
 
 	"zkd/jute"
 	"zkd/storage/datadir/dirtest"
-	"zkd/storage/disk"
 	"zkd/storage/entry"
 	"zkd/storage/entry/entrytest"
 	"zkd/storage/raftlog"
@@ -196,29 +195,6 @@ func TestExportGolden(t *testing.T) {
 		if diff := cmp.Diff(zkdatatest.Walk(t, "3.8"), walkLines(t, imported(t, fs))); diff != "" {
 			t.Errorf("the server -, the import of the export +\n%s", diff)
 		}
-	}
-}
-
-// rewrite changes the content of a file.
-func rewrite(t *testing.T, fs vfs.FS, path string, f func([]byte) []byte) {
-	t.Helper()
-	file, err := fs.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	info, err := file.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := make([]byte, info.Size())
-	if _, err := file.ReadAt(b, 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := disk.WriteFile(fs, path, string(f(b))); err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"zkd/storage/disk"
+	"zkd/storage/disk/disktest"
 )
 
 // copyTree copies the files of dir of one file system to another, as they stand: what a killed process leaves behind.
@@ -27,25 +27,11 @@ func copyTree(t testing.TB, from vfs.FS, dir string) *vfs.MemFS {
 	}
 	for _, name := range names {
 		path := from.PathJoin(dir, name)
-		if err := disk.WriteFile(to, path, string(readWhole(t, from, path))); err != nil {
+		if err := disk.WriteFile(to, path, string(disktest.Read(t, from, path))); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return to
-}
-
-func readWhole(t testing.TB, fs vfs.FS, path string) []byte {
-	t.Helper()
-	file, err := fs.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close() //nolint:errcheck // opened for reading only
-	content, err := io.ReadAll(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return content
 }
 
 // sameEntry compares entries, far quicker than cmp does.
@@ -157,7 +143,7 @@ func TestRaftLogDamagedWAL(t *testing.T) {
 			logs := filesOf(t, fs, "log", ".log")
 			file := logs[len(logs)-1]
 			path := fs.PathJoin("log", file)
-			content := readWhole(t, fs, path)
+			content := disktest.Read(t, fs, path)
 			written := len(bytes.TrimRight(content, "\x00"))
 			refused, step := 0, max(50, written/120)
 			for offset := 0; offset < written; offset += step {
@@ -187,7 +173,7 @@ func TestRaftLogDamagedWALHeaders(t *testing.T) {
 	fs := buildDamageShape(t, want, 1, false)
 	logs := filesOf(t, fs, "log", ".log")
 	file := logs[len(logs)-1]
-	content := readWhole(t, fs, fs.PathJoin("log", file))
+	content := disktest.Read(t, fs, fs.PathJoin("log", file))
 	for offset := range min(len(content), 700) {
 		for bit := range 8 {
 			altered := copyTree(t, fs, "log")
@@ -213,7 +199,7 @@ func TestRaftLogDamageAfterPowerCut(t *testing.T) {
 			}
 			logs := filesOf(t, fs, "log", ".log")
 			file := logs[len(logs)-1]
-			content := readWhole(t, fs, "log/"+file)
+			content := disktest.Read(t, fs, "log/"+file)
 			lastRecord := len(content) - shape.each - 400
 			for offset := 3; offset < lastRecord; offset += max(53, len(content)/150) {
 				altered := copyTree(t, fs, "log")
@@ -246,7 +232,7 @@ func TestRaftLogDamagedTables(t *testing.T) {
 	}
 	refusedOf := map[string]int{}
 	for _, name := range names {
-		content := readWhole(t, fs, "log/"+name)
+		content := disktest.Read(t, fs, "log/"+name)
 		for offset := 0; offset < len(content); offset += 61 {
 			altered := copyTree(t, fs, "log")
 			spoilt := append([]byte(nil), content...)
@@ -297,7 +283,7 @@ func TestRaftLogTruncatedFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range names {
-		content := readWhole(t, fs, "log/"+name)
+		content := disktest.Read(t, fs, "log/"+name)
 		for kept := 0; kept < len(content); kept += 61 {
 			altered := copyTree(t, fs, "log")
 			if err := disk.WriteFile(altered, "log/"+name, string(content[:kept])); err != nil {
@@ -318,7 +304,7 @@ func TestRaftLogTornTail(t *testing.T) {
 			after := buildDamageShape(t, want, 1, false)
 			logs := filesOf(t, after, "log", ".log")
 			path := "log/" + logs[len(logs)-1]
-			short, long := readWhole(t, before, path), readWhole(t, after, path)
+			short, long := disktest.Read(t, before, path), disktest.Read(t, after, path)
 			for kept := len(short); kept < len(long); kept += max(31, each/20) {
 				for _, blank := range []bool{false, true} {
 					torn := copyTree(t, before, "log")
@@ -335,44 +321,5 @@ func TestRaftLogTornTail(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestCheckManifest alters a MANIFEST in the middle, which Pebble takes for its end, and cuts it, which a crash does.
-func TestCheckManifest(t *testing.T) {
-	fs := buildDamageShape(t, testEntries(1, 1, 4, 100), 1, false)
-	names := filesOf(t, fs, "log", "MANIFEST-")
-	path := "log/" + names[len(names)-1]
-	content := readWhole(t, fs, path)
-	check := func(content []byte) error {
-		if err := disk.WriteFile(fs, path, string(content)); err != nil {
-			t.Fatal(err)
-		}
-		return checkManifest(fs, path)
-	}
-	if err := check(content); err != nil {
-		t.Fatal(err)
-	}
-	for kept := range content {
-		if err := check(content[:kept]); err != nil {
-			t.Fatalf("cut to %d bytes: %v", kept, err)
-		}
-		blank := append(slices.Clone(content[:kept]), make([]byte, 4096)...)
-		if err := check(blank); err != nil {
-			t.Fatalf("blank from byte %d on: %v", kept, err)
-		}
-	}
-	for offset := range content {
-		spoilt := slices.Clone(content)
-		spoilt[offset] ^= 0x20
-		err := check(spoilt)
-		// A longer length in the last chunk reads as a write cut short; the mark is what notices the loss.
-		inLength := offset%walBlockBytes > 0 && len(content)-offset < 400
-		if err == nil && !inLength {
-			t.Fatalf("byte %d of %d altered, and nothing said", offset, len(content))
-		}
-		if err != nil && !strings.Contains(err.Error(), path+" is unreadable at offset") {
-			t.Fatal(err)
-		}
 	}
 }

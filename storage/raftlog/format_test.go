@@ -67,11 +67,3 @@ func TestRaftLogValuesNoticeEveryChangedByte(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-func TestWALChecksumIsPebbles(t *testing.T) {
-	// CRC-32C of "123456789" is e3069283; masked as LevelDB does.
-	crc := uint32(0xe3069283)
-	if got, want := walCRC([]byte("123456789")), (crc>>15|crc<<17)+0xa282ead8; got != want {
-		t.Errorf("got %08x, want %08x", got, want)
-	}
-}

@@ -156,9 +156,6 @@ func (l *Log) checkFiles() (syncMarker, error) {
 		l.opts.Logger.Warn("sync marker missing or corrupt: rewriting",
 			"path", filepath.Join(l.opts.Dir, syncMarkerName))
 	}
-	if err := checkManifest(l.opts.FS, desc.ManifestFilename); err != nil {
-		return mark, l.damaged(filepath.Base(desc.ManifestFilename), err)
-	}
 	return mark, nil
 }
 

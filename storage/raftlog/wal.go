@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -19,9 +18,8 @@ import (
 // record.Reader.readAheadForCorruption, LogWriter.flushLoop, Reader.nextChunk). So zkd reads the files itself before
 // Pebble does, with evidence of its own: the head in front of every batch.
 
-// Layout of a chunk of a write-ahead log (Pebble, package record). Chunks never cross a block.
+// Layout of a chunk of a write-ahead log (Pebble, package record).
 const (
-	walBlockBytes       = 32 << 10
 	walChunkHeaderBytes = 4 + 2 + 1 + 4 + 8 // checksum, length, kind, log number, synced offset
 	walPlainHeaderBytes = 4 + 2 + 1 + 4     // without synced offset: a new store's first log, and trailers
 	walNumberOffset     = 4 + 2 + 1
@@ -34,14 +32,6 @@ const (
 // walPrefixBytes is how much of each record is looked at: enough for the head, unless the hard state is absurdly
 // long.
 const walPrefixBytes = 1024
-
-var walCRCTable = crc32.MakeTable(crc32.Castagnoli)
-
-// walCRC is the checksum that Pebble (and LevelDB) store: CRC-32C, rotated and offset.
-func walCRC(b []byte) uint32 {
-	crc := crc32.Checksum(b, walCRCTable)
-	return (crc>>15 | crc<<17) + 0xa282ead8
-}
 
 // walTail is what a scan of one write-ahead log file found.
 type walTail struct {
@@ -56,7 +46,7 @@ type walTail struct {
 type walVerifier struct {
 	tail   walTail
 	file   io.Reader
-	block  [walBlockBytes]byte
+	block  [disk.RecordBlockBytes]byte
 	n      int   // valid bytes of block
 	start  int64 // offset of block in the file
 	prefix []byte
@@ -106,10 +96,11 @@ func (s *walVerifier) readBlock() (bool, error) {
 // scanBlock reads the chunks of the block until its end, the trailer, or a chunk that cannot be read.
 func (s *walVerifier) scanBlock() error {
 	for at := 0; at < s.n && !s.ended; {
-		if s.n == walBlockBytes && walBlockBytes-at < walChunkHeaderBytes && !disk.AnyNonZero(s.block[at:s.n]) {
+		rest := disk.RecordBlockBytes - at
+		if s.n == disk.RecordBlockBytes && rest < walChunkHeaderBytes && !disk.AnyNonZero(s.block[at:s.n]) {
 			return nil
 		}
-		if walBlockBytes-at < walPlainHeaderBytes {
+		if rest < walPlainHeaderBytes {
 			return nil
 		}
 		if s.isTrailer(at) {
@@ -164,7 +155,7 @@ func (s *walVerifier) chunkAt(at int) (length int, ok bool) {
 	if length > len(header) {
 		return 0, false
 	}
-	return length, binary.LittleEndian.Uint32(header) == walCRC(header[6:length])
+	return length, binary.LittleEndian.Uint32(header) == disk.RecordChecksum(header[6:length])
 }
 
 // takeChunk adds a whole chunk to the record under way; false if it does not belong there.

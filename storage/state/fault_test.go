@@ -16,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"zkd/storage/disk"
+	"zkd/storage/disk/disktest"
 	"zkd/storage/entry"
 	"zkd/storage/entry/entrytest"
 )
@@ -231,45 +232,64 @@ func TestCompactionThatCannotBeNoted(t *testing.T) {
 // TestAManifestWithoutItsSequenceNumber: what a MANIFEST begins with when a store is opened is damaged. Pebble would
 // take it for the torn end of the file, and number what is written from then on as what its tables hold.
 func TestAManifestWithoutItsSequenceNumber(t *testing.T) {
-	fs := vfs.NewMem()
-	open := func() (*Machine, error) { return OpenMachine(MachineOptions{Dir: "state", FS: fs}) }
-	m, err := open()
+	h := &harness{t: t, fs: vfs.NewMem()}
+	h.openAndFlush(1)
+	h.openAndFlush(0) // which begins another MANIFEST
+	h.refusesManifest(disktest.Flip(-1))
+}
+
+// TestAManifestDamagedInTheMiddle: Pebble would take it for the end of the file, and the tables that it names up to
+// there for those of now.
+func TestAManifestDamagedInTheMiddle(t *testing.T) {
+	begun := &harness{t: t, fs: vfs.NewMem()}
+	begun.openAndFlush(1)
+	begins := begun.openAndFlush(0)
+	h := &harness{t: t, fs: vfs.NewMem()}
+	h.openAndFlush(1)
+	if ends := h.openAndFlush(3); ends < begins+100 {
+		t.Fatalf("the MANIFEST begins with %d bytes and ends with %d: this tests nothing", begins, ends)
+	}
+	h.refusesManifest(disktest.Flip(begins + 20))
+}
+
+// openAndFlush opens the machine, flushes so many znodes, each for itself, and closes it. It returns how long the
+// MANIFEST is.
+func (h *harness) openAndFlush(znodes int) int {
+	h.t.Helper()
+	var err error
+	if h.m, err = OpenMachine(MachineOptions{Dir: "state", FS: h.fs}); err != nil {
+		h.t.Fatal(err)
+	}
+	h.m.store.compactions.Pause()
+	for n := range znodes {
+		h.apply(entrytest.Session(1), entrytest.Create(fmt.Sprintf("/%d-%d", len(h.log), n), nil, 0))
+		if err := h.m.Flush(context.Background()); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	if err := h.m.Close(); err != nil {
+		h.t.Fatal(err)
+	}
+	desc, err := pebble.Peek("state", h.fs)
 	if err != nil {
-		t.Fatal(err)
+		h.t.Fatal(err)
 	}
-	h := &harness{t: t, fs: fs, m: m}
-	h.apply(entrytest.Session(1), entrytest.Create("/n", nil, 0))
-	if err := errors.Join(m.Flush(context.Background()), m.Close()); err != nil {
-		t.Fatal(err)
-	}
-	if m, err = open(); err != nil { // which begins another MANIFEST
-		t.Fatal(err)
-	}
-	if err := m.Close(); err != nil {
-		t.Fatal(err)
-	}
-	desc, err := pebble.Peek("state", fs)
+	return len(disktest.Read(h.t, h.fs, desc.ManifestFilename))
+}
+
+// refusesManifest alters the MANIFEST, after which nobody opens the store.
+func (h *harness) refusesManifest(f func(content []byte) []byte) {
+	h.t.Helper()
+	desc, err := pebble.Peek("state", h.fs)
 	if err != nil {
-		t.Fatal(err)
+		h.t.Fatal(err)
 	}
-	file, err := fs.OpenReadWrite(desc.ManifestFilename, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		t.Fatal(err)
+	disktest.Alter(h.t, h.fs, desc.ManifestFilename, f)
+	_, err = OpenMachine(MachineOptions{Dir: "state", FS: h.fs})
+	if !errors.Is(err, disk.ErrDamaged) || !strings.Contains(err.Error(), desc.ManifestFilename) {
+		h.t.Errorf("open: %v", err)
 	}
-	info, err := file.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := file.WriteAt([]byte{0xff}, info.Size()-1); err != nil {
-		t.Fatal(err)
-	}
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := open(); !errors.Is(err, disk.ErrDamaged) || !strings.Contains(err.Error(), desc.ManifestFilename) {
-		t.Errorf("open: %v", err)
-	}
-	if _, err := OpenReader(fs, "state", discardLogger()); !errors.Is(err, disk.ErrDamaged) {
-		t.Errorf("open for reading: %v", err)
+	if _, err := OpenReader(h.fs, "state", discardLogger()); !errors.Is(err, disk.ErrDamaged) {
+		h.t.Errorf("open for reading: %v", err)
 	}
 }
