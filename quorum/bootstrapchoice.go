@@ -44,17 +44,19 @@ const gaveWayKey = "gaveway"
 // OpenBootstrapChoice returns that of a server whose log is open; founded tells whether its state is of an ensemble.
 func OpenBootstrapChoice(log *raftlog.Log, founded bool) (*BootstrapChoice, error) {
 	b := &BootstrapChoice{log: log}
-	_, admitted := log.Meta(admittedKey) // then what it has is of those that have let it in
-	if founded || admitted || Imported(log) {
+	if founded || Imported(log) {
 		return b, nil
 	}
-	if blob, ok := log.Meta(gaveWayKey); ok {
+	if blob, ok := log.Meta(gaveWayKey); ok { // also if it was let in since, and has voted
 		if len(blob) != 1 || blob[0] != stateVersion {
 			return nil, fmt.Errorf("%s %x in the raft log is not of format %d: run a newer zkd", gaveWayKey, blob,
 				stateVersion)
 		}
 		b.safe.Store(&map[uint64]bool{}) // those that it meets again say what they are
 		b.kept = true
+		return b, nil
+	}
+	if _, admitted := log.Meta(admittedKey); admitted { // what it has is of those that have let it in
 		return b, nil
 	}
 	b.begun = log.LastIndex() > bootstrapIndex

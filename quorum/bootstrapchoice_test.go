@@ -171,6 +171,44 @@ func TestGivingWayIsForGood(t *testing.T) {
 	}
 }
 
+// TestWhoWasLetInStaysWithTheData: a server without data that has given way to data, was let in by those who have it,
+// and has voted for one of them, takes part in no bootstrap without data when it is started anew before it has got
+// anything.
+func TestWhoWasLetInStaysWithTheData(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	founders := []Member{{ID: 1}, {ID: 2}, {ID: 3}}
+	start := func(fs *vfs.MemFS) (*loop, *BootstrapChoice) {
+		l := newcomerOn(t, openLog(t, fs, "log"), 3, false, founders...)
+		b, err := OpenBootstrapChoice(l.options.Log, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.options.BootstrapChoice = b
+		l.begin()
+		return l, b
+	}
+	l, b := start(fs)
+	if _, ok, err := b.GiveWay(2); !ok || err != nil {
+		t.Fatalf("it does not give way: %v", err)
+	}
+	l.admission.greeted(2, member.Hello{Incarnation: 12, Known: l.admission.incarnation, Admitted: true, Founded: true})
+	written(t, l)
+	asked(l)
+	written(t, l)
+	if vote := l.raw.BasicStatus().HardState.GetVote(); vote != 2 || b.Begun() {
+		t.Fatalf("vote %d, begun %v", vote, b.Begun())
+	}
+
+	l, b = start(fs.CrashClone(vfs.CrashCloneCfg{})) // what was synced, and nothing else
+	l.turn()
+	if vote := l.raw.BasicStatus().HardState.GetVote(); vote != 2 || b.Begun() || !b.GaveWay() {
+		t.Errorf("after a start anew: vote %d, begun %v, has given way %v", vote, b.Begun(), b.GaveWay())
+	}
+	if _, ok, err := b.GiveWay(2); !ok || err != nil || l.admission.deafTo(2) {
+		t.Errorf("it does not hear who has let it in: %v, %v", ok, err)
+	}
+}
+
 // TestLateFoundersAreWaitedFor: with all founders heard it goes on at once, with a majority of them after a while.
 func TestLateFoundersAreWaitedFor(t *testing.T) {
 	l := newcomer(t, 3, false, Member{ID: 1}, Member{ID: 2}, Member{ID: 3})
