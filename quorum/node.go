@@ -42,10 +42,18 @@ type Node struct {
 // may then be used again. It blocks while too much is outstanding, queued behind others. An error means that p was not
 // taken and w is not told.
 func (n *Node) Propose(p *entry.Proposal, w batcher.Waiter) error {
+	_, err := n.ProposeIf(p, w, nil)
+	return err
+}
+
+// ProposeIf is Propose if still says so, asked when there is room, and nothing that was asked of this member before
+// holds p up, as a reconfig does that is being prepared. It tells whether p was taken. With a leader, what comes from
+// other members after still was asked is behind p. still must not block.
+func (n *Node) ProposeIf(p *entry.Proposal, w batcher.Waiter, still func() bool) (taken bool, err error) {
 	if needs, level := p.Level(), n.Level(); needs == 0 || needs > level {
-		return errTooNew(p, level)
+		return false, errTooNew(p, level)
 	}
-	return n.batcher.Add(p, w)
+	return n.batcher.AddIf(p, w, still)
 }
 
 // Time is the time of day as the leader gives it to writes. A member that does not lead tells its own clock's. Any

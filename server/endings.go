@@ -24,12 +24,17 @@ type ending struct {
 // end proposes the end of a session that the state knows, by p, a closeSession, and tells w when all of it has
 // come about. Should this server end meanwhile, the session expires.
 func (s expirer) end(p *entry.Proposal, w batcher.Waiter) error {
+	return s.opts.node.Propose(s.inPieces(p, w))
+}
+
+// inPieces returns the first of the proposals by which a session ends, by p, and who waits for it, for w.
+func (s expirer) inPieces(p *entry.Proposal, w batcher.Waiter) (*entry.Proposal, batcher.Waiter) {
 	if s.opts.Machine.Level() < entry.LevelPieces {
-		return s.opts.node.Propose(p, w)
+		return p, w
 	}
 	e := &ending{s: s.Server, p: *p, w: w}
 	e.p.Flags |= entry.FlagInPieces
-	return s.opts.node.Propose(&e.p, e)
+	return &e.p, e
 }
 
 // Applied goes on, unless that was all.

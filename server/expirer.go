@@ -32,34 +32,44 @@ func (s expirer) adoptSessions() {
 }
 
 // expire proposes the end of sessions that were silent for too long, and still are: each proposal may wait until less
-// is in flight, and clients come back meanwhile. The tracker calls it. A session whose end is not taken is gone with
-// the node, or comes again when this server leads again. The end counts in this term alone: what is proposed at the end
-// of one may be committed by the next leader, who has heard what this one has not.
+// is in flight, and clients come back meanwhile. What a reconfig holds up comes again: who comes back meanwhile by
+// another server writes ahead of it. The tracker calls it. A session whose end is not taken is gone with the node, or
+// comes again when this server leads again. The end counts in this term alone: what is proposed at the end of one may
+// be committed by the next leader, who has heard what this one has not.
 func (s expirer) expire(ids []jute.SessionID) {
 	tracker := s.tracker.Load()
 	for _, id := range ids {
-		if tracker.Silent(id) && !s.expireOne(id) {
+		taken, err := s.expireOne(id, func() bool { return tracker.Silent(id) })
+		if err != nil {
 			return
+		}
+		if !taken {
+			tracker.Later(id)
 		}
 	}
 }
 
-// expireOne proposes the end of one session. It is false if no more can be proposed.
-func (s expirer) expireOne(id jute.SessionID) bool {
+// expireOne proposes the end of one session if it is still silent. An error means that no more can be proposed.
+func (s expirer) expireOne(id jute.SessionID, silent func() bool) (taken bool, err error) {
 	var term []byte
 	if s.opts.Ensemble != nil {
 		state := s.available.latest()
 		if state.Role != quorum.RoleLeader {
-			return false
+			return false, quorum.ErrNotLeader
 		}
 		term = binary.BigEndian.AppendUint64(nil, state.Term)
 	}
-	s.metrics.expired.Add(1)
-	s.opts.Logger.Info("session expired", session(id))
-	p := &entry.Proposal{Op: jute.OpCloseSession, Session: id, Time: s.millis(), Flags: s.opts.Flags, Body: term}
-	if err := s.end(p, nil); err != nil {
+	p, w := s.inPieces(&entry.Proposal{
+		Op: jute.OpCloseSession, Session: id, Time: s.millis(), Flags: s.opts.Flags, Body: term,
+	}, nil)
+	taken, err = s.opts.node.ProposeIf(p, w, silent)
+	if err != nil {
 		s.opts.Logger.Warn("failed to close expired session", session(id), slog.Any("err", err))
-		return false
+		return false, err
 	}
-	return true
+	if taken {
+		s.metrics.expired.Add(1)
+		s.opts.Logger.Info("session expired", session(id))
+	}
+	return taken, nil
 }

@@ -2,13 +2,16 @@ package server
 
 import (
 	"bytes"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"zkd/jute"
+	"zkd/quorum/batcher"
 	"zkd/quorum/clock"
+	"zkd/storage/entry"
 )
 
 // quick makes sessions end soon.
@@ -87,6 +90,49 @@ func TestWhoIsHeardBeforeItsEndGoesOn(t *testing.T) {
 		return r.server.metrics.expired.Load() == 2
 	})
 	goesOn.wantClosed()
+}
+
+// busyNode takes no end of a session that is asked for with a condition as long as it is busy, as one that prepares a
+// reconfig.
+type busyNode struct {
+	Node
+	busy atomic.Bool
+	came atomic.Int64 // ends that were not taken
+}
+
+// ProposeIf implements Node.
+func (n *busyNode) ProposeIf(p *entry.Proposal, w batcher.Waiter, still func() bool) (bool, error) {
+	if n.busy.Load() {
+		n.came.Add(1)
+		return false, nil
+	}
+	return n.Node.ProposeIf(p, w, still)
+}
+
+// TestAnEndThatIsHeldUpComesAgain: while no session can be ended the client of one is heard.
+func TestAnEndThatIsHeldUpComesAgain(t *testing.T) {
+	now, node := clock.NewManual(time.Unix(1_000_000_000, 0)), &busyNode{}
+	r := startRig(t, rigOptions{clock: now, ready: func() { now.Advance(ahead) }, node: func(n Node) Node {
+		node.Node = n
+		return node
+	}})
+	node.busy.Store(true)
+	ends, goesOn := r.connectTimeout(t, 4*time.Second), r.connectTimeout(t, 4*time.Second)
+	eventually(t, "both are to end", func() bool {
+		now.Step(50 * time.Millisecond)
+		return node.came.Load() >= 2
+	})
+	goesOn.wantSilence() // it pings
+	node.busy.Store(false)
+	eventually(t, "the other one ends", func() bool {
+		now.Step(50 * time.Millisecond)
+		return r.server.metrics.expired.Load() > 0
+	})
+	ends.wantClosed()
+	goesOn.wantSilence()
+	if got := r.server.metrics.expired.Load(); got != 1 {
+		t.Errorf("%d sessions expired, want 1", got)
+	}
 }
 
 // retime gives a session another timeout, which begins now: a client on a slow machine could not do its work within

@@ -261,6 +261,14 @@ func (g *group) releaseLocked(m *member) {
 	}
 }
 
+// ProposeIf implements Node.
+func (m *member) ProposeIf(p *entry.Proposal, w batcher.Waiter, still func() bool) (bool, error) {
+	if still != nil && !still() {
+		return false, nil
+	}
+	return true, m.Propose(p, w)
+}
+
 // Propose implements Node.
 func (m *member) Propose(p *entry.Proposal, w batcher.Waiter) error {
 	g := m.group

@@ -136,7 +136,9 @@ func (r *rig) expireBut(id jute.SessionID) {
 	})
 	v.Close()
 	for _, id := range ids {
-		expirer{r.server}.expireOne(id)
+		if taken, err := (expirer{r.server}).expireOne(id, func() bool { return true }); !taken || err != nil {
+			r.t.Fatalf("session %v does not end: %v, %v", id, taken, err)
+		}
 	}
 }
 

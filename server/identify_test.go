@@ -27,6 +27,20 @@ type carried struct {
 }
 
 func (n *carried) Propose(p *entry.Proposal, w batcher.Waiter) error {
+	n.note(p)
+	if n.lose.Load() && p.Op == entry.OpSetIdentities {
+		return nil
+	}
+	return n.Node.Propose(p, w)
+}
+
+func (n *carried) ProposeIf(p *entry.Proposal, w batcher.Waiter, still func() bool) (bool, error) {
+	n.note(p)
+	return n.Node.ProposeIf(p, w, still)
+}
+
+// note writes a proposal down.
+func (n *carried) note(p *entry.Proposal) {
 	said := fmt.Sprintf("%s: %d inline", p.Op, len(p.Identities))
 	switch {
 	case p.Op == entry.OpSetIdentities:
@@ -36,12 +50,8 @@ func (n *carried) Propose(p *entry.Proposal, w batcher.Waiter) error {
 		said = fmt.Sprintf("%s: refers", p.Op)
 	}
 	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.got = append(n.got, said)
-	n.mu.Unlock()
-	if n.lose.Load() && p.Op == entry.OpSetIdentities {
-		return nil
-	}
-	return n.Node.Propose(p, w)
 }
 
 // wants compares what was proposed since the last call.

@@ -23,6 +23,9 @@ import (
 type Node interface {
 	// Propose has p applied and tells w; it may block while too much is in flight. An error means that p was not taken.
 	Propose(p *entry.Proposal, w batcher.Waiter) error
+	// ProposeIf is Propose if still says so, asked when there is room, and nothing that was asked of this server before
+	// holds p up. It tells whether p was taken. What others ask for from then on is behind p.
+	ProposeIf(p *entry.Proposal, w batcher.Waiter, still func() bool) (taken bool, err error)
 	// Barrier tells w when everything committed at the call is applied here.
 	Barrier(w batcher.Waiter)
 }

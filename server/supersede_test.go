@@ -37,14 +37,25 @@ func startGated(t *testing.T, op jute.Op, o rigOptions) (*rig, *gatedNode) {
 
 // Propose implements Node.
 func (g *gatedNode) Propose(p *entry.Proposal, w batcher.Waiter) error {
-	if p.Op == g.gated {
+	g.pass(p.Op)
+	return g.Node.Propose(p, w)
+}
+
+// ProposeIf implements Node.
+func (g *gatedNode) ProposeIf(p *entry.Proposal, w batcher.Waiter, still func() bool) (bool, error) {
+	g.pass(p.Op)
+	return g.Node.ProposeIf(p, w, still)
+}
+
+// pass has an operation that is gated wait.
+func (g *gatedNode) pass(op jute.Op) {
+	if op == g.gated {
 		g.came <- struct{}{}
 		<-g.open
 	}
 	g.mu.Lock()
-	g.ops = append(g.ops, p.Op)
-	g.mu.Unlock()
-	return g.Node.Propose(p, w)
+	defer g.mu.Unlock()
+	g.ops = append(g.ops, op)
 }
 
 // release lets all go.

@@ -140,11 +140,11 @@ func plantsOfTheLog() []Plant {
 		{
 			Name: "write-skipped", Bug: "a write is dropped on its way, and those behind it are not",
 			Found: 3, Of: 12,
-			Patches: []Patch{{"quorum/node.go", "	return n.batcher.Add(p, w)", `
+			Patches: []Patch{{"quorum/node.go", "	_, err := n.ProposeIf(p, w, nil)", `
 	if p.Op == jute.OpSetData && plantedEach("write-skipped", 100) {
 		return nil
 	}
-	return n.batcher.Add(p, w)`}},
+	_, err := n.ProposeIf(p, w, nil)`}},
 		},
 		{
 			Name: "created-before-committed", Bug: "a create is acknowledged when it is proposed",

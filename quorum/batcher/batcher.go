@@ -46,6 +46,7 @@ type Batcher struct {
 		free        []*Batch          // at most maxFreeBatches
 		barriers    []Waiter          // not yet taken by the loop; each counts one byte
 		outstanding int               // bytes of what is not answered
+		reconfigs   int               // batches with one that are not answered
 		queue       []*queuedProposer // proposers that wait for room, first come first; one per blocked goroutine
 		drained     chan struct{}     // closed when refusal is set and outstanding is 0
 		proposals   uint64            // taken since the start
@@ -99,15 +100,33 @@ func proposalBytes(p *entry.Proposal) int {
 // Add encodes p into the open batch, or, if it must be alone in its entry, into one of its own. It blocks while too
 // much is outstanding.
 func (b *Batcher) Add(p *entry.Proposal, w Waiter) error {
+	_, err := b.AddIf(p, w, nil)
+	return err
+}
+
+// AddIf adds p if still, asked when there is room, says so, and no reconfig is unanswered: behind one the leader's own
+// proposals may wait for seconds, and those of others go ahead. It tells whether it has. still must not block, nor call
+// the Batcher; nil is Add.
+func (b *Batcher) AddIf(p *entry.Proposal, w Waiter, still func() bool) (added bool, err error) {
 	size := proposalBytes(p)
 	if size > ProposalBytesMax {
-		return ErrTooLarge
+		return false, ErrTooLarge
 	}
 	b.mu.Lock()
 	if err := b.reserveLocked(size); err != nil {
 		b.mu.Unlock()
-		return err
+		return false, err
 	}
+	if still != nil && (b.mu.reconfigs > 0 || !still()) {
+		b.freeLocked(size)
+		b.mu.Unlock()
+		return false, nil
+	}
+	return true, b.addAndUnlock(p, w, size)
+}
+
+// addAndUnlock adds p, which has its room.
+func (b *Batcher) addAndUnlock(p *entry.Proposal, w Waiter, size int) error {
 	if size >= b.options.MaxEntryBytes {
 		return b.addLargeAndUnlock(p, w, size)
 	}
@@ -168,6 +187,9 @@ func (b *Batcher) AddChange(cc *raftpb.ConfChangeV2, p *entry.Proposal, w Waiter
 	b.sealLocked()
 	batch := b.openLocked()
 	batch.Change, batch.Reconf = cc, cc == nil
+	if batch.Reconf {
+		b.mu.reconfigs++
+	}
 	b.sealLocked()
 	b.fillLocked(batch, p, w, size)
 	return nil

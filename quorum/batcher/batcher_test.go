@@ -4,7 +4,6 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"zkd/jute"
@@ -421,98 +420,6 @@ func TestAddDoesNotAllocate(t *testing.T) {
 	if n := testing.AllocsPerRun(100, cycle); n > 0 {
 		t.Errorf("a batch of 64 proposals allocates %v times", n)
 	}
-}
-
-// TestWhoMeetsTheBoundIsQueued and let in first come, first served, as room comes.
-func TestWhoMeetsTheBoundIsQueued(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, _ := newBatcher(1, 1000)
-		for number := range jute.Xid(4) {
-			go func() {
-				if err := b.Add(proposal(number, 1000), nil); err != nil {
-					t.Error(err)
-				}
-			}()
-			synctest.Wait()
-		}
-		if s := b.Status(); s.Queued != 3 || s.Proposals != 1 {
-			t.Fatalf("of four: %+v", s)
-		}
-		for want := range jute.Xid(4) {
-			batches := b.Take(1, 0, nil)
-			if len(batches) != 1 || !slices.Equal(read(t, batches[0]), []jute.Xid{want}) {
-				t.Fatalf("took %v, want one of proposal %d", numbers(batches), want)
-			}
-			found, _ := b.Claim(batches[0].Number, 1)
-			b.Release(found)
-			synctest.Wait()
-		}
-		if s := b.Status(); s != (Status{Proposals: 4}) {
-			t.Errorf("at the end: %+v", s)
-		}
-	})
-}
-
-// turnsAway sees to it that who is queued is told why when something is done.
-func turnsAway(t *testing.T, b *Batcher, why error, do func()) {
-	t.Helper()
-	queued := make(chan error)
-	go func() { queued <- b.Add(proposal(2, 0), nil) }()
-	synctest.Wait()
-	do()
-	if err := <-queued; !errors.Is(err, why) {
-		t.Errorf("who was queued is told %v", err)
-	}
-}
-
-// TestSuspended turns away who is queued and who comes, until it ends; what was taken is not lost.
-func TestSuspended(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, _ := newBatcher(1, 1)
-		add(t, b, 1, 1)
-		why := errors.New("for now")
-		turnsAway(t, b, why, func() { b.Suspend(why) })
-		for what, err := range map[string]error{ // order: each for itself
-			"a proposal": b.Add(proposal(3, 0), nil), "a barrier": b.AddBarrier(nil),
-			"a change": b.AddChange(nil, proposal(3, 0), nil),
-		} {
-			if !errors.Is(err, why) {
-				t.Errorf("%s is told %v", what, err)
-			}
-		}
-		b.Release(b.Take(1, 0, nil)[0])
-		b.Resume()
-		add(t, b, 4, 4)
-	})
-}
-
-// TestRefused turns away who is queued and who comes, and tells when all that was taken is answered.
-func TestRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, _ := newBatcher(1, 1)
-		add(t, b, 1, 1)
-		why := errors.New("for good")
-		var drained <-chan struct{}
-		turnsAway(t, b, why, func() { drained = b.Refuse(why) })
-		if b.Refuse(errors.New("another time")) != drained {
-			t.Error("two calls tell two channels")
-		}
-		b.Resume()
-		if err := b.Add(proposal(3, 0), nil); !errors.Is(err, why) {
-			t.Errorf("who comes is told %v", err)
-		}
-		select {
-		case <-drained:
-			t.Error("drained before all is answered")
-		default:
-		}
-		b.Release(b.Take(1, 0, nil)[0])
-		select {
-		case <-drained:
-		default:
-			t.Error("not drained after all is answered")
-		}
-	})
 }
 
 // TestAbandonTakesAll that is not claimed, oldest first.

@@ -42,6 +42,9 @@ func (b *Batcher) refusalLocked() error {
 func (b *Batcher) Release(batch *Batch) {
 	b.mu.Lock()
 	b.freeLocked(batch.bytes)
+	if batch.Reconf {
+		b.mu.reconfigs--
+	}
 	if len(b.mu.free) < maxFreeBatches && cap(batch.Data) <= 2*b.options.MaxEntryBytes && !batch.Kept {
 		clear(batch.waiters)
 		*batch = Batch{Data: batch.Data[:0], waiters: batch.waiters[:0]}

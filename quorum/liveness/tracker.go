@@ -150,7 +150,8 @@ func (t *Tracker) Touch(id jute.SessionID) bool {
 }
 
 // Silent tells whether the end of a session that was handed to Expire is still to be proposed. One that was heard since
-// is tracked again, as if it had not been handed out. Expire asks it right before each, as it may have waited.
+// is tracked again, as if it had not been handed out. It is asked right before the end is proposed, as that may have
+// waited.
 func (t *Tracker) Silent(id jute.SessionID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -163,6 +164,16 @@ func (t *Tracker) Silent(id jute.SessionID) bool {
 		return false
 	}
 	return true
+}
+
+// Later has a session that was handed to Expire handed to it again in the next tick, if it is silent until then: its
+// end cannot be proposed now. Until then it is tracked.
+func (t *Tracker) Later(id jute.SessionID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s := t.mu.sessions[id]; s != nil && s.due == 0 {
+		t.placeAtLocked(s, max(t.deadline(s), t.now()/int64(t.options.Tick)+1))
+	}
 }
 
 // Touch says that the session was heard. It costs a look at the clock and one store, and does nothing for a session
@@ -255,8 +266,10 @@ func (t *Tracker) deadline(s *Session) int64 {
 }
 
 // placeLocked puts s into the bucket of its deadline.
-func (t *Tracker) placeLocked(s *Session) {
-	due := t.deadline(s)
+func (t *Tracker) placeLocked(s *Session) { t.placeAtLocked(s, t.deadline(s)) }
+
+// placeAtLocked puts s into the bucket of a deadline.
+func (t *Tracker) placeAtLocked(s *Session, due int64) {
 	if s.due == due {
 		return
 	}

@@ -167,6 +167,31 @@ func TestSilent(t *testing.T) {
 	})
 }
 
+// TestLater: who cannot be ended now is handed to Expire again in the next tick, unless it is heard before.
+func TestLater(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.Add(1, 4*time.Second)
+		b.Add(2, 4*time.Second)
+		b.Add(3, time.Hour)
+		at := 6 * time.Second
+		b.pass(at)
+		b.expect(expiry{1, at}, expiry{2, at})
+		for id := range jute.SessionID(4) {
+			b.Later(id + 1) // 3 was not handed out, 4 is not tracked
+		}
+		if !b.Touch(2) {
+			b.t.Error("who is to be handed out again cannot be touched")
+		}
+		b.pass(tick)
+		b.expect(expiry{1, at}, expiry{2, at}, expiry{1, at + tick})
+		b.Later(1)
+		b.pass(tick)
+		b.Remove(1)
+		b.pass(at)
+		b.expect(expiry{1, at}, expiry{2, at}, expiry{1, at + tick}, expiry{1, at + 2*tick}, expiry{2, 2 * at})
+	})
+}
+
 func TestSetTimeoutRemoveAndAddAgain(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.Add(1, time.Hour)
