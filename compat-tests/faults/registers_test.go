@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/anishathalye/porcupine"
+
+	"zkd/jute"
 )
 
 // TestDecideEnds: a history whose orders are too many to try all is undecided after so many steps, and not for ever;
@@ -42,12 +44,49 @@ func TestSettleLeavesOutWhatNobodyHasSeen(t *testing.T) {
 		{Kind: Swap, Path: reg, Value: "s", Expected: 2, Call: 40, Ret: 41, Outcome: Refused},
 	}
 	var kept []string
-	for _, op := range settle(ops, ops) {
+	settled, unseen := settle(ops, ops)
+	for _, op := range settled {
 		kept = append(kept, op.Value)
 	}
-	if !slices.Equal(kept, []string{"a", "done", "b", "s"}) {
-		t.Errorf("kept are %v", kept)
+	if !slices.Equal(kept, []string{"a", "done", "b", "s"}) || !slices.Equal(unseen, []gap{{1, 12}}) {
+		t.Errorf("kept are %v, unseen %v", kept, unseen)
 	}
 	failed := func(format string, args ...any) { t.Errorf(format, args...) }
 	CheckRegisters(ops, true, failed, func(porcupine.LinearizationInfo) {})
+}
+
+// TestManyUnseenVersions: of the versions of a register nobody has seen every other one. Half of those can be what a
+// swap of the version before has left, and there are just as many writes as the others need.
+func TestManyUnseenVersions(t *testing.T) {
+	const gaps = 40
+	var ops []Op
+	at := func(n int) int64 { return int64(100 * (n + 1)) }
+	for n := range jute.Version(gaps) {
+		now := at(int(n))
+		ops = append(ops, Op{Kind: Write, Path: reg, Value: fmt.Sprint("seen ", n), Call: now, Ret: now + 1,
+			Outcome: Done, Version: 2*n + 1})
+		if n%2 == 0 {
+			ops = append(ops,
+				Op{Kind: Swap, Path: reg, Value: fmt.Sprint("late ", n), Call: at(gaps), Ret: never, Expected: 2*n + 1},
+				Op{Kind: Swap, Path: reg, Value: fmt.Sprint("swap ", n), Call: now + 2, Ret: never, Expected: 2*n + 1},
+				Op{Kind: Swap, Path: reg, Value: fmt.Sprint("none ", n), Call: now + 2, Ret: never, Expected: 2 * n})
+		} else {
+			ops = append(ops, Op{Kind: Write, Path: reg, Value: fmt.Sprint("write ", n), Call: int64(n), Ret: never})
+		}
+	}
+	ops = append(ops, Op{Kind: Write, Path: reg, Value: "last", Call: at(gaps), Ret: at(gaps) + 1, Outcome: Done,
+		Version: 2*gaps + 1})
+	for n := range ops {
+		ops[n].Client = n
+	}
+	failed := func(format string, args ...any) { t.Errorf(format, args...) }
+	CheckRegisters(ops, true, failed, func(porcupine.LinearizationInfo) {})
+
+	failures := 0
+	failed = func(string, ...any) { failures++ }
+	less := slices.DeleteFunc(ops[:8], func(op Op) bool { return op.Value == "swap 0" })
+	CheckRegisters(less, true, failed, func(porcupine.LinearizationInfo) {})
+	if failures != 1 {
+		t.Errorf("%d failures without a swap that must have happened, want one", failures)
+	}
 }
