@@ -51,9 +51,9 @@ func (p *Plan) drawBefore() {
 
 // versions is what the operator of a play knows of the versions of servers.
 type versions struct {
-	looked   time.Time // when he looked last who is refused, in the story up to the line read
-	read     int
-	wentBack []*sim.Server
+	looked time.Time // when he looked last who is refused, in the story up to the line read
+	read   int
+	late   []*sim.Server // that have gone back, or were removed: the feature level may be raised without them
 }
 
 // beforeMayStop tells whether servers of the version before may come to have no leader for good, as those of the
@@ -96,7 +96,7 @@ func (g *play) roll(d *Deed, i int) {
 	s.Kill()
 	s.Install(back)
 	if back {
-		g.versions.wentBack = append(g.versions.wentBack, s)
+		g.versions.late = append(g.versions.late, s)
 	}
 	s.Start()
 }
@@ -113,12 +113,13 @@ func (g *play) raised(i int) bool {
 // sessions of such a level, which it reads first.
 var tooOld = []string{"this zkd is too old", "damaged value in the state store: session"}
 
-// upgradeLate brings a server to the present version again that has gone back too late, and reports whether this is
-// one: another server was the last of the version before when the operator asked this one to stop, and was upgraded, or
-// removed, by the time it had, so that it has data of a feature level above what it can do. It says so in its log.
+// upgradeLate brings a server to the present version that is of the version before too late, and reports whether this
+// is one: another server was the last of that version when the operator asked this one to stop, and was upgraded, or
+// removed, by the time it had; or this one was removed, and goes on while it is added again. So it has data of a
+// feature level above what it can do. It says so in its log.
 func (g *play) upgradeLate(i int) bool {
 	s := g.w.Servers[i]
-	if !s.Older() || !slices.Contains(g.versions.wentBack, s) {
+	if !s.Older() || !slices.Contains(g.versions.late, s) {
 		return false
 	}
 	told := fmt.Sprintf(" s%d ", s.Number)
@@ -130,7 +131,7 @@ func (g *play) upgradeLate(i int) bool {
 		if late {
 			g.done[Upgrade]++
 			s.Install(false)
-			g.w.Story.Tell("", "-- s%d went back too late, and is upgraded", s.Number)
+			g.w.Story.Tell("", "-- s%d is too old, and is upgraded", s.Number)
 		}
 		return late
 	}

@@ -123,6 +123,9 @@ func (o *operator) leave(d *Deed) {
 	if delete(to, id); id == 0 || !o.bears(to) {
 		return
 	}
+	if o.g.plan.Before {
+		o.machine(func() { o.g.versions.late = append(o.g.versions.late, o.server(id)) })
+	}
 	o.bring(to, false, oneOf(2, d, 0))
 	o.pause(d.For)
 	if !oneOf(3, d, 1) {
