@@ -328,7 +328,7 @@ func (p passage) await(ctx context.Context) error {
 	case err := <-p:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("no leader, or the log is not applied yet: %w", ctx.Err())
+		return fmt.Errorf("no leader, or the log is not applied yet: %w", context.Cause(ctx))
 	}
 }
 

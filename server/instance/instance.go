@@ -45,6 +45,8 @@ type Instance struct {
 	id      uint64     // of the server; known once its raft log is open
 	fatal   chan error // room for one; the first failure that ends the process
 
+	giveUp atomic.Pointer[context.CancelCauseFunc] // of open, which may wait for what has failed; nil: it has ended
+
 	audit   auditLog
 	guard   *space.Guard
 	dir     *datadir.Dir
@@ -120,14 +122,25 @@ func newInstance(config *conf.Config, world World, o Options) *Instance {
 // before a failure is closed.
 func Open(ctx context.Context, c *conf.Config, w World, o Options) (*Instance, error) {
 	i := newInstance(c, w, o)
-	err := i.open(ctx)
+	if err := i.openWhole(ctx); err != nil {
+		return nil, err
+	}
+	return i, nil
+}
+
+// openWhole opens all, or nothing. Its context ends with a failure alone: what was opened may keep it.
+func (i *Instance) openWhole(ctx context.Context) error {
+	opening, giveUp := context.WithCancelCause(ctx)
+	i.giveUp.Store(&giveUp)
+	err := i.open(opening)
+	i.giveUp.Store(nil)
 	i.audit.begin(err)
 	if err != nil {
 		i.tell(Stopping)
 		i.broken = errors.Is(err, disk.ErrDiskFailed)
-		return nil, errors.Join(err, i.Close())
+		return errors.Join(err, i.Close())
 	}
-	return i, nil
+	return nil
 }
 
 // Run serves until ctx ends or something fails. It is called once at most.
@@ -234,11 +247,14 @@ func (i *Instance) run(ctx context.Context) error {
 // errCannotGoOn says that a part of the server has failed for good.
 var errCannotGoOn = errors.New("the server cannot go on")
 
-// fail records the first failure.
+// fail records the first failure. A server that is being opened is given up.
 func (i *Instance) fail(err error) {
 	select {
 	case i.fatal <- err:
 	default: // one is there already
+	}
+	if giveUp := i.giveUp.Load(); giveUp != nil {
+		(*giveUp)(err)
 	}
 }
 

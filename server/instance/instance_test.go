@@ -21,6 +21,7 @@ import (
 	"zkd/compat-tests/target"
 	"zkd/conf"
 	"zkd/quorum/clock"
+	"zkd/storage/disk"
 )
 
 // aheadClock is the clock of another time.
@@ -165,6 +166,40 @@ func TestOpenThatFailsLeavesNothing(t *testing.T) {
 	}
 	if err := i.Close(); err != nil { // nobody has called Run
 		t.Error(err)
+	}
+}
+
+// stuckNetwork opens no port before who asks for it has given up.
+type stuckNetwork struct {
+	Network
+	asked func()
+}
+
+func (n stuckNetwork) Listen(ctx context.Context, _ string, _ int) (net.Listener, error) {
+	n.asked()
+	<-ctx.Done()
+	return nil, context.Cause(ctx)
+}
+
+// TestAFailureEndsTheOpening: a store that fails while the server is opened, which may be waiting for just that store,
+// ends it.
+func TestAFailureEndsTheOpening(t *testing.T) {
+	leavesNone(t)
+	w := realWorld()
+	w.FS = vfs.NewMem()
+	config, err := conf.Load(conf.Sources{ReadFile: w.Files.ReadFile,
+		Text: []byte("dataDir=/data\nclientPort=0\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var i *Instance
+	failure := fmt.Errorf("%w: the test's", disk.ErrDiskFailed)
+	w.Network = stuckNetwork{w.Network, func() { i.fail(failure) }}
+	i = newInstance(config, w, Options{Logger: slog.New(slog.DiscardHandler)})
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	defer cancel()
+	if err := i.openWhole(ctx); !errors.Is(err, failure) {
+		t.Errorf("the opening ends with %v", err)
 	}
 }
 

@@ -152,7 +152,7 @@ func (p *Peers) mayFound(ctx context.Context, ask func(context.Context) map[uint
 		case <-again.C():
 		case <-ctx.Done():
 			return fmt.Errorf("wait for the servers %v, which are about to found an ensemble without the data that "+
-				"was imported into this one: %w", serverid.Numbers(slices.Sorted(maps.Keys(waits))), ctx.Err())
+				"was imported into this one: %w", serverid.Numbers(slices.Sorted(maps.Keys(waits))), context.Cause(ctx))
 		}
 	}
 }
