@@ -119,7 +119,7 @@ func (o *operator) run() {
 }
 
 // lookAfter has members repaired, once all is mended, that have missed a move: when the operator had done all, one that
-// was cut off may have seemed to serve.
+// was cut off may have seemed to serve. It may for as long as it takes to miss its leader, and the grace behind that.
 func (o *operator) lookAfter() {
 	if !o.moved {
 		return
@@ -127,6 +127,8 @@ func (o *operator) lookAfter() {
 	for !o.done() && !o.finished() {
 		o.pause(operatorPause)
 	}
+	grace := time.Duration(o.g.plan.setting("zkd.leaderGrace", 0)) * time.Millisecond
+	o.pause(syncTicks*o.g.plan.Tick + grace)
 	o.awaitWhole()
 }
 

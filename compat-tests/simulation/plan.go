@@ -226,13 +226,17 @@ func (r drawer) chance(percent int) bool { return r.IntN(100) < percent }
 // one draws one of several.
 func one[T any](r drawer, from ...T) T { return from[r.IntN(len(from))] }
 
+// syncTicks is syncLimit: for so many ticks servers and their leader do without each other.
+const syncTicks = 4
+
 // settingsAlways is how many lines of zoo.cfg each plan begins with.
 const settingsAlways = 10
 
 // settings draws lines of zoo.cfg: limits that are seldom reached are small at times, so that what happens there does.
 func (r drawer) settings(p *Plan) []string {
 	lines := []string{
-		fmt.Sprintf("tickTime=%d", p.Tick.Milliseconds()), "initLimit=20", "syncLimit=4", "extendedTypesEnabled=true",
+		fmt.Sprintf("tickTime=%d", p.Tick.Milliseconds()), "initLimit=20", fmt.Sprintf("syncLimit=%d", syncTicks),
+		"extendedTypesEnabled=true",
 		fmt.Sprintf("zkd.electionTimeout=%d", one(r, 300, 500, 1000)),
 		fmt.Sprintf("zkd.removedGrace=%d", drawRemovedGrace(p.Seed)),
 		"reconfigEnabled=true", "enforceQuota=true", "4lw.commands.whitelist=*", "znode.container.checkIntervalMs=500",
