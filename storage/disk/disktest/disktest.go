@@ -3,6 +3,7 @@ package disktest
 import (
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,7 +33,7 @@ func Alter(t testing.TB, fs vfs.FS, path string, f func(content []byte) []byte) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = file.Write(content)
+	_, err = file.Write(slices.Clone(content)) // a file of memory may overwrite what it is given, to find who keeps it
 	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
 		t.Fatal(err)
 	}
