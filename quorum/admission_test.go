@@ -137,6 +137,21 @@ func TestALateMemberThatLosesItsDiskOutvotesNobody(t *testing.T) {
 	}
 }
 
+// TestTheEmptiedOneOfTwoIsBackAtOnce: the other one of two voters has led all the time, and knows that it had
+// everything.
+func TestTheEmptiedOneOfTwoIsBackAtOnce(t *testing.T) {
+	g := foundedBy(t, 2, 1, 2)
+	g.leader()
+	emptied := g.follower()
+	for seq := range uint32(10) {
+		g.mustWriteSoon(emptied.node, applied{1, seq})
+	}
+	g.agree(10)
+	g.wipe(emptied.id)
+	g.mustWriteSoon(g.members[emptied.id].node, applied{2, 1})
+	g.agree(11)
+}
+
 // TestAMajorityWithoutDisksWaits: nobody leads, and all say why, until a disk is back.
 func TestAMajorityWithoutDisksWaits(t *testing.T) {
 	g := foundedBy(t, 3, 1, 2, 3)

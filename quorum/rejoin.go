@@ -329,6 +329,9 @@ func (a *admission) screen(m *raftpb.Message) bool {
 	if a.deafTo(m.GetFrom()) || a.unheard(m.GetFrom()) || a.stateLost() || !a.counts(m) {
 		return true
 	}
+	if a.refusesAcknowledged(m) {
+		return true
+	}
 	if asksVote && a.isPending() && !a.heard[m.GetFrom()].Founded {
 		return true
 	}
