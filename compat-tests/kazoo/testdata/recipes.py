@@ -4,6 +4,7 @@ Prints "ok NAME" for each check and ends with an error at the first that fails.
 """
 import sys
 import threading
+import time
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import LockTimeout
@@ -46,7 +47,10 @@ class Seen:
 
 
 def together(count, body):
-    """Runs body(client, number) in as many threads, each with a client of its own; passes on what they raise."""
+    """Runs body(client, number) in as many threads, each with a client of its own.
+
+    Passes on what they raise, and raises if one has not ended after WAIT_SECONDS.
+    """
     errors = []
 
     def run(number):
@@ -59,13 +63,17 @@ def together(count, body):
             client.stop()
             client.close()
 
-    threads = [threading.Thread(target=run, args=(n,)) for n in range(count)]
+    threads = [threading.Thread(target=run, args=(n,), daemon=True) for n in range(count)]
     for thread in threads:
         thread.start()
+    deadline = time.monotonic() + WAIT_SECONDS
     for thread in threads:
-        thread.join(2 * WAIT_SECONDS)
+        thread.join(max(0, deadline - time.monotonic()))
     if errors:
         raise errors[0]
+    stuck = [number for number, thread in enumerate(threads) if thread.is_alive()]
+    if stuck:
+        raise AssertionError(f"{body.__name__}: still running: {stuck}")
 
 
 def locks(a, b):
@@ -149,12 +157,16 @@ def barriers(a, b):
     threading.Timer(0.2, barrier.remove).start()
     check("barrier opens", b.Barrier("/barrier").wait(WAIT_SECONDS))
     entered = []
+    # Kazoo's enter looks for "ready" and then counts. If another one has left in between, and with that deleted "ready"
+    # and its own znode, it waits for good, with any server.
+    none_leaves_yet = threading.Barrier(3, timeout=WAIT_SECONDS)
 
     def enter(client, number):
         double = client.DoubleBarrier("/double", 3)
         entered.append(number)
         double.enter()
         assert len(entered) == 3, entered
+        none_leaves_yet.wait()
         double.leave()
 
     together(3, enter)
