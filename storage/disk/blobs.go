@@ -113,7 +113,7 @@ func (f *FenceFS) checkRewritten(name string, category vfs.DiskWriteCategory) er
 	if err := f.fault.Stopped(); err != nil {
 		return err
 	}
-	name = filepath.Join(filepath.Dir(name), fmt.Sprintf("%06d.blob", number))
+	name = filepath.Join(filepath.Dir(name), blobName(number))
 	file, err := f.Open(name)
 	if err != nil {
 		return err

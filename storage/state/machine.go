@@ -387,9 +387,16 @@ func (m *Machine) ClusterID() entry.ClusterID { return m.ensemble.Load().Cluster
 // Unlike the data of /zookeeper/config, no client can write it. Any goroutine may call it, a Sink included.
 func (m *Machine) EnsembleConfig() string { return m.ensemble.Load().ConfigText() }
 
-// Close closes the machine; no call may be under way. What is not flushed comes back from the log.
+// Close closes the machine; no call may be under way but one that makes a copy, or room, and that its caller has given
+// up, as the disk does not answer: then the store is left as it is, for the process to end. (Pebble panics when such a
+// call goes on in a store that was closed.) What is not flushed comes back from the log.
 func (m *Machine) Close() error {
 	m.flush.stop()
+	if !m.copying.TryLock() {
+		return errors.Join(m.endBatch(), fmt.Errorf("state store %s is not closed: its disk does not answer",
+			m.store.dir))
+	}
+	defer m.copying.Unlock()
 	return errors.Join(m.endBatch(), m.store.close())
 }
 

@@ -441,3 +441,58 @@ func goroutines() string {
 	buf := make([]byte, 4<<20)
 	return string(buf[:runtime.Stack(buf, true)])
 }
+
+// holdingFS holds whoever creates a file in the copy.
+type holdingFS struct {
+	vfs.FS
+	holds    chan struct{} // closed when it holds somebody
+	released chan struct{}
+}
+
+func (f *holdingFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if strings.HasPrefix(name, "copy") {
+		close(f.holds)
+		<-f.released
+		return nil, errors.New("the disk has failed")
+	}
+	return f.FS.Create(name, category)
+}
+
+// TestCloseUnderAHungCheckpoint: a copy hangs on its disk, and is given up; it goes on after the machine was closed,
+// when the store has files to delete.
+func TestCloseUnderAHungCheckpoint(t *testing.T) {
+	fs := &holdingFS{FS: vfs.NewMem(), holds: make(chan struct{}), released: make(chan struct{})}
+	m, err := OpenMachine(MachineOptions{Dir: "state", FS: fs, Logger: discardLogger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	index := uint64(0)
+	apply := func() {
+		index++
+		entry := entry.AppendProposal(entry.AppendEntryHeader(nil, 1, index), &entry.Proposal{Op: jute.OpError})
+		if err := errors.Join(m.Apply(index, 1, entry, discard{}), m.Flush(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply()
+	copied := make(chan error, 1)
+	go func() {
+		_, _, err := m.Checkpoint(context.Background(), "copy")
+		copied <- err
+	}()
+	<-fs.holds
+	apply()
+	if err := m.store.db.Compact(t.Context(), []byte{0}, []byte{0xff}, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Close(); err == nil || !strings.Contains(err.Error(), "its disk does not answer") {
+		t.Errorf("closed: %v", err)
+	}
+	close(fs.released)
+	if err := <-copied; err == nil {
+		t.Error("there is a copy")
+	}
+	if err := m.Close(); !errors.Is(err, disk.ErrDiskFailed) { // it is, now that nobody uses it
+		t.Errorf("closed again: %v", err)
+	}
+}
