@@ -7,7 +7,6 @@ import (
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
-	"go.etcd.io/raft/v3/tracker"
 
 	"zkd/quorum/member"
 	"zkd/storage/entry"
@@ -238,13 +237,8 @@ func (a *admission) sameAsEver(id uint64) bool {
 	if known := a.known[id]; a.quarantinedPeers[id] || known != 0 && known != a.met[id] {
 		return false
 	}
-	acknowledged := true
-	a.raft.WithProgress(func(peer uint64, kind raft.ProgressType, pr tracker.Progress) {
-		if peer == id {
-			acknowledged = kind == raft.ProgressTypeLearner || pr.Match > 0
-		}
-	})
-	return acknowledged
+	kind, pr, ok := a.progressOf(id)
+	return !ok || kind == raft.ProgressTypeLearner || pr.Match > 0
 }
 
 // records tells whether incarnations can be made part of the membership: all members that were met can do with that.
@@ -368,12 +362,10 @@ func (a *admission) votedFor(m *raftpb.Message) bool {
 // if it were away, until another term begins.
 
 // refusesAcknowledged tells whether an answer refuses what its sender has acknowledged to this leader.
-func (a *admission) refusesAcknowledged(m *raftpb.Message) (lost bool) {
+func (a *admission) refusesAcknowledged(m *raftpb.Message) bool {
 	if m.GetType() != raftpb.MsgAppResp || !m.GetReject() || !a.leads() {
 		return false
 	}
-	a.raft.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
-		lost = lost || id == m.GetFrom() && pr.Match >= m.GetIndex()
-	})
-	return lost
+	_, pr, ok := a.progressOf(m.GetFrom())
+	return ok && pr.Match >= m.GetIndex()
 }

@@ -46,6 +46,16 @@ type raftStatus interface {
 // leads tells whether this member leads.
 func (f *facts) leads() bool { return f.soft.RaftState == raft.StateLeader }
 
+// progressOf returns what this leader knows of a member's log; ok is false if it leads not, or has no such member.
+func (f *facts) progressOf(id uint64) (kind raft.ProgressType, pr tracker.Progress, ok bool) {
+	f.raft.WithProgress(func(peer uint64, k raft.ProgressType, p tracker.Progress) {
+		if peer == id {
+			kind, pr, ok = k, p, true
+		}
+	})
+	return kind, pr, ok
+}
+
 // lastIndex is the last entry of raft's log, on disk or not.
 func (f *facts) lastIndex() uint64 { return max(f.appended, f.log.LastIndex()) }
 

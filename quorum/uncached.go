@@ -254,12 +254,10 @@ func (r *uncachedReads) behind(pr *tracker.Progress) bool {
 
 // nextFor is the next entry that raft sends a member that is behind; 0: it is not, or raft waits for it.
 func (r *uncachedReads) nextFor(peer uint64) (next uint64) {
-	r.raft.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
-		if id == peer && r.behind(&pr) {
-			next = pr.Next
-		}
-	})
-	return next
+	if _, pr, ok := r.progressOf(peer); ok && r.behind(&pr) {
+		return pr.Next
+	}
+	return 0
 }
 
 // endLeadership forgets what was read: nobody is sent anything any more.

@@ -13,22 +13,20 @@ import (
 // TestDecideEnds: a history whose orders are too many to try all is undecided after so many steps, and not for ever;
 // one that has an order is decided in few.
 func TestDecideEnds(t *testing.T) {
-	var events []porcupine.Operation
+	var ops []Op
 	const writes = 40 // of which any subset may have happened, in any order
 	for i := range writes {
-		op := Op{Client: i, Kind: Write, Path: reg, Value: fmt.Sprint(i), Call: int64(i), Ret: never}
-		events = append(events, porcupine.Operation{ClientId: i, Input: op, Call: op.Call, Return: op.Ret})
+		ops = append(ops, Op{Client: i, Kind: Write, Path: reg, Value: fmt.Sprint(i), Call: int64(i), Ret: never})
 	}
-	read := func(value string) porcupine.Operation {
-		op := Op{Client: writes, Kind: SyncRead, Path: reg, Value: value, Version: writes - 1, Call: writes,
-			Ret: writes + 1, Outcome: Done}
-		return porcupine.Operation{ClientId: op.Client, Input: op, Call: op.Call, Return: op.Ret}
+	thenRead := func(value string) []porcupine.Operation {
+		return eventsOf(append(ops, Op{Client: writes, Kind: SyncRead, Path: reg, Value: value, Version: writes - 1,
+			Call: writes, Ret: writes + 1, Outcome: Done}))
 	}
 	const steps = 100_000
-	if result, _ := decide(append(events, read("nobody's")), steps); result != porcupine.Unknown {
+	if result, _ := decide(thenRead("nobody's"), steps); result != porcupine.Unknown {
 		t.Errorf("a value that nobody has written: %v", result)
 	}
-	if result, _ := decide(append(events, read(fmt.Sprint(writes-2))), steps); result != porcupine.Ok {
+	if result, _ := decide(thenRead(fmt.Sprint(writes-2)), steps); result != porcupine.Ok {
 		t.Errorf("a value that the last but one has written: %v", result)
 	}
 }

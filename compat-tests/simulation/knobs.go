@@ -81,6 +81,9 @@ func drawKnobs(p *Plan) map[string]int64 {
 	if p.Stays != nil && p.Stays.What == SlowLines {
 		delete(drawn, proposesLittle)
 	}
+	if p.large() {
+		delete(drawn, keepsNoTail)
+	}
 	return drawn
 }
 
@@ -94,6 +97,10 @@ var keepsLittle = []string{
 // proposesLittle is the knob with which servers propose as little as one write at a time. On lines that stay slow each
 // client waits for the writes of all others then, for longer than the shortest timeouts of sessions.
 const proposesLittle = "quorum.defaultMaxOutstandingBytes"
+
+// keepsNoTail is the knob with which a log keeps nothing in memory. Each entry is read to be applied, and to be sent,
+// and each time the blocks of large values with it: more than a run has (seed 11073698).
+const keepsNoTail = "storage/raftlog.logTailBytesDefault"
 
 // knobsText is what a process is told of its knobs.
 func knobsText(set map[string]int64) string {

@@ -27,9 +27,9 @@ func (p *Plan) drawLarge() {
 	longest := one(r, 64<<10, 256<<10, faults.LargeMost)
 	p.Roles = append(slices.Clip(p.Roles), faults.Cast{Role: faults.Large, Clients: 1 + r.IntN(2),
 		Values: faults.Values{Longest: longest, Requests: largeBytes / longest}})
-	delete(p.Knobs, keepsNoTail)
 }
 
-// keepsNoTail is the knob with which a log keeps nothing in memory. Each entry is read to be applied, and to be sent,
-// and each time the blocks of large values with it: more than a run has (seed 11073698).
-const keepsNoTail = "storage/raftlog.logTailBytesDefault"
+// large tells whether clients have large values.
+func (p *Plan) large() bool {
+	return slices.ContainsFunc(p.Roles, func(c faults.Cast) bool { return c.Role == faults.Large })
+}

@@ -161,7 +161,6 @@ func Draw(seed uint64) *Plan {
 		}
 	}
 	p.drawFaults()
-	p.Knobs = drawKnobs(p)
 	if r.chance(20) {
 		p.Rest = 40 * time.Second
 	}
@@ -169,6 +168,7 @@ func Draw(seed uint64) *Plan {
 	p.drawImport()
 	p.drawNumbers()
 	p.drawLarge()
+	p.Knobs = drawKnobs(p)
 	return p
 }
 

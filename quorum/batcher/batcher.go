@@ -122,7 +122,8 @@ func (b *Batcher) AddIf(p *entry.Proposal, w Waiter, still func() bool) (added b
 		b.mu.Unlock()
 		return false, nil
 	}
-	return true, b.addAndUnlock(p, w, size)
+	err = b.addAndUnlock(p, w, size)
+	return err == nil, err
 }
 
 // addAndUnlock adds p, which has its room.

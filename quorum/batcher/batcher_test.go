@@ -24,6 +24,14 @@ func newBatcher(maxEntry, maxOutstanding int) (b *Batcher, woken *int) {
 	}), woken
 }
 
+// answerAll has all batches proposed and answered.
+func answerAll(b *Batcher) {
+	for _, batch := range b.Take(1, 0, nil) {
+		found, _ := b.Claim(batch.Number, 1)
+		b.Release(found)
+	}
+}
+
 // proposal returns a proposal with a number and a body of so many bytes.
 func proposal(number jute.Xid, size int) *entry.Proposal {
 	return &entry.Proposal{Op: jute.OpSetData, Xid: number, Body: make([]byte, size)}
@@ -393,10 +401,7 @@ func TestFewBuffersWait(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, batch := range b.Take(1, 0, nil) {
-		found, _ := b.Claim(batch.Number, 1)
-		b.Release(found)
-	}
+	answerAll(b)
 	if len(b.mu.free) != maxFreeBatches {
 		t.Errorf("%d batches are free, want %d", len(b.mu.free), maxFreeBatches)
 	}

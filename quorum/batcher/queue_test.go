@@ -51,10 +51,7 @@ func TestAddIf(t *testing.T) {
 			return asked, added
 		}
 		answer := func() {
-			for _, batch := range b.Take(1, 0, nil) {
-				found, _ := b.Claim(batch.Number, 1)
-				b.Release(found)
-			}
+			answerAll(b)
 			synctest.Wait()
 		}
 		if err := b.Add(proposal(1, 1000), nil); err != nil { // there is no room behind it
