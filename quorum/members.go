@@ -162,7 +162,7 @@ func (g *members) strangers() (ids []uint64) {
 		return nil
 	}
 	for _, id := range g.ahead.IDs() {
-		if !g.member.Has(id) {
+		if id != g.id && !g.member.Has(id) {
 			ids = append(ids, id)
 		}
 	}

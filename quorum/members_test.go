@@ -66,6 +66,21 @@ func TestMembersTellEachOther(t *testing.T) {
 	}
 }
 
+// TestWhoJoinsIsToldOfTheMembers: it has a membership of its own only when it has the leader's snapshot, and may not
+// know the leader. One that does not count it yet tells it nothing.
+func TestWhoJoinsIsToldOfTheMembers(t *testing.T) {
+	l := &loop{facts: facts{id: 4}}
+	l.members.facts = &l.facts
+	l.toldMembers(&member.Membership{Index: 5, Conf: &raftpb.ConfState{Voters: []uint64{1, 2}}})
+	if got := l.members.strangers(); len(got) > 0 || l.removed {
+		t.Errorf("strangers are %v, removed: %v", got, l.removed)
+	}
+	l.toldMembers(&member.Membership{Index: 7, Conf: &raftpb.ConfState{Voters: []uint64{1, 2}, Learners: []uint64{4}}})
+	if got := l.members.strangers(); !slices.Equal(got, []uint64{1, 2}) {
+		t.Errorf("strangers are %v, want servers 1 and 2", got)
+	}
+}
+
 // tells is a Transport that hands on what is sent.
 type tells struct {
 	Transport

@@ -156,16 +156,17 @@ func (l *loop) peerLost(peer uint64, left bool) {
 }
 
 // toldMembers is told by a member of the group who belongs to it. If this one does not any more, it serves nobody. If
-// it does, and has not seen that others came since, it has to know them before one of them can reach it and lead it.
+// it does, and has not seen that others came since, it has to know them before one of them can reach it and lead it. So
+// has one that joins, and knows nobody but those in its file.
 func (l *loop) toldMembers(m *member.Membership) {
-	if l.member.Empty() || m.Index < l.member.Index {
+	if m.Index < l.member.Index {
 		return
 	}
 	if m.Has(l.id) {
 		l.members.toldOf(m)
 		return
 	}
-	if l.removed {
+	if l.removed || l.member.Empty() {
 		return
 	}
 	if !l.leaving.leaves(l.id) { // the server tells of the end of what it knows

@@ -2,6 +2,7 @@ package ensemble
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -36,10 +37,19 @@ func (e *Ensemble) Lines(role string, servers ...*Server) (lines []string) {
 	return lines
 }
 
+// dynamicFileLine is the line of a zoo.cfg that names the file of the members, which servers replace.
+var dynamicFileLine = regexp.MustCompile(`(?m)^dynamicConfigFile=.*$`)
+
 // Configure gives a server that does not run other server lines than it had. It needs Options.Dynamic.
 func (e *Ensemble) Configure(s *Server, lines ...string) {
 	e.tb.Helper()
-	s.write(filepath.Join(s.Dir, "zoo.cfg.dynamic"), strings.Join(lines, "\n")+"\n")
+	file := filepath.Join(s.Dir, "zoo.cfg.dynamic")
+	s.write(file, strings.Join(lines, "\n")+"\n")
+	static, err := os.ReadFile(s.ConfigPath())
+	if err != nil {
+		e.tb.Fatal(err)
+	}
+	s.write(s.ConfigPath(), dynamicFileLine.ReplaceAllLiteralString(string(static), "dynamicConfigFile="+file))
 }
 
 // Mask replaces what differs between runs in texts with configurations.

@@ -60,6 +60,29 @@ func TestReconfig(t *testing.T) {
 	}
 }
 
+// TestAFileThatDoesNotNameTheLeader: a server whose file names those that follow alone joins, and comes back without
+// its data: they know who leads.
+func TestAFileThatDoesNotNameTheLeader(t *testing.T) {
+	e := ensemble.Prepare(t, ensemble.Options{Dynamic: true, Calm: true, Servers: 4})
+	e.Found(3)
+	admin := newAdmin(t, e)
+	admin.write()
+	joins := e.Servers[3]
+	file := append(e.Lines("participant", e.Followers()...), e.Lines("observer", joins)...)
+	e.Configure(joins, file...)
+	joins.Launch()
+	admin.reconfig(joins.Member("participant"), "")
+	e.AwaitServing(e.Servers...)
+	mustWriteAt(t, openAt(t, joins))
+
+	joins.Stop()
+	joins.Wipe()
+	e.Configure(joins, file...)
+	joins.Launch()
+	e.AwaitServing(e.Servers...)
+	mustWriteAt(t, openAt(t, joins))
+}
+
 // knows reports whether a server has written the version of a configuration into a file beside its zoo.cfg, or named
 // a file for it.
 func knows(t *testing.T, s *ensemble.Server, version string) bool {
@@ -88,8 +111,8 @@ type admin struct {
 func newAdmin(t *testing.T, e *ensemble.Ensemble) *admin {
 	t.Helper()
 	for _, s := range e.Servers {
-		if s.Kind != target.Zkd {
-			break
+		if s.Kind != target.Zkd || !s.Running() {
+			continue
 		}
 		if why := ensemble.Await(quickWithin, func() (bool, string) {
 			level := figure(t, s, "zk_zkd_feature_level")
