@@ -75,32 +75,39 @@ func drawKnobs(p *Plan) map[string]int64 {
 			drawn[k.Key()] = one(r, k.Values...)
 		}
 	}
-	if p.setting("zkd.snapshotRate", 0) > 0 {
-		maps.DeleteFunc(drawn, func(key string, _ int64) bool { return slices.Contains(keepsLittle, key) })
-	}
-	if p.Stays != nil && p.Stays.What == SlowLines {
-		delete(drawn, proposesLittle)
-	}
-	if p.large() {
-		delete(drawn, keepsNoTail)
+	for _, u := range unsuited {
+		if u.with(p) {
+			maps.DeleteFunc(drawn, func(key string, _ int64) bool { return slices.Contains(u.knobs, key) })
+		}
 	}
 	return drawn
 }
 
-// keepsLittle are the knobs that have a log forget early what a member needs that is behind. With a bound of the rate
-// at which it is sent a snapshot, writes go on faster than that, and it never catches up: an operator sets both.
-var keepsLittle = []string{
-	"storage/state.defaultFlushBytes", "storage/state.defaultFlushReplay", "quorum.defaultFlushInterval",
-	"quorum.retainLeast", "quorum.retainMost", "quorum.retainUnknown",
+// unsuited are knobs with which zkd cannot keep its promises in some plans.
+var unsuited = []struct {
+	with  func(p *Plan) bool
+	knobs []string
+}{
+	{ // A log forgets early what a member needs that is behind. With a bound of the rate at which that one is sent a
+		// snapshot, writes go on faster than that, and it never catches up: an operator sets both.
+		with: func(p *Plan) bool { return p.setting("zkd.snapshotRate", 0) > 0 },
+		knobs: []string{
+			"storage/state.defaultFlushBytes", "storage/state.defaultFlushReplay", "quorum.defaultFlushInterval",
+			"quorum.retainLeast", "quorum.retainMost", "quorum.retainUnknown",
+		},
+	},
+	{ // Servers propose one write, or send one or two entries, in the time that lines which stay slow take there and
+		// back. Each client waits for the writes of all others then, for longer than the shortest timeouts of sessions
+		// (seed 11114385).
+		with:  func(p *Plan) bool { return p.Stays != nil && p.Stays.What == SlowLines },
+		knobs: []string{"quorum.defaultMaxOutstandingBytes", "quorum.maxInflightMessages"},
+	},
+	{ // A log keeps nothing in memory. Each entry is read to be applied, and to be sent, and each time the blocks of
+		// large values with it: more than a run has (seed 11073698).
+		with:  (*Plan).large,
+		knobs: []string{"storage/raftlog.logTailBytesDefault"},
+	},
 }
-
-// proposesLittle is the knob with which servers propose as little as one write at a time. On lines that stay slow each
-// client waits for the writes of all others then, for longer than the shortest timeouts of sessions.
-const proposesLittle = "quorum.defaultMaxOutstandingBytes"
-
-// keepsNoTail is the knob with which a log keeps nothing in memory. Each entry is read to be applied, and to be sent,
-// and each time the blocks of large values with it: more than a run has (seed 11073698).
-const keepsNoTail = "storage/raftlog.logTailBytesDefault"
 
 // knobsText is what a process is told of its knobs.
 func knobsText(set map[string]int64) string {

@@ -3,6 +3,8 @@ package simulation
 import (
 	"strings"
 	"testing"
+
+	"zkd/compat-tests/faults"
 )
 
 // TestKnobSources: each knob is a constant of the sources as they are, and can be set beside all plants.
@@ -70,13 +72,22 @@ func TestDrawKnobs(t *testing.T) {
 			t.Errorf("%s: drawn are %v of %v", k.Key(), seen[k.Key()], k.Values)
 		}
 	}
-	for _, key := range keepsLittle {
-		if len(seen[key]) == 0 {
-			t.Errorf("%s is no knob", key)
-		}
-		for seed := range uint64(plans) {
-			if _, ok := drawKnobs(&Plan{Seed: seed, Settings: []string{"zkd.snapshotRate=4096"}})[key]; ok {
-				t.Fatalf("seed %d has %s beside a bound of the rate of snapshots", seed, key)
+	meets := []Plan{{Settings: []string{"zkd.snapshotRate=4096"}}, {Stays: &Deed{What: SlowLines}},
+		{Roles: []faults.Cast{{Role: faults.Large}}}}
+	if len(meets) != len(unsuited) {
+		t.Fatalf("there are %d rules", len(unsuited))
+	}
+	for i, u := range unsuited {
+		for _, key := range u.knobs {
+			if len(seen[key]) == 0 {
+				t.Errorf("%s is no knob", key)
+			}
+			for seed := range uint64(plans) {
+				p := meets[i]
+				p.Seed = seed
+				if _, ok := drawKnobs(&p)[key]; ok {
+					t.Fatalf("seed %d has %s, of rule %d", seed, key, i)
+				}
 			}
 		}
 	}
