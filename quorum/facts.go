@@ -46,7 +46,7 @@ type raftStatus interface {
 // leads tells whether this member leads.
 func (f *facts) leads() bool { return f.soft.RaftState == raft.StateLeader }
 
-// progressOf returns what this leader knows of a member's log; ok is false if it leads not, or has no such member.
+// progressOf returns what this leader knows of a member's log; ok is false if it does not lead, or has no such member.
 func (f *facts) progressOf(id uint64) (kind raft.ProgressType, pr tracker.Progress, ok bool) {
 	f.raft.WithProgress(func(peer uint64, k raft.ProgressType, p tracker.Progress) {
 		if peer == id {
