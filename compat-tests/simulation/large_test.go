@@ -23,6 +23,9 @@ func TestDrawLarge(t *testing.T) {
 			if rate := p.setting("zkd.snapshotRate", largeRate); rate < largeRate {
 				t.Errorf("seed %d: large values, and a snapshot of %d bytes a second", seed, rate)
 			}
+			if _, ok := p.Knobs["storage/raftlog.logTailBytesDefault"]; ok {
+				t.Errorf("seed %d: large values, and a log that keeps none of them in memory", seed)
+			}
 		}
 	}
 	if len(lengths) != 3 {

@@ -29,7 +29,7 @@ const (
 // if a part is unreadable that is no torn write: Pebble (versionSet.load) would stop there, take the older list of
 // files for the present one, and delete the files that it does not know. It does so, too, if less can be read than
 // there was when the MANIFEST came into use: Pebble would give the sequence numbers of what its tables hold away again,
-// older values would hide newer ones, and the next compaction panic. And it does if a blob file is missing.
+// older values would hide newer ones, and the next compaction panic. It does if a blob file is missing.
 func CheckManifest(fs vfs.FS, dir string) (*pebble.DBDesc, error) {
 	desc, err := pebble.Peek(dir, fs)
 	if err != nil || !desc.Exists {

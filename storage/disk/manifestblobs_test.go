@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -23,7 +22,7 @@ func blobFiles(t *testing.T, fs vfs.FS) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return filepath.Ext(name) != ".blob" })
+	names = slices.DeleteFunc(names, func(name string) bool { return !isBlobs(name) })
 	slices.Sort(names)
 	return names
 }

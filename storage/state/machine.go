@@ -392,12 +392,12 @@ func (m *Machine) EnsembleConfig() string { return m.ensemble.Load().ConfigText(
 // call goes on in a store that was closed.) What is not flushed comes back from the log.
 func (m *Machine) Close() error {
 	m.flush.stop()
+	err := m.endBatch()
 	if !m.copying.TryLock() {
-		return errors.Join(m.endBatch(), fmt.Errorf("state store %s is not closed: its disk does not answer",
-			m.store.dir))
+		return errors.Join(err, fmt.Errorf("state store %s is not closed: its disk does not answer", m.store.dir))
 	}
 	defer m.copying.Unlock()
-	return errors.Join(m.endBatch(), m.store.close())
+	return errors.Join(err, m.store.close())
 }
 
 // err returns why the machine cannot go on, or nil.
