@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -445,12 +446,13 @@ func (g *play) finish(a *asker) {
 
 // settle waits until what ends by itself has ended, and reports whether it has.
 func (g *play) settle() bool {
-	s, err := faults.Open(g.reader(1002, g.w.Addrs()))
+	o := g.reader(1002, g.w.Addrs())
+	s, err := faults.Open(o)
 	if err != nil {
 		g.violated("no server takes a session at the end: %v", err)
 		return false
 	}
-	defer s.Close() //nolint:errcheck // it expires else
+	defer func() { _, _ = s.Close() }() // it expires else
 	for i, role := range g.roles {
 		var why string
 		if !g.await(endsWithin, "what ends by itself has ended: "+g.plan.Roles[i].Role, func() bool {
@@ -459,9 +461,11 @@ func (g *play) settle() bool {
 					g.violated("%v", err)
 				}
 			}
-			why, err = role.Unsettled(s)
-			if err != nil {
+			if why, err = role.Unsettled(s); err != nil {
 				err = s.Connect()
+			}
+			if errors.Is(err, faults.ErrExpired) { // the clients may have tried servers for long that are away
+				s, err = faults.Open(o)
 			}
 			return err == nil && why == ""
 		}) {
@@ -556,13 +560,20 @@ func (g *play) wholeBut(missing int) bool {
 		switch mode := g.mode(i); {
 		case !member, i == missing:
 		case mode == "standalone", votes && (mode == "leader" || mode == "follower"), !votes && mode == "observer":
-		case slices.Contains(g.plan.Settings, idleLeader):
+		case g.leadsIdle(i):
 			idle++
 		default:
 			return false
 		}
 	}
 	return idle <= 1
+}
+
+// leadsIdle tells whether a server leads, and therefore serves nobody. From outside it looks like one that has no vote
+// yet, or no leader: its log tells them apart.
+func (g *play) leadsIdle(i int) bool {
+	return slices.Contains(g.plan.Settings, idleLeader) &&
+		attribute(g.w.Servers[i].LastLogged("raft role changed"), "role") == "leader"
 }
 
 // serves tells whether a server serves clients.

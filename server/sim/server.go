@@ -354,6 +354,12 @@ func (s *Server) Flushes() bool { return s.life != nil && s.life.mount.tables.Lo
 // Logged is how often the server has logged a message, in all its lives.
 func (s *Server) Logged(message string) int { return s.w.Story.count(s.name, message) }
 
+// LastLogged is the last line with a message that the server has logged in this life; "" if there is none, or it was
+// killed. Where a life is told to have ended, the next one may have begun.
+func (s *Server) LastLogged(message string) string {
+	return s.w.Story.last(s.name, message, "-- start", "-- crash")
+}
+
 // Skew makes the date wrong.
 func (s *Server) Skew(by time.Duration) {
 	s.tell("clock is wrong by %v", by)

@@ -57,12 +57,32 @@ func (s *Story) count(who, text string) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, line := range s.lines {
-		if _, rest, _ := strings.Cut(strings.TrimLeft(line, " "), " "); strings.HasPrefix(rest, who+" ") &&
-			strings.Contains(rest, text) {
+		if holds(line, who, text) {
 			n++
 		}
 	}
 	return n
+}
+
+// last is the last line of one server that holds a text, "" if one that holds one of others is behind it, or none does.
+func (s *Story) last(who, text string, others ...string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, line := range slices.Backward(s.lines) {
+		if holds(line, who, text) {
+			return line
+		}
+		if slices.ContainsFunc(others, func(other string) bool { return holds(line, who, other) }) {
+			return ""
+		}
+	}
+	return ""
+}
+
+// holds tells whether a line is of one server, and holds a text.
+func holds(line, who, text string) bool {
+	_, rest, _ := strings.Cut(strings.TrimLeft(line, " "), " ")
+	return strings.HasPrefix(rest, who+" ") && strings.Contains(rest, text)
 }
 
 // logger is where one server logs.
