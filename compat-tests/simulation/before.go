@@ -33,7 +33,8 @@ var beforeFolders = []string{"conf", "jute", "quorum", "server", "storage"}
 // beforeShared are packages that both versions share: what the world hands to a server has their types.
 var beforeShared = []string{"zkd/quorum/clock"}
 
-// beforeMends are defects of the version before, mended since, that end the program, and not a server alone.
+// beforeMends are defects of the version before, mended since, that end the program, and not a server alone, or keep
+// it from ending.
 var beforeMends = []Patch{
 	// Pebble panics over a file of values that cannot be finished (storage/state.TestBlobFileThatCannotBeFinished).
 	{File: "storage/disk/fence.go", Old: "IsManifest(name) || isMarker(name)",
@@ -42,6 +43,10 @@ var beforeMends = []Patch{
 	{File: "storage/state/store.go", Old: "DisableWAL: true,", New: "DisableWAL: true, DisableTableStats: true,"},
 	{File: "storage/raftlog/log.go", Old: "opts := &pebble.Options{",
 		New: "opts := &pebble.Options{DisableTableStats: true,"},
+	// It waits for a flush whose disk has failed (storage/state.TestAFailedDiskEndsTheWaitForAFlush).
+	{File: "storage/state/flush.go", Old: "f.under, f.before = false, 0\n\t\tcase <-f.stopped:",
+		New: "f.under, f.before = false, 0\n\t\tcase <-f.m.store.fault.Tripped:\n" +
+			"\t\t\treturn f.m.store.fault.Stopped()\n\t\tcase <-f.stopped:"},
 }
 
 // mend applies beforeMends to the sources of the version before, which are below root.

@@ -177,6 +177,51 @@ func TestBlobFileThatCannotBeFinished(t *testing.T) {
 	}
 }
 
+// TestAFailedDiskEndsTheWaitForAFlush: the disk fails while entries wait for a flush, since too many are not durable.
+func TestAFailedDiskEndsTheWaitForAFlush(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var armed atomic.Bool
+	held, release := make(chan struct{}, 1), make(chan struct{})
+	h := &harness{t: t, fs: vfs.NewMem()}
+	m, err := OpenMachine(MachineOptions{
+		Dir: "state", FlushBytes: 1,
+		FS: errorfs.Wrap(h.fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind != errorfs.OpFileWrite || !isTable(op.Path) || !armed.Load() {
+				return nil
+			}
+			select {
+			case held <- struct{}{}:
+			default:
+			}
+			<-release
+			return syscall.EIO
+		})),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.m = m
+	armed.Store(true)
+	h.apply(entrytest.Session(1)) // begins a flush
+	<-held
+	applied := make(chan error, 1)
+	go func() { applied <- m.Apply(2, 1, nil, discard{}) }()
+	h.until("an entry does not wait for the flush", func() bool {
+		return strings.Contains(goroutines(), "(*flusher).wait(")
+	})
+	close(release)
+	select {
+	case err := <-applied:
+		if !errors.Is(err, disk.ErrDiskFailed) {
+			t.Errorf("an entry that has waited for a flush: %v", err)
+		}
+	case <-ctx.Done():
+		t.Error("an entry waits for a flush that does not end")
+	}
+	_ = m.Close() // fails as the disk does
+}
+
 // TestCompactionThatCannotBeNoted lets the MANIFEST fail when a compaction has ended during which another table was
 // flushed: Pebble has by then arranged its tables for a version that does not come about.
 func TestCompactionThatCannotBeNoted(t *testing.T) {

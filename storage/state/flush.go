@@ -140,6 +140,8 @@ func (f *flusher) wait() error {
 		select {
 		case <-f.ended:
 			f.under, f.before = false, load{}
+		case <-f.m.store.fault.Tripped: // no flush ends any more
+			return f.m.store.fault.Stopped()
 		case <-f.stopped:
 			return errClosed
 		}
