@@ -355,6 +355,7 @@ func (l *loop) setSoft(soft raft.SoftState) {
 	l.reads.again() // a question to the leader before will not be answered
 	if soft.Lead != before.Lead {
 		l.space.newLeader()
+		l.health.newLeader()
 		l.election.newLeader(soft.Lead)
 		l.transfer.newLeader(soft.Lead)
 	}

@@ -175,6 +175,9 @@ func (h *health) tick() {
 	}
 }
 
+// newLeader says that another member leads, or none: who is known to lead was heard just now.
+func (h *health) newLeader() { h.stall.silent = 0 }
+
 // tickState looks whether the store of the state gets on: nothing is applied although there is something to apply, and
 // operations on its files are under way of which none ends, or entries are read from the log to be applied. An entry
 // that takes long is no reason, and neither is an install.

@@ -297,6 +297,27 @@ func TestALeaderThatIsSilentIsForgotten(t *testing.T) {
 	}
 }
 
+// TestALeaderThatIsHeardAgainIsKnown: a member that may not lead yet, and has forgotten a leader that was silent, knows
+// it from the first word on. A snapshot that comes before the second one is not refused.
+func TestALeaderThatIsHeardAgainIsKnown(t *testing.T) {
+	g := newStallGroup(t, 3)
+	m := g.members[1]
+	m.stepper.node.loop.member.Incarnations[2]++ // as above
+	g.dead[1], g.dead[3] = true, true
+	g.ticks(3 * timeout)
+	if lead := m.stepper.Node().Status().Leader; lead != 0 {
+		t.Fatalf("member %d is silent, and not forgotten", lead)
+	}
+	g.dead[1], g.dead[3] = false, false
+	g.ticks(1)
+	if err := m.stepper.Tick(); err != nil {
+		t.Fatal(err)
+	}
+	if lead := m.stepper.node.loop.soft.Lead; lead != 1 {
+		t.Errorf("member %d leads, as it seems", lead)
+	}
+}
+
 // TestAForwardedWriteIsHeard: a leader that applies nothing knows whose writes the others forward and acknowledge.
 func TestAForwardedWriteIsHeard(t *testing.T) {
 	g := newStallGroup(t, 3)
