@@ -20,7 +20,8 @@ import (
 type roomy struct {
 	vfs.FS
 	free  atomic.Uint64
-	fails atomic.Bool // to make them
+	asked atomic.Int64 // how often it was asked for that
+	fails atomic.Bool  // to make them
 }
 
 func newRoomy(fs vfs.FS) *roomy {
@@ -30,6 +31,7 @@ func newRoomy(fs vfs.FS) *roomy {
 }
 
 func (r *roomy) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	r.asked.Add(1)
 	return vfs.DiskUsage{AvailBytes: r.free.Load(), TotalBytes: 1 << 40}, nil
 }
 
@@ -46,6 +48,18 @@ func (r *roomy) Unwrap() vfs.FS { return r.FS }
 func haveSpares(l *Log) {
 	for l.spare.size() < uint64(sparesMax*l.spare.bytes) {
 		runtime.Gosched()
+	}
+}
+
+// full leaves no room, and waits until whoever makes spare files has nothing under way and waits to be asked: it has
+// found no room twice, the second time because it was asked.
+func (r *roomy) full(l *Log) {
+	r.free.Store(0)
+	for range 2 {
+		before := r.asked.Load()
+		for l.spare.ask(); r.asked.Load() == before; {
+			runtime.Gosched()
+		}
 	}
 }
 
@@ -274,7 +288,7 @@ func TestDeletedLogsBecomeSpareFiles(t *testing.T) {
 		{l.spare.bytes, 1, false, false}, {l.spare.bytes, 0, true, true}, {l.spare.bytes, 0, true, false},
 		{100, 1, true, false},
 	} {
-		fs.free.Store(0) // none is made
+		fs.full(l) // none is made
 		for range tc.taken {
 			if err := fs.Remove("log/" + l.spare.take()); err != nil {
 				t.Fatal(err)
