@@ -133,18 +133,19 @@ func (p *peer) run() {
 	clock := p.transport.opts.Clock
 	wait := backoffLeast
 	for !p.stops() {
+		began := clock.Now()
 		l, err := p.takeReady(), error(nil)
 		if l == nil {
 			l, err = p.connect(context.Background(), forMessages)
 		}
 		if err == nil {
-			began := clock.Now()
+			began = clock.Now()
 			err = p.serve(l)
 			if clock.Since(began) > backoffMost {
 				wait = backoffLeast
 			}
 		} else {
-			p.tell(err)
+			p.tell(err, began)
 		}
 		p.note(err)
 		pause(clock, p.transport.jitter(wait), p.done, p.nudge)
@@ -200,11 +201,11 @@ func (p *peer) note(err error) {
 // started one after the other. A guess. Whom a server without a leader misses is told sooner, in a line of its own.
 const startsWithin = 5 * time.Second
 
-// tell logs that the peer cannot be reached: when that begins, when the reason is another, and again at growing
-// intervals. Who does not answer yet, right at the start, is told of if that lasts. That there is no address passes by
-// itself when this server reads in the log that the peer was removed, or where it is: only if it does not it is told.
-// That this server is no member every peer says, and one line does.
-func (p *peer) tell(err error) {
+// tell logs that the peer could not be reached by a connection that was begun at a time: at the first failure, when the
+// reason is another, and again at growing intervals. Who does not answer yet, right at the start, is told of if that
+// lasts. That there is no address passes by itself when this server reads in the log that the peer was removed, or
+// where it is: only if it does not it is told. That this server is no member every peer says, and one line does.
+func (p *peer) tell(err error, begun time.Time) {
 	if p.stops() {
 		return
 	}
@@ -222,7 +223,7 @@ func (p *peer) tell(err error) {
 		p.again = 0
 	}
 	p.logged, p.loggedAt, p.again = kind, clock.Now(), warning.NextAgain(p.again)
-	if begins && kind == kindNoAddress || kind == kindNotMember && !p.transport.outsider.next() {
+	if begins && kind == kindNoAddress || kind == kindNotMember && !p.transport.outsider.next(begun) {
 		p.debug(err)
 		return
 	}

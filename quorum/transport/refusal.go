@@ -95,15 +95,20 @@ type outsider struct {
 	clock clock.Clock
 
 	mu    sync.Mutex
+	taken time.Time     // guarded by mu; when a peer took this server last
 	at    time.Time     // guarded by mu; when it was told last
 	again time.Duration // guarded by mu; from then to when it is told again; 0: it was not told
 }
 
-// next tells whether it is to be told now.
-func (o *outsider) next() bool {
+// next tells whether a refusal is to be told now. One of a connection that was begun before a peer took this server is
+// no news: who refuses may not have heard yet what that one has.
+func (o *outsider) next(begun time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := o.clock.Now()
+	if begun.Before(o.taken) {
+		return false
+	}
 	if o.again > 0 && now.Sub(o.at) < o.again {
 		return false
 	}
@@ -111,9 +116,9 @@ func (o *outsider) next() bool {
 	return true
 }
 
-// reset takes note that a peer knows this server now.
+// reset takes note that a peer has taken this server now.
 func (o *outsider) reset() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.again = 0
+	o.taken, o.again = o.clock.Now(), 0
 }

@@ -49,7 +49,7 @@ func TestAPeerThatStaysAwayIsToldOfRarely(t *testing.T) {
 	told := 0
 	for minute := range 9 {
 		for range 60 {
-			p.tell(errTimeout)
+			p.tell(errTimeout, manual.Now())
 			manual.Advance(time.Second)
 		}
 		if minute == 0 || minute == 1 || minute == 3 || minute == 7 {
@@ -59,7 +59,7 @@ func TestAPeerThatStaysAwayIsToldOfRarely(t *testing.T) {
 			t.Fatalf("%d lines after %d minutes, want %d", n, minute+1, told)
 		}
 	}
-	if p.tell(&RefusalError{Code: NotMember}); a.says("peer unreachable") != told+1 {
+	if p.tell(&RefusalError{Code: NotMember}, manual.Now()); a.says("peer unreachable") != told+1 {
 		t.Error("another reason waits")
 	}
 }
@@ -71,15 +71,15 @@ func TestServersThatStartTogetherDoNotWarnOfEachOther(t *testing.T) {
 	a := newMember(t, 1, func(o *Options) { o.Clock = manual })
 	p := newPeer(a.Transport, 2, Peer{Addresses: []string{"nowhere:1"}}, nil)
 	for began := manual.Now(); manual.Since(began) < startsWithin; manual.Advance(time.Second) {
-		if p.tell(errTimeout); a.says("level=WARN") != 0 {
+		if p.tell(errTimeout, manual.Now()); a.says("level=WARN") != 0 {
 			t.Fatalf("told after %v", manual.Since(began))
 		}
 	}
-	if p.tell(errTimeout); a.says("peer unreachable") != 1 {
+	if p.tell(errTimeout, manual.Now()); a.says("peer unreachable") != 1 {
 		t.Error("it lasts, and is not told")
 	}
 	p = newPeer(a.Transport, 3, Peer{Addresses: []string{"nowhere:1"}}, nil)
-	if p.tell(&RefusalError{Code: OtherCluster}); a.says("peer unreachable") != 2 {
+	if p.tell(&RefusalError{Code: OtherCluster}, manual.Now()); a.says("peer unreachable") != 2 {
 		t.Error("a refusal waits")
 	}
 }
@@ -97,7 +97,7 @@ func TestThatThisServerIsNoMemberIsToldOnce(t *testing.T) {
 	for minute := range 9 {
 		for range 60 {
 			for _, p := range peers {
-				p.tell(&RefusalError{Code: NotMember})
+				p.tell(&RefusalError{Code: NotMember}, manual.Now())
 			}
 			manual.Advance(time.Second)
 		}
@@ -108,13 +108,22 @@ func TestThatThisServerIsNoMemberIsToldOnce(t *testing.T) {
 			t.Fatalf("%d lines after %d minutes, want %d", n, minute+1, told)
 		}
 	}
-	if peers[1].tell(errTimeout); a.says("peer unreachable") != told+1 {
+	if peers[1].tell(errTimeout, manual.Now()); a.says("peer unreachable") != told+1 {
 		t.Error("another reason waits, though it is no server that starts beside this one")
 	}
+	begun := manual.Now()
+	manual.Advance(time.Millisecond)
 	a.outsider.reset()
 	for _, p := range peers {
 		p.logged = ""
-		p.tell(&RefusalError{Code: NotMember})
+		p.tell(&RefusalError{Code: NotMember}, begun)
+	}
+	if n := a.says("peer unreachable"); n != told+1 {
+		t.Errorf("%d lines, want %d: who refused had not heard yet that another one has taken the server", n, told+1)
+	}
+	for _, p := range peers {
+		p.logged = ""
+		p.tell(&RefusalError{Code: NotMember}, manual.Now())
 	}
 	if n := a.says("peer unreachable"); n != told+2 {
 		t.Errorf("%d lines, want %d: it was taken out again", n, told+2)
@@ -129,12 +138,13 @@ func TestAPeerWithoutAnAddressIsToldOfIfItStays(t *testing.T) {
 	p := newPeer(a.Transport, 4, Peer{}, nil)
 	_, err := p.connect(t.Context(), forMessages)
 	for second := range 60 {
-		if p.tell(err); a.says("peer unreachable") != 0 {
+		if p.tell(err, manual.Now()); a.says("peer unreachable") != 0 {
 			t.Fatalf("it is told after %d seconds", second)
 		}
 		manual.Advance(time.Second)
 	}
-	if p.tell(err); a.says("peer unreachable") != 1 || a.says("give this server a line of it in zoo.cfg") == 0 {
+	p.tell(err, manual.Now())
+	if a.says("peer unreachable") != 1 || a.says("give this server a line of it in zoo.cfg") == 0 {
 		t.Errorf("after a minute it is not told, or not what to do")
 	}
 }
