@@ -61,6 +61,14 @@ func (a *admission) blank() bool {
 // gives its vote to those alone that do.
 func (a *admission) isPending() bool { return a.pending && a.members.counted() == nil }
 
+// unlisted tells whether this member has a vote, and the log does not list it as the one that it is now: one of two
+// voters that has lost its disk. It may do all that raft does, and must not serve: who sees it serve takes it for whole
+// again, and if the other one lost its disk then, none would be left that is listed.
+func (a *admission) unlisted() bool {
+	counted := a.members.counted()
+	return counted != nil && a.member.Votes(a.id) && counted[a.id] != a.incarnation
+}
+
 // mayLead tells whether this member may ask for votes: its own counts, by what it knows, or the other one of two voters
 // vouches for it.
 func (a *admission) mayLead() bool {

@@ -163,3 +163,29 @@ func TestTheEmptiedOneOfTwoMayLead(t *testing.T) {
 		}
 	}
 }
+
+// TestWhoIsNotListedServesNobody: of two voters one has lost its disk, and has all data again. It may lead, and says so
+// to nobody before the log lists it: the other one could not lose its disk, too, in between.
+func TestWhoIsNotListedServesNobody(t *testing.T) {
+	const other = 12
+	l := newcomer(t, 1, false, Member{ID: 1}, Member{ID: 2})
+	a := &l.admission
+	l.soft.Lead = 2
+	listed := func(own uint64) {
+		l.members.set(member.Membership{Index: 5, Conf: confOf(1, 2), Admissions: member.Admissions{
+			Recorded: true, Incarnations: map[uint64]uint64{1: own, 2: other}}})
+	}
+	a.empty, a.fresh, a.pending = false, false, true
+	if s := l.status.state(); s.Leader != 0 {
+		t.Error("it was let in, knows no membership yet, and serves")
+	}
+	a.met[2], a.here[2] = other, true
+	listed(99)
+	if s := l.status.state(); s.Leader != 0 || !a.mayLead() {
+		t.Errorf("the log lists who it was before: leader %d, may lead: %v", s.Leader, a.mayLead())
+	}
+	listed(a.incarnation)
+	if s := l.status.state(); s.Leader != 2 || s.Role != RoleFollower {
+		t.Errorf("the log lists it: leader %d, role %s", s.Leader, s.Role)
+	}
+}

@@ -72,7 +72,7 @@ func (s *status) role() Role {
 
 // state is how this member stands in its group.
 func (s *status) state() *State {
-	if s.space.paused || s.admission.notBootstrapped() {
+	if s.space.paused || s.admission.notBootstrapped() || s.admission.isPending() || s.admission.unlisted() {
 		return &State{Term: s.term, Role: s.role()}
 	}
 	return &State{Leader: s.soft.Lead, Term: s.term, Role: s.role(), Behind: s.health.behind()}
