@@ -125,9 +125,14 @@ type suite struct {
 // explains fails the test.
 func (s *suite) run(port int, args []string) []outcome {
 	s.t.Helper()
+	plugins, err := filepath.Abs(filepath.Join("testdata", "pytest"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
 	argv := []string{
 		s.python, "-m", "pytest", "-rA", "-q", "--color=no", "--tb=short", "--show-capture=no",
-		"-p", "no:cacheprovider", "-p", "no:logging", fmt.Sprintf("--timeout=%d", int(testWithin.Seconds())),
+		"-p", "no:cacheprovider", "-p", "no:logging", "-p", "repeated_timeout",
+		fmt.Sprintf("--timeout=%d", int(testWithin.Seconds())),
 		"-W", "ignore", "--durations=15", "--rootdir=" + s.packages,
 	}
 	out, err := target.Client{
@@ -135,6 +140,7 @@ func (s *suite) run(port int, args []string) []outcome {
 		Dir:  s.packages,
 		Env: []string{
 			"PATH=" + s.java + string(os.PathListSeparator) + os.Getenv("PATH"),
+			"PYTHONPATH=" + plugins,
 			"ZOOKEEPER_VERSION=" + target.ServerVersion,
 			"ZOOKEEPER_CLASSPATH=unused",
 			"ZOOKEEPER_CLUSTER_SIZE=3",
