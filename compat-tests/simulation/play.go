@@ -492,15 +492,11 @@ func (g *play) trees() (trees []faults.Tree, why string) {
 			why = err.Error()
 		}
 	}(g.keepAlive())
-	idle := 0
 	for i, server := range g.w.Servers {
-		if member, _ := g.belongs(i); !member {
+		if member, _ := g.belongs(i); !member || g.leadsIdle(i) {
 			continue
 		}
 		if !g.serves(i) {
-			if idle++; idle == 1 && slices.Contains(g.plan.Settings, idleLeader) {
-				continue
-			}
 			return nil, fmt.Sprintf("server %d does not serve clients", server.ID)
 		}
 		s, err := faults.Open(g.reader(2000+i, server.Addrs()))

@@ -133,19 +133,19 @@ func (p *peer) run() {
 	clock := p.transport.opts.Clock
 	wait := backoffLeast
 	for !p.stops() {
-		began := clock.Now()
+		dialed := clock.Now()
 		l, err := p.takeReady(), error(nil)
 		if l == nil {
 			l, err = p.connect(context.Background(), forMessages)
 		}
 		if err == nil {
-			began = clock.Now()
+			began := clock.Now()
 			err = p.serve(l)
 			if clock.Since(began) > backoffMost {
 				wait = backoffLeast
 			}
 		} else {
-			p.tell(err, began)
+			p.tell(err, dialed)
 		}
 		p.note(err)
 		pause(clock, p.transport.jitter(wait), p.done, p.nudge)

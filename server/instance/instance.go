@@ -73,7 +73,7 @@ type Instance struct {
 	retry           <-chan time.Time      // when it is tried again, nil: not; owned by run
 	port            atomic.Int64          // where clients connect since it has moved, else 0
 	done            chan struct{}         // closed when run has returned
-	endScrubs       func()                // nil until the server runs
+	endScrubs       func(context.Context) // nil until the server runs
 	running         sync.WaitGroup        // what serves ports and reads stores again
 	broken          bool                  // run has returned errCannotGoOn, or a disk has failed at the start
 	began           time.Time             // when Run was called; zero before
@@ -292,7 +292,7 @@ func (i *Instance) Close() error {
 		i.peers.Stop(ctx)
 	}
 	if i.endScrubs != nil {
-		i.endScrubs()
+		i.endScrubs(ctx)
 	}
 	var zxid jute.Zxid
 	if i.machine != nil {
@@ -324,18 +324,15 @@ func (i *Instance) Close() error {
 	return err
 }
 
-// scrub begins the scrubs of the server, and returns what waits for their end.
-func (i *Instance) scrub(ctx context.Context) (wait func()) {
-	var running sync.WaitGroup
+// scrub begins the scrubs of the server, and returns what ends them, as scrubber.start does.
+func (i *Instance) scrub(ctx context.Context) (end func(context.Context)) {
 	if i.config.Storage.ScrubRate > 0 {
 		s := &scrubber{machine: i.machine, clock: i.world.Clock, logger: i.logger, figures: &i.figures.scrubs,
 			rate: i.config.Storage.ScrubRate, interval: i.config.Storage.ScrubInterval, damaged: i.stateDamaged,
 			spaceLevel: i.guard.Level}
-		ctx, cancel := context.WithCancel(ctx)
-		running.Go(func() { s.run(ctx) })
-		return func() { cancel(); running.Wait() }
+		return s.start(ctx)
 	}
-	return func() {}
+	return func(context.Context) {}
 }
 
 // stateDamaged stops a member of an ensemble whose state a scrub has found damaged: the others have a good one. A

@@ -49,6 +49,21 @@ const scrubSpaceWait = time.Minute
 // removed meanwhile, which is what a store that is to give room back does.
 var errLittleSpace = errors.New("there is little room on the disk")
 
+// start scrubs until ctx ends, or end is called, which waits for a scrub under way, but no longer than its own context
+// lasts: while the disk that it reads hangs, a scrub does not end.
+func (s *scrubber) start(ctx context.Context) (end func(context.Context)) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() { defer close(ended); s.run(ctx) }()
+	return func(waiting context.Context) {
+		cancel()
+		select {
+		case <-ended:
+		case <-waiting.Done():
+		}
+	}
+}
+
 // run scrubs until ctx ends.
 func (s *scrubber) run(ctx context.Context) {
 	wait := scrubDelay

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"golang.org/x/sync/semaphore"
 
 	"zkd/jute"
 	"zkd/storage/apply"
@@ -88,6 +90,10 @@ func (o *MachineOptions) setDefaults() {
 	}
 }
 
+// copyingAll is what Machine.copying has to give: who takes it all has it alone. It is no lock, since who waits for it
+// waits for a disk, and may be told to wait no longer.
+const copyingAll = math.MaxInt64
+
 // Machine is the replicated state machine of ZooKeeper: the tree of znodes and the sessions, in a Pebble store. One
 // goroutine applies entries; any number read through Presents and Views meanwhile, and none of them waits for the disk
 // while it holds the machine's lock.
@@ -105,7 +111,7 @@ type Machine struct {
 
 	frugal    *atomic.Bool // see Frugal
 	scrubbing scrubbing
-	copying   sync.RWMutex // held shared by Checkpoint, exclusively by Install; taken before mu
+	copying   *semaphore.Weighted // one by Checkpoint, copyingAll by Install; taken before mu
 
 	// reading is held shared by whoever reads the store without mu, a View until its end, and exclusively by Install;
 	// taken after mu.
@@ -144,7 +150,8 @@ func OpenMachine(o MachineOptions) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Machine{opts: o, cache: newCache(o.CacheBytes), frugal: o.frugal}
+	m := &Machine{opts: o, cache: newCache(o.CacheBytes), frugal: o.frugal,
+		copying: semaphore.NewWeighted(copyingAll), scrubbing: scrubbing{running: semaphore.NewWeighted(1)}}
 	m.lists.init(o.ListBytes)
 	m.setStore(store)
 	m.flush.m = m
@@ -387,17 +394,26 @@ func (m *Machine) ClusterID() entry.ClusterID { return m.ensemble.Load().Cluster
 // Unlike the data of /zookeeper/config, no client can write it. Any goroutine may call it, a Sink included.
 func (m *Machine) EnsembleConfig() string { return m.ensemble.Load().ConfigText() }
 
-// Close closes the machine; no call may be under way but one that makes a copy, or room, and that its caller has given
-// up, as the disk does not answer: then the store is left as it is, for the process to end. (Pebble panics when such a
-// call goes on in a store that was closed.) What is not flushed comes back from the log.
+// Close closes the machine; no call may be under way but one that makes a copy, or room, or scrubs, and that its caller
+// has given up, as the disk does not answer: then the store is left as it is, for the process to end. (Pebble panics
+// when such a call goes on in a store that was closed.) What is not flushed comes back from the log.
 func (m *Machine) Close() error {
 	m.flush.stop()
 	err := m.endBatch()
-	if !m.copying.TryLock() {
-		return errors.Join(err, fmt.Errorf("state store %s is not closed: its disk does not answer", m.store.dir))
+	if !m.copying.TryAcquire(copyingAll) {
+		return errors.Join(err, m.unanswered())
 	}
-	defer m.copying.Unlock()
+	defer m.copying.Release(copyingAll)
+	if !m.scrubbing.running.TryAcquire(1) {
+		return errors.Join(err, m.unanswered())
+	}
+	defer m.scrubbing.running.Release(1)
 	return errors.Join(err, m.store.close())
+}
+
+// unanswered is why Close has left the store open.
+func (m *Machine) unanswered() error {
+	return fmt.Errorf("state store %s is not closed: its disk does not answer", m.store.dir)
 }
 
 // err returns why the machine cannot go on, or nil.
@@ -452,10 +468,10 @@ func (m *Machine) Metrics() MachineMetrics {
 		s.mu.Unlock()
 	}
 	m.lists.figures(&found)
-	if !m.copying.TryRLock() {
+	if !m.copying.TryAcquire(1) {
 		return found
 	}
-	defer m.copying.RUnlock()
+	defer m.copying.Release(1)
 	if m.store.db == nil {
 		return found
 	}

@@ -80,10 +80,12 @@ func (s *stateStore) valueSeparation(fs vfs.FS) func() pebble.ValueSeparationPol
 
 // Reclaim gives the room of removed znodes back to the file system: it flushes what is applied, and has the store
 // compacted where keys were removed. It writes, at a time, little more than what one table of the lowest level and
-// those above it hold. It ends with ctx; an install waits for it.
+// those above it hold. It ends with ctx; an install waits for it, and it for one.
 func (m *Machine) Reclaim(ctx context.Context) error {
-	m.copying.RLock()
-	defer m.copying.RUnlock()
+	if err := m.copying.Acquire(ctx, 1); err != nil {
+		return fmt.Errorf("reclaim room in state store %s: %w", m.opts.Dir, err)
+	}
+	defer m.copying.Release(1)
 	if err := m.Flush(ctx); err != nil {
 		return err
 	}

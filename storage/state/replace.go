@@ -12,10 +12,12 @@ import (
 
 // Checkpoint makes a copy of the state at dir, which must not exist, of hard links where the file system has them:
 // the state at some moment during the call, durable. It returns the index of the last entry applied in it, and that
-// entry's term. Any goroutine may call it.
+// entry's term. It waits for an Install under way, or until ctx ends. Any goroutine may call it.
 func (m *Machine) Checkpoint(ctx context.Context, dir string) (appliedIndex, term uint64, err error) {
-	m.copying.RLock()
-	defer m.copying.RUnlock()
+	if err := m.copying.Acquire(ctx, 1); err != nil {
+		return 0, 0, fmt.Errorf("copy of the state in %s: %w", dir, err)
+	}
+	defer m.copying.Release(1)
 	if err := m.Flush(ctx); err != nil {
 		return 0, 0, err
 	}
@@ -76,8 +78,7 @@ func (m *Machine) Install(dir string) error {
 	if err := m.err(); err != nil {
 		return err
 	}
-	m.copying.Lock()
-	defer m.copying.Unlock()
+	defer m.replacing()()
 	if there, err := disk.HasFiles(m.opts.FS, dir); err != nil || !there {
 		return m.store.fault.Trip(fmt.Errorf("install the state from %s: there is no state: %w", dir,
 			errors.Join(disk.ErrDamaged, err)))
@@ -91,11 +92,16 @@ func (m *Machine) Install(dir string) error {
 	return nil
 }
 
+// replacing waits until nobody copies the store, and has nobody begin until done is called.
+func (m *Machine) replacing() (done func()) {
+	_ = m.copying.Acquire(context.Background(), copyingAll) // which does not end
+	return func() { m.copying.Release(copyingAll) }
+}
+
 // swapIn puts the state that the entry has built into the place of the present one, and tells the sink. From the
 // rename on, the new one is the state, after a crash too.
 func (m *Machine) swapIn(sink Sink) error {
-	m.copying.Lock()
-	defer m.copying.Unlock()
+	defer m.replacing()()
 	observer, observed := sink.(ReplaceObserver)
 	if observed {
 		observer.Replacing()

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"golang.org/x/sync/semaphore"
+
 	"zkd/storage/disk"
 	"zkd/storage/schema"
 )
@@ -28,8 +30,8 @@ const scrubStepBytes = 256 << 10
 
 // scrubbing lets the store be replaced while a scrub reads it.
 type scrubbing struct {
-	running sync.Mutex   // held by a scrub, and by who replaces the store; taken after copying
-	halts   atomic.Int32 // how many wait to replace the store
+	running *semaphore.Weighted // of size 1: held by a scrub, and by who replaces the store; taken after copying
+	halts   atomic.Int32        // how many wait to replace the store
 
 	mu struct {
 		sync.Mutex
@@ -37,9 +39,11 @@ type scrubbing struct {
 	}
 }
 
-// begin waits until a scrub may read the store.
-func (s *scrubbing) begin(ctx context.Context) (context.Context, func()) {
-	s.running.Lock()
+// begin waits until a scrub may read the store, or until ctx ends: a disk that hangs can hold up who replaces it.
+func (s *scrubbing) begin(ctx context.Context) (scrub context.Context, end func(), err error) {
+	if err := s.running.Acquire(ctx, 1); err != nil {
+		return nil, nil, err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	s.mu.Lock()
 	s.mu.cancel = cancel
@@ -49,8 +53,8 @@ func (s *scrubbing) begin(ctx context.Context) (context.Context, func()) {
 		s.mu.cancel = nil
 		s.mu.Unlock()
 		cancel()
-		s.running.Unlock()
-	}
+		s.running.Release(1)
+	}, nil
 }
 
 // halt ends the scrub that runs and lets none begin until goOn is called.
@@ -61,9 +65,9 @@ func (s *scrubbing) halt() (goOn func()) {
 		s.mu.cancel()
 	}
 	s.mu.Unlock()
-	s.running.Lock()
+	_ = s.running.Acquire(context.Background(), 1) // which does not end
 	s.halts.Add(-1)
-	return s.running.Unlock
+	return func() { s.running.Release(1) }
 }
 
 // ErrScrubHalted says that the state was replaced while a scrub read it: there is another one to begin with.
@@ -71,12 +75,15 @@ var ErrScrubHalted = errors.New("the state was replaced")
 
 // Scrub reads all znodes and sessions, verifies their checksums, and compares their counts, ZooKeeper's digest and the
 // sums with those that the state keeps. It holds no lock that Apply or a View waits for. pace is called with what was
-// read since the last call; it waits as it likes, ends with its context, and its error ends the scrub.
+// read since the last call; it waits as it likes, ends with its context, and its error ends the scrub, as ctx does.
 //
 // It fails with disk.ErrDamaged if the state is not what it should be, and with ErrScrubHalted. Any goroutine may call
 // it; a second one waits for the first.
 func (m *Machine) Scrub(ctx context.Context, pace func(ctx context.Context, bytes int) error) (ScrubReport, error) {
-	ctx, end := m.scrubbing.begin(ctx)
+	ctx, end, err := m.scrubbing.begin(ctx)
+	if err != nil {
+		return ScrubReport{}, fmt.Errorf("scrub of state store %s: %w", m.opts.Dir, err)
+	}
 	defer end()
 	if err := m.err(); err != nil {
 		return ScrubReport{}, err
@@ -92,7 +99,7 @@ func (m *Machine) Scrub(ctx context.Context, pace func(ctx context.Context, byte
 		}
 		return err
 	}}
-	err := s.run()
+	err = s.run()
 	return s.report, errors.Join(err, snapshot.Close())
 }
 

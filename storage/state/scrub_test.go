@@ -115,6 +115,60 @@ func (h *harness) drop(key []byte) {
 	}
 }
 
+// TestWhoWaitsForAnInstallNeedNot: the disk may hang while another state takes the place of this one. Who is to use the
+// store behind it goes when it is told to.
+func TestWhoWaitsForAnInstallNeedNot(t *testing.T) {
+	h := newHarness(t, MachineOptions{})
+	h.lines(compareScript)
+	calls := map[string]func(ctx context.Context) error{ // any order
+		"scrub":      func(ctx context.Context) error { _, err := h.m.Scrub(ctx, atOnce); return err },
+		"reclaim":    h.m.Reclaim,
+		"checkpoint": func(ctx context.Context) error { _, _, err := h.m.Checkpoint(ctx, "copy"); return err },
+	}
+	installed, goOn := h.m.replacing(), h.m.scrubbing.halt()
+	for name, call := range calls { // order: each for itself
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- call(ctx) }()
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("%s ends with %v", name, err)
+		}
+	}
+	goOn()
+	installed()
+	for name, call := range calls { // order: each for itself
+		if err := call(t.Context()); err != nil {
+			t.Errorf("%s, afterwards: %v", name, err)
+		}
+	}
+}
+
+// TestCloseUnderAHungScrub: a scrub hangs on its disk, and is given up. The store stays open for it.
+func TestCloseUnderAHungScrub(t *testing.T) {
+	h := newHarness(t, MachineOptions{})
+	h.lines(compareScript)
+	h.apply(entrytest.Create("/large", make([]byte, 2*scrubStepBytes), 0))
+	hangs, released, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		_, err := h.m.Scrub(t.Context(), func(context.Context, int) error { close(hangs); <-released; return nil })
+		ended <- err
+	}()
+	select {
+	case <-hangs:
+	case err := <-ended:
+		t.Fatalf("the scrub has ended before it hung: %v", err)
+	}
+	if err := h.m.Close(); err == nil || !strings.Contains(err.Error(), "its disk does not answer") {
+		t.Errorf("closed: %v", err)
+	}
+	close(released)
+	if err := <-ended; err != nil {
+		t.Errorf("the scrub: %v", err)
+	}
+	h.close() // it is, now that nobody uses it
+}
+
 // TestScrubGivesWay: a state that is replaced does not wait for a scrub of it, however slow that is.
 func TestScrubGivesWay(t *testing.T) {
 	h := newHarness(t, MachineOptions{})
