@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"zkd/jute"
 	"zkd/quorum/batcher"
@@ -117,10 +118,15 @@ func (n *Node) SpaceLevel() space.Level { return space.Level(n.loop.progress.spa
 // Fatal receives once why the node has stopped by itself.
 func (n *Node) Fatal() <-chan error { return n.fatal }
 
+// endTimeout is how long the goroutines may take to end once all that was taken is answered, or dropped, and Stop has
+// no time left. They take none unless the disk hangs.
+const endTimeout = 2 * time.Second
+
 // Stop takes nothing more, transfers the leadership if it has it, answers what was taken, makes the state durable and
 // ends the goroutines. Barriers are dropped if too few of the others are connected for anybody to answer them: nothing
 // depends on them once clients are gone, while writes may yet be committed. If ctx ends before, what is left is
-// dropped. Stopping twice is allowed. The error says why not all was answered, or what had failed before.
+// dropped; if goroutines are left then, the error is ErrHung. Stopping twice is allowed. The error says why not all was
+// answered, or what had failed before.
 func (n *Node) Stop(ctx context.Context) error {
 	var cut error
 	drained := n.batcher.Refuse(ErrStopped)
@@ -138,10 +144,19 @@ func (n *Node) Stop(ctx context.Context) error {
 		cut = fmt.Errorf("stop member %d before all was answered: %w", serverid.Number(n.options.ID), ctx.Err())
 	}
 	n.stop(ErrStopped)
+	if ctx.Err() != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+		defer cancel()
+	}
+	hung := func() error { // ctx has ended
+		why := fmt.Errorf("stop member %d: %w: %w", serverid.Number(n.options.ID), ErrHung, ctx.Err())
+		return errors.Join(cut, why)
+	}
 	select {
 	case <-n.ended:
 	case <-ctx.Done():
-		return fmt.Errorf("stop member %d: its disk does not answer: %w", serverid.Number(n.options.ID), ctx.Err())
+		return hung()
 	}
 	if err := n.err(); err != nil {
 		return fmt.Errorf("member %d had failed: %w", serverid.Number(n.options.ID), err)
@@ -149,10 +164,17 @@ func (n *Node) Stop(ctx context.Context) error {
 	if err := n.options.Machine.Flush(ctx); err != nil {
 		return errors.Join(cut, fmt.Errorf("stop member %d: flush the state: %w", serverid.Number(n.options.ID), err))
 	}
-	if !n.rested.Swap(true) {
-		cut = errors.Join(cut, noteRest(n.loop, n.appender))
+	if n.rested.Swap(true) {
+		return cut
 	}
-	return cut
+	noted := make(chan error, 1)
+	go func() { noted <- noteRest(n.loop, n.appender) }()
+	select {
+	case err := <-noted:
+		return errors.Join(cut, err)
+	case <-ctx.Done():
+		return hung()
+	}
 }
 
 // InForce tells when the configuration of this version, or of a later one, is in force on this member: everybody in it

@@ -297,6 +297,8 @@ func setDefault[T comparable](v *T, def T) {
 var (
 	// ErrStopped means that the node takes no more, or has stopped before the answer was known.
 	ErrStopped = errors.New("node is stopped")
+	// ErrHung: the node has not stopped, and may go on with its stores at any moment, so that they must stay open.
+	ErrHung = errors.New("its disk does not answer")
 	// ErrLeadershipLost means that it will not be known whether the entry was committed: for too long there was no
 	// leader or none that could be reached, or a snapshot has taken the entry's place.
 	ErrLeadershipLost = errors.New("leadership was lost before the write was committed")

@@ -117,7 +117,7 @@ func (g *play) stopServer(i int) {
 	life := s.Lives() // another deed may start it again, which asks nobody to stop
 	for end := time.Now().Add(stopsWithin); s.Lives() == life && !s.Stopped(); {
 		if time.Now().After(end) {
-			if !g.mayEnd(i) {
+			if !g.mayNotStop(i) {
 				g.violated("server %d does not stop", s.ID)
 			}
 			s.Kill()

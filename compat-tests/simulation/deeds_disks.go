@@ -240,7 +240,14 @@ func (g *play) writtenWithout(s *sim.Server) bool {
 	return false
 }
 
-// mayEnd tells whether a server may end by itself, or not stop in time: its disk has failed, hangs, rots or is full.
+// mayEnd tells whether a server may end by itself: its disk has failed, hangs, rots or is full.
 func (g *play) mayEnd(i int) bool {
 	return time.Now().Before(g.harmed[i]) || time.Now().Before(g.filled[i])
+}
+
+// mayNotStop tells whether a server that was told to stop may wait for its disk as long as that hangs: it has not
+// started yet, or is of the version before.
+func (g *play) mayNotStop(i int) bool {
+	s := g.w.Servers[i]
+	return g.mayEnd(i) && (s.Older() || s.LastLogged("server started") == "")
 }

@@ -142,7 +142,7 @@ func (o *operator) stop(id uint64) {
 	for !o.done() && !stopped {
 		o.machine(func() {
 			if stopped = s.Stopped(); !stopped && time.Now().After(end) {
-				if !o.g.mayEnd(int(id) - 1) { //nolint:gosec // small
+				if !o.g.mayNotStop(int(id) - 1) { //nolint:gosec // small
 					o.g.violated("server %d, which was removed, does not stop", id)
 				}
 				s.Kill()

@@ -36,6 +36,9 @@ const stopTimeout = 30 * time.Second
 // back the sooner the sooner its process ends. A guess.
 const failedStopTimeout = 2 * time.Second
 
+// closeTimeout is how long closing the stores may take after that. All that was acknowledged is in the log by then.
+const closeTimeout = 10 * time.Second
+
 // Instance is one running server: what is opened, in the order of opening.
 type Instance struct {
 	config  *conf.Config
@@ -77,6 +80,8 @@ type Instance struct {
 	running         sync.WaitGroup        // what serves ports and reads stores again
 	broken          bool                  // run has returned errCannotGoOn, or a disk has failed at the start
 	began           time.Time             // when Run was called; zero before
+
+	stopWithin, closeWithin time.Duration // stopTimeout and closeTimeout, but in tests
 }
 
 // Options is what a server is told that is not of its configuration. Logger is needed.
@@ -110,6 +115,7 @@ func newInstance(config *conf.Config, world World, o Options) *Instance {
 		o.DiskLogger = o.Logger
 	}
 	i := &Instance{config: config, options: o, logger: o.Logger, world: world, fatal: make(chan error, 1),
+		stopWithin: stopTimeout, closeWithin: closeTimeout,
 		clientAddresses: make(chan string, 1), done: make(chan struct{})}
 	if config.Admin.Enabled && config.Admin.Console {
 		i.journal = console.NewJournal(o.Logger.Handler())
@@ -260,7 +266,7 @@ func (i *Instance) fail(err error) {
 
 // Close stops what runs and closes what is open, the last first. What has not stopped within bounded time is given up.
 func (i *Instance) Close() error {
-	within := stopTimeout
+	within := i.stopWithin
 	if i.broken {
 		within = failedStopTimeout
 	}
@@ -278,8 +284,10 @@ func (i *Instance) Close() error {
 	if serving {
 		errs = append(errs, i.server.Shutdown(ctx))
 	}
+	var hung error // what the node says that cannot end
 	if i.node != nil {
-		errs = append(errs, i.node.Stop(ctx))
+		hung = i.node.Stop(ctx)
+		errs = append(errs, hung)
 		if !serving {
 			errs = append(errs, i.server.Shutdown(ctx))
 		}
@@ -297,13 +305,9 @@ func (i *Instance) Close() error {
 	var zxid jute.Zxid
 	if i.machine != nil {
 		zxid = i.machine.LastZxid()
-		errs = append(errs, i.machine.Close())
 	}
-	if i.log != nil {
-		errs = append(errs, i.log.Close())
-	}
-	if i.dir != nil {
-		errs = append(errs, i.dir.Close())
+	if !errors.Is(hung, quorum.ErrHung) {
+		errs = append(errs, i.closeStores())
 	}
 	for _, l := range []*movable{i.client, i.secure} { // those that nobody has served
 		if l != nil {
@@ -322,6 +326,35 @@ func (i *Instance) Close() error {
 	err := errors.Join(append(errs, i.audit.close())...)
 	i.tellStopped(zxid, err)
 	return err
+}
+
+// errStoresHang says that what is on the disk is still open, for the process to end.
+var errStoresHang = errors.New("the stores are not closed: their disk does not answer")
+
+// closeStores closes what is on the disk, or gives up: who closes a store waits for what it writes.
+func (i *Instance) closeStores() error {
+	ctx, cancel := context.WithTimeout(context.Background(), i.closeWithin)
+	defer cancel()
+	closed := make(chan error, 1)
+	go func() {
+		var errs []error
+		if i.machine != nil {
+			errs = append(errs, i.machine.Close())
+		}
+		if i.log != nil {
+			errs = append(errs, i.log.Close())
+		}
+		if i.dir != nil {
+			errs = append(errs, i.dir.Close())
+		}
+		closed <- errors.Join(errs...)
+	}()
+	select {
+	case err := <-closed:
+		return err
+	case <-ctx.Done():
+		return errStoresHang
+	}
 }
 
 // scrub begins the scrubs of the server, and returns what ends them, as scrubber.start does.
