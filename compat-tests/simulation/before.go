@@ -34,7 +34,7 @@ var beforeFolders = []string{"conf", "jute", "quorum", "server", "storage"}
 var beforeShared = []string{"zkd/quorum/clock"}
 
 // beforeMends are defects of the version before, mended since, that end the program, and not a server alone, or keep
-// it from ending.
+// it, or an ensemble without a fault, from going on.
 var beforeMends = []Patch{
 	// Pebble panics over a file of values that cannot be finished (storage/state.TestBlobFileThatCannotBeFinished).
 	{File: "storage/disk/fence.go", Old: "IsManifest(name) || isMarker(name)",
@@ -47,6 +47,9 @@ var beforeMends = []Patch{
 	{File: "storage/state/flush.go", Old: "f.under, f.before = false, 0\n\t\tcase <-f.stopped:",
 		New: "f.under, f.before = false, 0\n\t\tcase <-f.m.store.fault.Tripped:\n" +
 			"\t\t\treturn f.m.store.fault.Stopped()\n\t\tcase <-f.stopped:"},
+	// It copies no MANIFEST before it has begun one (storage/state.TestACheckpointRightAfterAStart).
+	{File: "storage/state/store.go", Old: "errors.Join(s.db.Checkpoint(dir),",
+		New: "errors.Join(s.flushed(), s.db.Checkpoint(dir),"},
 }
 
 // mend applies beforeMends to the sources of the version before, which are below root.

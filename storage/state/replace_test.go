@@ -458,6 +458,39 @@ func (f *holdingFS) Create(name string, category vfs.DiskWriteCategory) (vfs.Fil
 	return f.FS.Create(name, category)
 }
 
+// TestACheckpointRightAfterAStart: the power failed when a start had begun its MANIFEST, and not its write-ahead log
+// yet. So the next start has nothing to flush, and begins no MANIFEST. A copy has everything all the same.
+func TestACheckpointRightAfterAStart(t *testing.T) {
+	h := newHarness(t, MachineOptions{})
+	h.lines(compareScript)
+	if err := h.m.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.close()
+	names, err := h.fs.List("state")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if filepath.Ext(name) == ".log" {
+			err = errors.Join(err, h.fs.Remove("state/"+name))
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.open()
+	for _, dir := range []string{"copy", "another"} {
+		index, _, err := h.m.Checkpoint(t.Context(), dir)
+		if err != nil || index != h.m.AppliedIndex() {
+			t.Fatalf("a copy up to entry %d of %d: %v", index, h.m.AppliedIndex(), err)
+		}
+		if _, err := Verify(h.fs, dir, discardLogger(), func() error { return nil }); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestCloseUnderAHungCheckpoint: a copy hangs on its disk, and is given up; it goes on after the machine was closed,
 // when the store has files to delete.
 func TestCloseUnderAHungCheckpoint(t *testing.T) {

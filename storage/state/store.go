@@ -37,6 +37,7 @@ type stateStore struct {
 	// compactions decides when the store tidies up.
 	compactions *disk.Compactions
 	warm        *warmer      // reads what apply will ask of new tables
+	ownManifest atomic.Bool  // one was begun since the store was opened
 	frugal      *atomic.Bool // see Machine.Frugal
 }
 
@@ -59,6 +60,7 @@ func openStateStore(o *MachineOptions) (*stateStore, error) {
 	}
 	options := s.pebbleOptions(o, fence)
 	s.warm.listen(options.EventListener)
+	options.EventListener.ManifestCreated = func(pebble.ManifestCreateInfo) { s.ownManifest.Store(true) }
 	s.compactions = disk.NewCompactions(s.fault.Stopped)
 	options.Experimental.CompactionScheduler = s.compactions
 	db, err := s.openPebble(options)
@@ -334,6 +336,11 @@ func (s *stateStore) set(key, value []byte) error { return s.db.Set(key, value, 
 func (s *stateStore) checkpoint(dir string) error {
 	if err := s.usable(); err != nil {
 		return err
+	}
+	if !s.ownManifest.Load() { // Pebble copies as much of the MANIFEST as it has written itself: so far nothing
+		if err := s.flushed(); err != nil {
+			return err
+		}
 	}
 	if err := errors.Join(s.db.Checkpoint(dir), s.fault.Stopped()); err != nil {
 		return fmt.Errorf("checkpoint of state store %s at %s: %w", s.dir, dir, err)
