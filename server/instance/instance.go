@@ -36,8 +36,9 @@ const stopTimeout = 30 * time.Second
 // back the sooner the sooner its process ends. A guess.
 const failedStopTimeout = 2 * time.Second
 
-// closeTimeout is how long closing the stores may take after that. All that was acknowledged is in the log by then.
-const closeTimeout = 10 * time.Second
+// closeTimeout is how long no operation of the stores may end, after that, while they are closed: then their disk
+// hangs. A slow one may take its time for a compaction. All that was acknowledged is in the log by then.
+const closeTimeout = 5 * time.Second
 
 // Instance is one running server: what is opened, in the order of opening.
 type Instance struct {
@@ -333,8 +334,6 @@ var errStoresHang = errors.New("the stores are not closed: their disk does not a
 
 // closeStores closes what is on the disk, or gives up: who closes a store waits for what it writes.
 func (i *Instance) closeStores() error {
-	ctx, cancel := context.WithTimeout(context.Background(), i.closeWithin)
-	defer cancel()
 	closed := make(chan error, 1)
 	go func() {
 		var errs []error
@@ -349,12 +348,32 @@ func (i *Instance) closeStores() error {
 		}
 		closed <- errors.Join(errs...)
 	}()
-	select {
-	case err := <-closed:
-		return err
-	case <-ctx.Done():
-		return errStoresHang
+	look := i.world.Clock.NewTicker(i.closeWithin)
+	defer look.Stop()
+	for before := i.operationsEnded(); ; {
+		select {
+		case err := <-closed:
+			return err
+		case <-look.C():
+		}
+		ended := i.operationsEnded()
+		if ended == before {
+			return errStoresHang
+		}
+		before = ended
 	}
+}
+
+// operationsEnded is how many operations of the stores have come to an end.
+func (i *Instance) operationsEnded() (ended uint64) {
+	if i.machine != nil {
+		_, ended = i.machine.DiskProgress()
+	}
+	if i.log != nil {
+		_, more := i.log.DiskProgress()
+		ended += more
+	}
+	return ended
 }
 
 // scrub begins the scrubs of the server, and returns what ends them, as scrubber.start does.

@@ -232,6 +232,9 @@ func (l *Log) Meta(key string) ([]byte, bool) {
 // Err returns the failure that stopped the log, or nil while it takes writes.
 func (l *Log) Err() error { return l.fault.Err() }
 
+// DiskProgress is what storage/state.Machine.DiskProgress is, of the files of the log.
+func (l *Log) DiskProgress() (underWay bool, ended uint64) { return l.fence.Operations.Progress() }
+
 // Close makes durable what was appended without sync and closes the store; it returns the failure that stopped the
 // log, if one did. Closing twice is allowed. No write may be under way.
 func (l *Log) Close() error {
