@@ -57,6 +57,7 @@ type life struct {
 	mount   *mount
 	cancel  context.CancelFunc
 	over    chan struct{} // closed when it has ended by itself, or is asked to
+	logged  lastLines
 }
 
 // newServer makes a machine.
@@ -152,7 +153,7 @@ func (s *Server) launch(what string, run func(context.Context, instance.World, *
 	for i := range seed {
 		seed[i] = byte(s.w.o.Random.Uint32())
 	}
-	logger := s.w.Story.logger(s.name, s.w.o.LogLevel)
+	logger := s.w.Story.logger(s.name, s.w.o.LogLevel, &l.logged)
 	w := instance.World{Clock: s.clock, FS: l.mount, Files: s.files, Network: l.process,
 		Random: &randomness{source: rand.NewChaCha8(seed)}, System: noFigures{}}
 	s.tell("%s %d", what, s.lives)
@@ -355,9 +356,12 @@ func (s *Server) Flushes() bool { return s.life != nil && s.life.mount.tables.Lo
 func (s *Server) Logged(message string) int { return s.w.Story.count(s.name, message) }
 
 // LastLogged is the last line with a message that the server has logged in this life; "" if there is none, or it was
-// killed. Where a life is told to have ended, the next one may have begun.
+// killed. A life that was killed may have more to say, also when the next one has begun.
 func (s *Server) LastLogged(message string) string {
-	return s.w.Story.last(s.name, message, "-- start", "-- crash")
+	if s.life == nil {
+		return ""
+	}
+	return s.life.logged.last(message)
 }
 
 // Skew makes the date wrong.

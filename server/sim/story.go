@@ -23,15 +23,16 @@ type Story struct {
 // newStory begins one.
 func newStory(told io.Writer) *Story { return &Story{began: time.Now(), told: told} }
 
-// Tell adds a line.
-func (s *Story) Tell(who, format string, args ...any) {
+// Tell adds a line, and returns it.
+func (s *Story) Tell(who, format string, args ...any) (line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	line := fmt.Sprintf("%11.6f %-4s %s", time.Since(s.began).Seconds(), who, fmt.Sprintf(format, args...))
+	line = fmt.Sprintf("%11.6f %-4s %s", time.Since(s.began).Seconds(), who, fmt.Sprintf(format, args...))
 	s.lines = append(s.lines, line)
 	if s.told != nil {
 		_, _ = io.WriteString(s.told, line+"\n") // it is for who looks into what has gone wrong
 	}
+	return line
 }
 
 // Since returns the lines from a number on, 0 being the first.
@@ -64,38 +65,34 @@ func (s *Story) count(who, text string) (n int) {
 	return n
 }
 
-// last is the last line of one server that holds a text, "" if one that holds one of others is behind it, or none does.
-func (s *Story) last(who, text string, others ...string) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, line := range slices.Backward(s.lines) {
-		if holds(line, who, text) {
-			return line
-		}
-		if slices.ContainsFunc(others, func(other string) bool { return holds(line, who, other) }) {
-			return ""
-		}
-	}
-	return ""
-}
-
 // holds tells whether a line is of one server, and holds a text.
 func holds(line, who, text string) bool {
 	_, rest, _ := strings.Cut(strings.TrimLeft(line, " "), " ")
 	return strings.HasPrefix(rest, who+" ") && strings.Contains(rest, text)
 }
 
-// logger is where one server logs.
-func (s *Story) logger(who string, level slog.Level) *slog.Logger {
-	return slog.New(&teller{story: s, who: who, level: level})
+// logger is where one process of a server logs. logged keeps what it has.
+func (s *Story) logger(who string, level slog.Level, logged *lastLines) *slog.Logger {
+	return slog.New(&teller{story: s, who: who, level: level, logged: logged})
+}
+
+// lastLines are the last lines of one process, by their messages.
+type lastLines struct{ lines sync.Map }
+
+// last is the last line with a message, "" if there is none.
+func (l *lastLines) last(message string) string {
+	line, _ := l.lines.Load(message)
+	text, _ := line.(string)
+	return text
 }
 
 // teller is a slog.Handler that tells a story.
 type teller struct {
-	story *Story
-	who   string
-	level slog.Level
-	attrs string
+	story  *Story
+	who    string
+	level  slog.Level
+	attrs  string
+	logged *lastLines
 }
 
 // Enabled implements slog.Handler.
@@ -108,7 +105,7 @@ func (t *teller) Handle(_ context.Context, r slog.Record) error {
 		fmt.Fprintf(&b, " %s=%v", a.Key, a.Value)
 		return true
 	})
-	t.story.Tell(t.who, "%s %s%s%s", r.Level, r.Message, t.attrs, b.String())
+	t.logged.lines.Store(r.Message, t.story.Tell(t.who, "%s %s%s%s", r.Level, r.Message, t.attrs, b.String()))
 	return nil
 }
 

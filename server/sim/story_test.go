@@ -1,36 +1,40 @@
 package sim
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 )
 
-// TestStoryOfThisLife: what a server has logged last counts until it is killed or started again.
+// TestStoryOfThisLife: what a server has logged last counts until it is killed. What the life before has to say then
+// does not.
 func TestStoryOfThisLife(t *testing.T) {
-	w := &World{Story: newStory(nil)}
-	one, other := &Server{w: w, name: "s1"}, &Server{w: w, name: "s11"}
-	one.tell("start 1")
-	for _, role := range []string{"follower", "leader"} {
-		w.Story.Tell("s1", "INFO raft role changed role=%s", role)
+	const message = "raft role changed"
+	s := &Server{name: "s1"}
+	story := newStory(nil)
+	begin := func() *slog.Logger {
+		s.life = new(life)
+		return story.logger(s.name, slog.LevelInfo, &s.life.logged)
 	}
-	w.Story.Tell("s1", "INFO peer left peer=2")
-	one.tell("ended: <nil>") // the life before
-	got := one.LastLogged("raft role changed")
-	if !strings.HasSuffix(got, "INFO raft role changed role=leader") {
-		t.Errorf("the last line is %q", got)
-	}
-	if got := other.LastLogged("raft role changed"); got != "" {
-		t.Errorf("another server has logged %q", got)
-	}
-	for _, end := range []string{"crash, of the power: true", "start 2"} {
-		w.Story.Tell("s1", "INFO raft role changed role=leader")
-		other.tell("%s", end)
-		if got := one.LastLogged("raft role changed"); got == "" {
-			t.Errorf("%q of another server ends a life", end)
-		}
-		one.tell("%s", end)
-		if got := one.LastLogged("raft role changed"); got != "" {
-			t.Errorf("after %q it has logged %q", end, got)
+	logged := func(role string) {
+		t.Helper()
+		if got := s.LastLogged(message); !strings.HasSuffix(got, role) || (role == "") != (got == "") {
+			t.Errorf("it has logged %q last, want %q", got, role)
 		}
 	}
+	logged("")
+	first := begin()
+	logged("")
+	first.Info(message, "role", "follower")
+	first.Info(message, "role", "leader")
+	first.Info("peer left", "peer", 2)
+	logged("INFO raft role changed role=leader")
+	s.life = nil // it was killed
+	first.Info(message, "role", "none")
+	logged("")
+	second := begin()
+	logged("")
+	second.Info(message, "role", "leader")
+	first.Info(message, "role", "follower")
+	logged("INFO raft role changed role=leader")
 }
