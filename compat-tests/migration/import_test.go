@@ -98,10 +98,11 @@ func TestMoveIn(t *testing.T) {
 			fill(t, conn, c.containers > 0)
 			session := conn.SessionID()
 			before := walk(t, server.Addr)
-			if c.version == serverVersion34 {
-				before = withConfig(t, before)
-			}
 			server.Kill9()
+			recovered := recoverCopy(t, server)
+			if c.version == serverVersion34 {
+				before, recovered = withConfig(t, before), withConfig(t, recovered)
+			}
 			tear(t, filepath.Join(server.Dir, "data"))
 
 			found := importInto(t, server.ConfigPath())
@@ -115,7 +116,8 @@ func TestMoveIn(t *testing.T) {
 			server.Kind = target.Zkd
 			server.Restart()
 			keepsSession(t, conn, session)
-			sameWalk(t, "import", before, walk(t, server.Addr))
+			moved := walk(t, server.Addr)
+			sameWalk(t, "import", orRecovered(before, recovered, moved), moved)
 			useAll(t, conn)
 			after := walk(t, server.Addr)
 			server.Stop()
@@ -123,6 +125,33 @@ func TestMoveIn(t *testing.T) {
 			keepsSession(t, conn, session)
 		})
 	}
+}
+
+// recoverCopy returns the walk over what ZooKeeper itself makes of the data of a server that was killed, and leaves
+// that as it is.
+func recoverCopy(t *testing.T, server *target.Server) []string {
+	t.Helper()
+	data, kept := filepath.Join(server.Dir, "data"), filepath.Join(t.TempDir(), "data")
+	must(t, os.CopyFS(kept, os.DirFS(data)))
+	server.Restart()
+	lines := walk(t, server.Addr)
+	server.Kill9()
+	must(t, os.RemoveAll(data))
+	must(t, os.CopyFS(data, os.DirFS(kept)))
+	return lines
+}
+
+// orRecovered returns live, with the lines of recovered where got has those. A snapshot that is written while a session
+// ends may hold a znode of before that and no longer its ephemeral child, and a log of before 3.6 does not say which
+// znodes end with a session: so what reads them does not know that the parent has changed, ZooKeeper neither.
+func orRecovered(live, recovered, got []string) []string {
+	want := slices.Clone(live)
+	for i := range want {
+		if len(recovered) == len(want) && len(got) == len(want) && got[i] == recovered[i] {
+			want[i] = recovered[i]
+		}
+	}
+	return want
 }
 
 // withConfig returns the walk over a server of 3.4, which has no /zookeeper/config, as zkd shows its data: the znode is
