@@ -96,6 +96,8 @@ func deaf(t *testing.T, r *rig, addr string) (c *client, u *hostile.Updater, eve
 	c, u = connectUpdater(t, addr)
 	c.must(jute.OpAddWatch, &jute.AddWatchRequest{Path: path, Mode: jute.WatchPersistent}, jute.OK)
 	out := &r.connOf(c).Out
+	// Who reads from it has written its answer: else it might write events, too, and read no more.
+	out.FlushLast()
 	for out.Unread() < 1<<20 { // besides what is being written
 		writer.must(jute.OpSetData, setTo(path, "x"), jute.OK)
 		events++
