@@ -99,7 +99,10 @@ func TestMoveIn(t *testing.T) {
 			session := conn.SessionID()
 			before := walk(t, server.Addr)
 			server.Kill9()
-			recovered := recoverCopy(t, server)
+			var recovered []string
+			if !c.digest { // nor do its logs say which znodes end with a session: both came with 3.6
+				recovered = recoverCopy(t, server)
+			}
 			if c.version == serverVersion34 {
 				before, recovered = withConfig(t, before), withConfig(t, recovered)
 			}
@@ -145,10 +148,13 @@ func recoverCopy(t *testing.T, server *target.Server) []string {
 // ends may hold a znode of before that and no longer its ephemeral child, and a log of before 3.6 does not say which
 // znodes end with a session: so what reads them does not know that the parent has changed, ZooKeeper neither.
 func orRecovered(live, recovered, got []string) []string {
+	if len(recovered) != len(live) || len(got) != len(live) {
+		return live
+	}
 	want := slices.Clone(live)
-	for i := range want {
-		if len(recovered) == len(want) && len(got) == len(want) && got[i] == recovered[i] {
-			want[i] = recovered[i]
+	for i, line := range recovered {
+		if got[i] == line {
+			want[i] = line
 		}
 	}
 	return want
