@@ -110,7 +110,7 @@ func (l *locals) expire(ids []jute.SessionID) {
 		}
 		l.server.metrics.expired.Add(1)
 		l.server.opts.Logger.Info("local session expired", session(id))
-		l.server.cut(id)
+		l.server.cut(id, false)
 	}
 }
 

@@ -19,7 +19,8 @@ import (
 type sessions struct {
 	mu    sync.Mutex
 	bound map[jute.SessionID]*conn
-	ended map[jute.SessionID]*conn // their last connections, of those that ended with writes under way
+	// ended are their last connections, of those that ended with writes under way, or were cut and may still propose.
+	ended map[jute.SessionID]*conn
 }
 
 // init makes the map empty.
@@ -91,29 +92,39 @@ func (s *Server) unbind(c *conn) {
 	waits := c.Out.Writing() || c.former.Load() != nil // it begins no more
 	s.sessions.mu.Lock()
 	defer s.sessions.mu.Unlock()
-	if s.sessions.bound[c.session] != c {
-		return
-	}
-	delete(s.sessions.bound, c.session)
-	if waits {
-		s.sessions.ended[c.session] = c
+	switch c {
+	case s.sessions.bound[c.session]:
+		delete(s.sessions.bound, c.session)
+		if waits {
+			s.sessions.ended[c.session] = c
+		}
+	case s.sessions.ended[c.session]: // it was cut
+		if !waits {
+			delete(s.sessions.ended, c.session)
+		}
 	}
 }
 
-// takeConnection unbinds the connection of a session, and returns it or nil.
-func (s *Server) takeConnection(id jute.SessionID) *conn {
+// takeConnection unbinds the connection of a session, and returns it or nil. If the session goes on elsewhere, it may
+// come back before the connection's reader has ended: that may be about to propose a write, which supersede must find.
+func (s *Server) takeConnection(id jute.SessionID, moved bool) *conn {
 	s.sessions.mu.Lock()
 	defer s.sessions.mu.Unlock()
 	c := s.sessions.bound[id]
 	delete(s.sessions.bound, id)
-	delete(s.sessions.ended, id)
+	switch {
+	case !moved:
+		delete(s.sessions.ended, id)
+	case c != nil:
+		s.sessions.ended[id] = c
+	}
 	return c
 }
 
 // cut closes the connection of a session that has ended or moved away, unless the client has asked for the end: then it
 // is answered first.
-func (s *Server) cut(id jute.SessionID) {
-	if c := s.takeConnection(id); c != nil && !c.closing.Load() {
+func (s *Server) cut(id jute.SessionID, moved bool) {
+	if c := s.takeConnection(id, moved); c != nil && !c.closing.Load() {
 		c.Out.Close()
 	}
 }
@@ -134,7 +145,7 @@ func (s *Server) followSessions(r *apply.Result, tracker *liveness.Tracker, lead
 	if info := r.NewSession; info != nil {
 		tracker.Add(info.ID, time.Duration(info.TimeoutMillis)*time.Millisecond)
 		if info.Owner != s.opts.ServerID { // its client is at another server now, and must not see this one's past
-			s.cut(info.ID)
+			s.cut(info.ID, true)
 		}
 	}
 	if info := r.ClosedSession; info != nil {
@@ -142,7 +153,7 @@ func (s *Server) followSessions(r *apply.Result, tracker *liveness.Tracker, lead
 		if !r.Unfinished { // else whoever leads sees to the rest, should the proposer not
 			tracker.Remove(info.ID)
 		}
-		s.cut(info.ID)
+		s.cut(info.ID, false)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"zkd/jute"
 	"zkd/quorum/batcher"
+	"zkd/storage/apply"
 	"zkd/storage/entry"
 )
 
@@ -127,6 +128,50 @@ func TestAReattachIsBehindWhatIsProposed(t *testing.T) {
 	node.release()
 	second.welcomed()
 	if got := second.must(jute.OpGetData, look("/a"), jute.OK); got.data(t) != "new" {
+		t.Errorf("the session reads %q", got.data(t))
+	}
+}
+
+// applied waits for a proposal of the test's own.
+type applied chan *apply.Result
+
+// Applied implements batcher.Waiter.
+func (a applied) Applied(r *apply.Result) { a <- &apply.Result{Code: r.Code} }
+
+// Dropped implements batcher.Waiter.
+func (a applied) Dropped(error) { close(a) }
+
+// TestAReattachIsBehindWhatIsProposedAfterAMove: so does one whose session has been at another server meanwhile, which
+// has cut its connection here. The write was sent there before: it is answered SessionMoved.
+func TestAReattachIsBehindWhatIsProposedAfterAMove(t *testing.T) {
+	r, node := startGated(t, jute.OpSetData, rigOptions{})
+	first, other := r.connect(t), r.connect(t)
+	first.mustCreate("/a", "old", jute.ModePersistent)
+	first.send(jute.OpSetData, setTo("/a", "late"))
+	<-node.came
+	const elsewhere = 7
+	txn := entry.SessionTxn{TimeoutMillis: first.welcome.TimeoutMillis, Owner: elsewhere}
+	copy(txn.Passwd[:], first.welcome.Passwd)
+	moved := make(applied, 1)
+	p := &entry.Proposal{Op: entry.OpReattachSession, Session: first.welcome.SessionID, Server: elsewhere,
+		Body: txn.Append(nil)}
+	if err := node.Node.Propose(p, moved); err != nil {
+		t.Fatal(err)
+	}
+	if result, ok := <-moved; !ok || result.Code != jute.OK {
+		t.Fatalf("the session has not moved: %+v", result)
+	}
+	first.wantClosed()
+	second := comesBack(t, r, first, first.welcome.Passwd)
+	for range 20 { // as good as certainly enough for the reattach to be proposed too early
+		other.must(jute.OpGetData, look("/a"), jute.OK)
+	}
+	if node.proposed(entry.OpReattachSession) {
+		t.Error("the reattach comes before a write that was begun before")
+	}
+	node.release()
+	second.welcomed()
+	if got := second.must(jute.OpGetData, look("/a"), jute.OK); got.data(t) != "old" {
 		t.Errorf("the session reads %q", got.data(t))
 	}
 }
