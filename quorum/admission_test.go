@@ -6,8 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"zkd/storage/entry"
 )
 
@@ -236,46 +234,4 @@ func TestIncarnationsAreRecordedWhenTheLevelIsRaised(t *testing.T) {
 	g.mustWriteSoon(g.leader().node, applied{1, 3})
 	g.agree(3)
 	eventually(t, "all list all incarnations again", func() bool { return g.recorded() == 3 })
-}
-
-// TestAMemberOnAnOlderDiskIsAddedAnew: a member whose disk is what it was some time ago, as after the rollback of a
-// virtual machine, lacks what its leader takes for acknowledged. It gets it from that leader, as another incarnation.
-func TestAMemberOnAnOlderDiskIsAddedAnew(t *testing.T) {
-	for name, of := range map[string]func(g *testGroup) uint64{ // order: each for itself
-		"follower": func(g *testGroup) uint64 { return g.follower().id },
-		"learner":  func(*testGroup) uint64 { return 4 },
-	} {
-		t.Run(name, func(t *testing.T) {
-			g := newTestGroup(t, 3, 1, patient)
-			lead := g.leader()
-			g.write(lead.id, 1, 0, 20)
-			g.agree(20)
-			id := of(g)
-			g.kill(id)
-			m := g.members[id]
-			older := &testMember{id: id, fs: vfs.NewMem(), machine: m.machine.crashed(), states: m.states}
-			if _, err := vfs.Clone(m.fs, older.fs, "log", "log"); err != nil {
-				t.Fatal(err)
-			}
-			m = g.start(id)
-			term, was := lead.node.Status().Term, m.node.loop.admission.incarnation
-			g.write(lead.id, 1, 20, 20)
-			g.agree(40)
-			g.kill(id)
-			g.write(lead.id, 1, 40, 1)
-
-			g.members[id] = older
-			m = g.start(id)
-			checkOrder(t, g.agree(41), nil, 41)
-			g.mustWriteSoon(m.node, applied{2, 0})
-			if got := lead.node.Status(); got.Leader != lead.id || got.Term != term {
-				t.Errorf("member %d leads in term %d, want %d in term %d", got.Leader, got.Term, lead.id, term)
-			}
-			g.kill(id)
-			if m = g.start(id); m.node.loop.admission.incarnation == was {
-				t.Errorf("it is the incarnation %x that it was", was)
-			}
-			g.mustWriteSoon(m.node, applied{2, 1})
-		})
-	}
 }

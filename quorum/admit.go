@@ -364,16 +364,3 @@ func (a *admission) votedFor(m *raftpb.Message) bool {
 	}
 	return true
 }
-
-// A leader that goes on while the other voter is emptied and comes back cannot send it anything: what a member has
-// acknowledged raft never sends again in a term. So what that one refuses is not heard, and the leader stops leading as
-// if it were away, until another term begins.
-
-// refusesAcknowledged tells whether an answer refuses what its sender has acknowledged to this leader.
-func (a *admission) refusesAcknowledged(m *raftpb.Message) bool {
-	if m.GetType() != raftpb.MsgAppResp || !m.GetReject() || !a.leads() {
-		return false
-	}
-	_, pr, ok := a.progressOf(m.GetFrom())
-	return ok && pr.Match >= m.GetIndex()
-}

@@ -34,6 +34,7 @@ type facts struct {
 	appended    uint64 // the last entry handed to the append goroutine
 	syncing     int    // messages handed to the append goroutine that it has not answered
 	elected     uint64 // the first entry of the log when this leader was elected
+	own         uint64 // the first entry of term, once the log of this leader has it; else 0
 	now         uint64 // the time in ticks, from the start of this process
 }
 
@@ -58,6 +59,22 @@ func (f *facts) progressOf(id uint64) (kind raft.ProgressType, pr tracker.Progre
 
 // lastIndex is the last entry of raft's log, on disk or not.
 func (f *facts) lastIndex() uint64 { return max(f.appended, f.log.LastIndex()) }
+
+// ownTermOf returns the term of an entry of this leader's log, on disk or not. It is not known if the log begins behind
+// the entry, or what this leader has from others is not on disk yet: there may still be what that takes the place of.
+func (f *facts) ownTermOf(index uint64) (term uint64, known bool) {
+	if f.own == 0 {
+		return 0, false
+	}
+	if index >= f.own {
+		return f.term, true
+	}
+	if term, err := f.log.Term(f.own); err != nil || term != f.term {
+		return 0, false
+	}
+	term, err := f.log.Term(index)
+	return term, err == nil
+}
 
 // level is the feature level of the ensemble: what is new at a higher one is neither proposed nor sent. It never goes
 // down.

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"log/slog"
+	"slices"
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
@@ -337,7 +338,7 @@ func (l *loop) handle(rd raft.Ready) {
 func (l *loop) setTerm(hard *raftpb.HardState) {
 	if hard.GetTerm() != l.term {
 		l.term = hard.GetTerm()
-		l.termReached, l.bootstrapProposed = false, false
+		l.termReached, l.bootstrapProposed, l.own = false, false, 0
 		l.levels.newTerm()
 		l.reconfig.newTerm()
 		l.members.newTerm()
@@ -397,6 +398,7 @@ func (l *loop) append(m *raftpb.Message) {
 	l.clocks.noteTimes(m.GetEntries())
 	l.reconfig.tellProposed(m.GetEntries())
 	l.members.noteLogged(m.GetEntries())
+	l.noteOwn(m.GetEntries())
 	sameVote := m.Term == nil || m.GetTerm() == l.voteTerm && m.GetVote() == l.vote
 	if len(m.GetEntries()) == 0 && sameVote {
 		if m.Term != nil {
@@ -412,6 +414,17 @@ func (l *loop) append(m *raftpb.Message) {
 		m.Term, m.Vote, m.Commit = l.late.term, l.late.vote, l.late.commit
 	}
 	l.handToAppend(m, nil)
+}
+
+// noteOwn notes the first entry of this leader's own among those that are appended.
+func (l *loop) noteOwn(entries []*raftpb.Entry) {
+	if l.own != 0 || !l.leads() {
+		return
+	}
+	own := func(e *raftpb.Entry) bool { return e.GetTerm() == l.term }
+	if n := slices.IndexFunc(entries, own); n >= 0 {
+		l.own = entries[n].GetIndex()
+	}
 }
 
 // handToAppend puts a message into the append goroutine's mailbox.

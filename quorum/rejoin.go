@@ -340,9 +340,10 @@ func (a *admission) screen(m *raftpb.Message) bool {
 	if a.quarantined() && !asksVote {
 		return true
 	}
-	if kind == raftpb.MsgHeartbeat && a.beyondLog(m) {
+	if kind == raftpb.MsgHeartbeat && a.lacksAcknowledged(m) {
 		a.warn.Warn("data lost: leader has acknowledgments beyond this log",
-			slog.Int64("leader", serverid.Number(m.GetFrom())), slog.Uint64("index", m.GetCommit()))
+			slog.Int64("leader", serverid.Number(m.GetFrom())),
+			slog.Uint64("index", max(m.GetIndex(), m.GetCommit())))
 		a.forgot(m.GetTerm())
 		return true
 	}
@@ -373,12 +374,6 @@ func (a *admission) forgot(term uint64) {
 		a.incarnation, a.forgets = next, false
 		a.tellAll()
 	})
-}
-
-// beyondLog tells whether a heartbeat commits what this member does not have: raft would panic. It cannot be, but of a
-// member whose disk was emptied, or is what it was some time ago.
-func (a *admission) beyondLog(m *raftpb.Message) bool {
-	return m.GetCommit() > a.commit && m.GetCommit() > a.lastIndex()
 }
 
 // tick has the leader admit members: one that came back empty it removes, and adds again.

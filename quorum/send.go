@@ -52,6 +52,7 @@ func (s *sender) send(messages ...*raftpb.Message) {
 		s.election.betterLog(m)
 		s.election.tellCommitted(m)
 		s.retention.tell(m)
+		s.admission.tellAcknowledged(m)
 		if bearsIncarnation(m) {
 			m.Vote = &s.admission.incarnation
 		}

@@ -50,7 +50,44 @@ var beforeMends = []Patch{
 	// It copies no MANIFEST before it has begun one (storage/state.TestACheckpointRightAfterAStart).
 	{File: "storage/state/store.go", Old: "errors.Join(s.db.Checkpoint(dir),",
 		New: "errors.Join(s.flushed(), s.db.Checkpoint(dir),"},
+	// On a disk that is an older one it applies what was committed nowhere, and then goes on no more
+	// (quorum.TestAnOlderDiskWithOtherEntriesIsAddedAnew).
+	{File: "quorum/send.go", Old: "s.retention.tell(m)",
+		New: "s.retention.tell(m)\n\t\ts.admission.tellAcknowledged(m)"},
+	{File: "quorum/admit.go", Old: "// records tells whether incarnations can be made part of the membership",
+		New: beforeTells + "// records tells whether incarnations can be made part of the membership"},
+	{File: "quorum/rejoin.go", Old: "	return m.GetCommit() > a.commit &&",
+		New: beforeLacks + "	return m.GetCommit() > a.commit &&"},
 }
+
+// beforeTells has a leader of the version before say in a heartbeat what its receiver has acknowledged.
+const beforeTells = `func (a *admission) tellAcknowledged(m *raftpb.Message) {
+	if m.GetType() != raftpb.MsgHeartbeat {
+		return
+	}
+	index, none := uint64(0), uint64(0)
+	a.raft.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
+		if id == m.GetTo() {
+			index = pr.Match
+		}
+	})
+	term, err := a.log.Term(index)
+	if err != nil || a.syncing > 0 || !a.leads() || m.GetTerm() != a.term || index < m.GetCommit() {
+		m.Commit = &none
+		return
+	}
+	m.Index, m.LogTerm = &index, &term
+}
+
+`
+
+// beforeLacks has a member of the version before look whether it has that.
+const beforeLacks = `	if m.GetLogTerm() > 0 && m.GetIndex() > a.commit && m.GetTerm() >= a.term {
+		if term, err := a.log.Term(m.GetIndex()); err == nil && term != m.GetLogTerm() {
+			return true
+		}
+	}
+`
 
 // mend applies beforeMends to the sources of the version before, which are below root.
 func mend(root string, sources map[string]string) error {

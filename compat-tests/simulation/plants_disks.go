@@ -14,8 +14,8 @@ func plantsOfOlderDisks() []Plant {
 		{
 			Name: "older-disk-unnoticed", Bug: "a server does not look whether its leader knows of more than it has",
 			Found: 1, Of: 108,
-			Patches: []Patch{returns("older-disk-unnoticed", "quorum/rejoin.go",
-				"	return m.GetCommit() > a.commit &&", "false")},
+			Patches: []Patch{returns("older-disk-unnoticed", "quorum/acknowledged.go",
+				"	if m.GetCommit() > a.commit &&", "false")},
 		},
 		{
 			Name: "mark-unread", Bug: "a log does not look at the mark of what it has acknowledged",
