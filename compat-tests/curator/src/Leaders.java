@@ -78,8 +78,8 @@ final class Leaders {
                 public void takeLeadership(CuratorFramework c) {
                     Main.equal(1, leading.incrementAndGet());
                     turns.release();
-                    mine.release();
                     leading.decrementAndGet();
+                    mine.release(); // the client may be closed from now on, and another one lead
                 }
             })) {
                 selector.autoRequeue();
