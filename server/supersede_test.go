@@ -109,6 +109,16 @@ func TestNothingIsProposedBehindAReattach(t *testing.T) {
 	}
 }
 
+// startProposing starts a server at which a client's write of /a, which is "old", is being proposed.
+func startProposing(t *testing.T, data string) (*rig, *gatedNode, *client) {
+	r, node := startGated(t, jute.OpSetData, rigOptions{})
+	first := r.connect(t)
+	first.mustCreate("/a", "old", jute.ModePersistent)
+	first.send(jute.OpSetData, setTo("/a", data))
+	<-node.came
+	return r, node, first
+}
+
 // comesBackBehind has a client come back while a write of its connection before is being proposed: it waits until that
 // is, and then reads want.
 func comesBackBehind(t *testing.T, r *rig, node *gatedNode, first *client, want string) {
@@ -132,11 +142,7 @@ func comesBackBehind(t *testing.T, r *rig, node *gatedNode, first *client, want 
 // TestAReattachIsBehindWhatIsProposed: a client that comes back while a write of its connection before is being
 // proposed waits until it is.
 func TestAReattachIsBehindWhatIsProposed(t *testing.T) {
-	r, node := startGated(t, jute.OpSetData, rigOptions{})
-	first := r.connect(t)
-	first.mustCreate("/a", "old", jute.ModePersistent)
-	first.send(jute.OpSetData, setTo("/a", "new"))
-	<-node.came
+	r, node, first := startProposing(t, "new")
 	comesBackBehind(t, r, node, first, "new")
 }
 
@@ -152,11 +158,7 @@ func (a applied) Dropped(error) { close(a) }
 // TestAReattachIsBehindWhatIsProposedAfterAMove: so does one whose session has been at another server meanwhile, which
 // has cut its connection here. The write was sent there before: it is answered SessionMoved.
 func TestAReattachIsBehindWhatIsProposedAfterAMove(t *testing.T) {
-	r, node := startGated(t, jute.OpSetData, rigOptions{})
-	first := r.connect(t)
-	first.mustCreate("/a", "old", jute.ModePersistent)
-	first.send(jute.OpSetData, setTo("/a", "late"))
-	<-node.came
+	r, node, first := startProposing(t, "late")
 	const elsewhere = 7
 	txn := entry.SessionTxn{TimeoutMillis: first.welcome.TimeoutMillis, Owner: elsewhere}
 	copy(txn.Passwd[:], first.welcome.Passwd)
