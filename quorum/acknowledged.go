@@ -22,15 +22,11 @@ func (a *admission) tellAcknowledged(m *raftpb.Message) {
 	if m.GetType() != raftpb.MsgHeartbeat {
 		return
 	}
-	none := uint64(0)
-	if !a.leads() || m.GetTerm() != a.term {
-		m.Commit = &none
-		return
-	}
 	_, pr, _ := a.progressOf(m.GetTo())
 	index := pr.Match
 	term, known := a.ownTermOf(index)
-	if !known || index < m.GetCommit() {
+	if !known || index < m.GetCommit() || !a.leads() || m.GetTerm() != a.term {
+		none := uint64(0)
 		m.Commit = &none
 		return
 	}
