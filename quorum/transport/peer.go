@@ -44,6 +44,7 @@ type peer struct {
 
 	learned atomic.Pointer[learned] // what a question that was asked for itself has brought, else nil
 	probed  int64                   // Transport.now of the last; owned by the supervisor
+	asking  atomic.Bool             // it is being asked
 
 	presence presence // in the log
 

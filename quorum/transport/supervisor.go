@@ -85,7 +85,7 @@ func (p *peer) check(now int64) {
 }
 
 // compare ends streams to a server of another cluster that began when one side knew none yet. Of one whose cluster is
-// still not known it asks now and then.
+// still not known it asks now and then, once at a time: a process that is paused answers nobody.
 func (p *peer) compare(now int64, streams ...*stream) {
 	t := p.transport
 	own, learned := t.opts.ClusterID(), p.learned.Load()
@@ -106,11 +106,11 @@ func (p *peer) compare(now int64, streams ...*stream) {
 		}
 		ask = ask || s.cluster == [16]byte{}
 	}
-	if !ask || time.Duration(now-p.probed) < t.opts.IdleTimeout {
+	if !ask || time.Duration(now-p.probed) < t.opts.IdleTimeout || !p.asking.CompareAndSwap(false, true) {
 		return
 	}
 	p.probed = now
-	t.goFunc(p.learn)
+	t.goFunc(p.learn) // unless the transport is closed: then nobody asks again
 }
 
 // compareLevels ends streams to a server that cannot do the feature level to which the ensemble was raised since they
@@ -141,6 +141,7 @@ func (p *peer) compareStanding(streams ...*stream) {
 
 // learn asks the peer for its cluster.
 func (p *peer) learn() {
+	defer p.asking.Store(false)
 	_, err := p.connect(context.Background(), forCluster)
 	refused := (*RefusalError)(nil)
 	if errors.As(err, &refused) && refused.cluster != [16]byte{} {
