@@ -100,11 +100,17 @@ func (f *Fabric) Reset(a, b *Host) int {
 	return n
 }
 
-// Open is how many connections are open at a host.
-func (f *Fabric) Open(h *Host) int {
+// Open is how many ends of connections a host has open. Those that it has closed do not count, though the other end may
+// be open yet: a process that is paused closes none.
+func (f *Fabric) Open(h *Host) (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.conns[h])
+	for _, c := range f.ends(h) {
+		if !c.closed {
+			n++
+		}
+	}
+	return n
 }
 
 // change changes a link, and lets those who wait for it look again.

@@ -268,6 +268,19 @@ func TestAKilledProcessIsReset(t *testing.T) {
 	})
 }
 
+// TestWhatIsClosedIsNotOpen: a host has what it has closed open no more, though the process at the other end is paused.
+func TestWhatIsClosedIsNotOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := connected(t)
+		if err := w.dialed.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if n, m := w.f.Open(w.a), w.f.Open(w.b); n != 0 || m != 1 {
+			t.Errorf("%d and %d are open, want 0 and 1", n, m)
+		}
+	})
+}
+
 // TestPowerIsSilent: nobody hears of a machine that loses its power, until it is back and knows nothing of before.
 func TestPowerIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
