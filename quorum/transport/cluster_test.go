@@ -126,35 +126,12 @@ func TestAStreamOfBeforeTheClusterWasKnown(t *testing.T) {
 // TestAPausedPeerIsAskedOnceAtATime: a peer that knew no cluster when the stream to it began is paused. Questions that
 // it does not answer do not pile up.
 func TestAPausedPeerIsAskedOnceAtATime(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	questions := make(chan net.Conn, 100)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
-			if h, err := readHello(conn); err == nil && h.purpose == forMessages {
-				_, _ = conn.Write((&answer{version: 1, id: 2, processID: muteProcess}).encode())
-			}
-			questions <- conn // the stream, first
-		}
-	}()
+	address, questions := muteListener(t)
 	manual := clock.NewManual(time.Unix(1e6, 0))
 	a := newMember(t, 1, func(o *Options) { o.Clock, o.DialTimeout = manual, 100*defaultIdleTimeout })
-	t.Cleanup(func() {
-		_ = l.Close()
-		<-ended
-		close(questions)
-		for conn := range questions {
-			_ = conn.Close()
-		}
-	})
-	a.SetPeers(map[uint64]Peer{2: {Addresses: []string{l.Addr().String()}}})
+	a.SetPeers(map[uint64]Peer{2: {Addresses: []string{address}}})
 	a.Start(a.heard)
-	stream := <-questions
-	defer func() { _ = stream.Close() }()
+	eventually(t, "the stream is up", func() bool { return a.of(2).Out })
 	asked := func() bool { return len(questions) > 0 }
 	for range 2 {
 		advanceUntil(t, manual, defaultIdleTimeout, "the peer is asked", asked)

@@ -185,7 +185,8 @@ func TestAnswerOfAnotherServerIsRefused(t *testing.T) {
 
 func TestSecondProcessWithAnIDIsRefusedWhileTheFirstLives(t *testing.T) {
 	a := newMember(t, 1, nil)
-	a.SetPeers(map[uint64]Peer{2: {Addresses: []string{muteListener(t)}}})
+	address, _ := muteListener(t)
+	a.SetPeers(map[uint64]Peer{2: {Addresses: []string{address}}})
 	a.Start(a.heard)
 	eventually(t, "the outgoing stream is up", func() bool { return a.of(2).Out })
 	first, second := good(), good()

@@ -85,21 +85,26 @@ func TestSilentPeerIsGivenUp(t *testing.T) {
 // muteProcess is the number of muteListener's process.
 const muteProcess = 4
 
-// muteListener is a server that answers handshakes as server 2 and then does not read.
-func muteListener(t *testing.T) string {
+// muteListener is a server that answers handshakes as server 2 and then does not read. It answers no questions for its
+// cluster, and hands those out.
+func muteListener(t *testing.T) (address string, questions <-chan net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan struct{})
+	asked := make(chan net.Conn, 100)
 	var conns []net.Conn
 	go func() {
 		defer close(ended)
 		for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
 			conns = append(conns, conn)
+			if h, err := readHello(conn); err == nil && h.purpose == forCluster {
+				asked <- conn
+				continue
+			}
 			a := answer{version: 1, id: 2, processID: muteProcess}
-			_, _ = readHello(conn)
 			_, _ = conn.Write(a.encode())
 		}
 	}()
@@ -110,7 +115,7 @@ func muteListener(t *testing.T) string {
 			_ = c.Close()
 		}
 	})
-	return l.Addr().String()
+	return l.Addr().String(), asked
 }
 
 // muteIdle is the idle timeout beside a mute server. The system keeps it as well, by its own clock, which must not get
@@ -121,7 +126,7 @@ const muteIdle = 10 * testDeadline
 func besideMute(t *testing.T) (*member, *clock.Manual) {
 	t.Helper()
 	manual := clock.NewManual(time.Unix(1e6, 0))
-	address := muteListener(t)
+	address, _ := muteListener(t)
 	a := newMember(t, 1, func(o *Options) { o.Clock, o.IdleTimeout = manual, muteIdle })
 	a.SetPeers(map[uint64]Peer{2: {Addresses: []string{address}}})
 	a.Start(a.heard)
