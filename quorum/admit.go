@@ -120,6 +120,22 @@ func (a *admission) nextChange() *raftpb.ConfChangeV2 {
 	return nil
 }
 
+// awaitsListing tells whether the log of a group of two voters does not list both as they are now, as far as is known:
+// one was emptied, or may come back so. No vote may be given or taken before: as soon as that is in the log the two
+// cannot vouch for each other any more, and nothing would be committed again.
+func (a *admission) awaitsListing() bool {
+	if !a.member.Recorded || !a.oneOfTwoVoters(a.id) {
+		return false
+	}
+	return slices.ContainsFunc(a.member.Voters(), func(id uint64) bool {
+		listed := a.member.Incarnations[id]
+		if id == a.id {
+			return listed != a.incarnation
+		}
+		return listed != a.met[id] || !a.here[id]
+	})
+}
+
 // quorumCounts tells whether the voters that are connected, and count, are enough to commit something.
 func (a *admission) quorumCounts() bool {
 	counted, n := a.members.counted(), 0
@@ -346,7 +362,7 @@ func (a *admission) otherOfTwoVoters(id uint64) bool {
 // twoVoters tells whether a member is one of two voters, and that there are no others by a change of membership that
 // this member's log holds: none is committed without being in the logs of both.
 func (a *admission) oneOfTwoVoters(id uint64) bool {
-	return a.member.Votes(id) && len(a.member.Voters()) <= 2 && !a.members.changeLogged()
+	return a.member.Votes(id) && len(a.member.Voters()) <= 2 && !a.members.votersChangeLogged()
 }
 
 // votedFor tells whether the sender asks for a vote that it has got in this term. It has forgotten that, and may have

@@ -145,10 +145,21 @@ func TestAVoteIsGivenOnce(t *testing.T) {
 }
 
 // TestOneOfTwoKnowsOfAThird: the other one of two voters is believed whatever it has forgotten, but not while a change
-// of the membership is in the log.
+// of the voters is in the log.
 func TestOneOfTwoKnowsOfAThird(t *testing.T) {
-	for name, entries := range map[string][]raftlog.LogEntry{
-		"": nil, "a change": {changeEntry(t, 2, raftpb.EntryConfChangeV2, 3)},
+	const learner, vote, gone = raftpb.ConfChangeAddLearnerNode, raftpb.ConfChangeAddNode, raftpb.ConfChangeRemoveNode
+	for _, c := range []struct {
+		name     string
+		changes  []*raftpb.ConfChangeSingle
+		believed bool
+	}{
+		{"nothing", nil, true},
+		{"a learner", []*raftpb.ConfChangeSingle{member.Step(learner, 3)}, true},
+		{"an incarnation", []*raftpb.ConfChangeSingle{member.Step(vote, 2)}, true},
+		{"a third vote", []*raftpb.ConfChangeSingle{member.Step(vote, 3)}, false},
+		{"a vote less", []*raftpb.ConfChangeSingle{member.Step(gone, 2)}, false},
+		{"a vote taken", []*raftpb.ConfChangeSingle{member.Step(learner, 2)}, false},
+		{"a vote for another", []*raftpb.ConfChangeSingle{member.Step(gone, 2), member.Step(vote, 3)}, false},
 	} {
 		log := openLog(t, vfs.NewMem(), "log")
 		o := testOptions(log, &fakeMachine{})
@@ -156,7 +167,8 @@ func TestOneOfTwoKnowsOfAThird(t *testing.T) {
 		if _, _, err := openGroup(&o, 0); err != nil {
 			t.Fatal(err)
 		}
-		if len(entries) > 0 {
+		if len(c.changes) > 0 {
+			entries := []raftlog.LogEntry{changesEntry(t, 2, c.changes...)}
 			if err := log.Append(entries, appendHardState(nil, bootstrapTerm, 0, 1), true); err != nil {
 				t.Fatal(err)
 			}
@@ -165,8 +177,8 @@ func TestOneOfTwoKnowsOfAThird(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := s.node.loop.admission.otherOfTwoVoters(2); got != (name == "") {
-			t.Errorf("with %q in the log member 2 is believed: %v", name, got)
+		if got := s.node.loop.admission.otherOfTwoVoters(2); got != c.believed {
+			t.Errorf("with %s in the log member 2 is believed: %v", c.name, got)
 		}
 		s.End()
 		if err := log.Close(); err != nil {

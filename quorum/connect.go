@@ -23,7 +23,7 @@ func (l *loop) connectMembers() {
 		facts: f, transport: t, inbox: l.inbox, transfer: &l.transfer, leaving: &l.leaving,
 		settled:       &l.progress.reconfigured,
 		changePending: l.members.changePending, changing: l.members.changing, propose: l.proposeOwnChange,
-		withAdmissions: l.admission.withAdmissions,
+		withAdmissions: l.admission.withAdmissions, awaitsListing: l.admission.awaitsListing,
 	}
 	l.leaving = leaving{facts: f, heard: l.reconfig.heardAt}
 	l.inForce = inForce{facts: f, leaving: &l.leaving}
@@ -39,7 +39,7 @@ func (l *loop) connectLeader() {
 	f, t := &l.facts, l.transport
 	l.election = election{
 		facts: f, begin: l.raw.Campaign, step: l.stepRaft, may: l.mayCampaign, seen: &l.progress.electionSeen,
-		quorumNear: l.admission.quorumNear, changeLogged: l.members.changeLogged,
+		quorumNear: l.admission.quorumNear, votersChangeLogged: l.members.votersChangeLogged,
 	}
 	l.transfer = transfer{
 		facts: f, transferLeader: l.raw.TransferLeader, answers: l.health.takesOver, hasSpace: l.space.hasSpace,

@@ -17,11 +17,11 @@ import (
 // timeout. If the leader is alive, those who hear it refuse the pre-vote.
 type election struct {
 	*facts
-	begin        func() error            // raft's part of it
-	step         func(m *raftpb.Message) // gives raft a message
-	may          func() bool             // this member may ask for votes, and could store what comes of it
-	changeLogged func() bool             // see members.changeLogged
-	seen         *electionSeen
+	begin              func() error            // raft's part of it
+	step               func(m *raftpb.Message) // gives raft a message
+	may                func() bool             // this member may ask for votes, and could store what comes of it
+	votersChangeLogged func() bool             // of members
+	seen               *electionSeen
 
 	quorumNear func() bool // enough voters are connected, or were a moment ago, to commit something
 
@@ -169,7 +169,7 @@ func (e *election) tellCommitted(m *raftpb.Message) {
 func (e *election) hearCommitted(m *raftpb.Message) {
 	index := m.GetCommit()
 	if !refusesVote(m) || e.soft.Lead != raft.None || index <= e.commit || index > e.log.LastIndex() ||
-		!e.changeLogged() {
+		!e.votersChangeLogged() {
 		return
 	}
 	if term, err := e.log.Term(index); err != nil || term != m.GetLogTerm() {

@@ -228,14 +228,14 @@ func (g *members) noteLogged(entries []*raftpb.Entry) {
 	}
 }
 
-// changeLogged tells whether the log holds a change of membership that this member has not made, and that leads to
-// other members: not one that is for the sake of an incarnation alone.
-func (g *members) changeLogged() bool {
+// votersChangeLogged tells whether the log holds a change of membership that this member has not made, and that leads
+// to other voters: not one of learners, or for the sake of an incarnation alone.
+func (g *members) votersChangeLogged() bool {
 	applied := g.raft.BasicStatus().Applied
 	g.logged = slices.DeleteFunc(g.logged, func(c loggedChange) bool { return c.index <= applied })
 	return slices.ContainsFunc(g.logged, func(c loggedChange) bool {
 		conf, err := g.member.After(c.change)
-		return err != nil || conf.Equivalent(g.member.Conf) != nil
+		return err != nil || !g.member.SameVoters(conf)
 	})
 }
 

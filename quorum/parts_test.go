@@ -96,12 +96,20 @@ func TestNothingIsAppliedAfterAFailure(t *testing.T) {
 // changeEntry is an entry that adds a learner.
 func changeEntry(t *testing.T, index uint64, kind raftpb.EntryType, id uint64) raftlog.LogEntry {
 	t.Helper()
-	var change proto.Message = &raftpb.ConfChange{Type: raftpb.ConfChangeAddLearnerNode.Enum(), NodeId: &id}
 	if kind == raftpb.EntryConfChangeV2 {
-		change = &raftpb.ConfChangeV2{Changes: []*raftpb.ConfChangeSingle{
-			{Type: raftpb.ConfChangeAddLearnerNode.Enum(), NodeId: &id},
-		}}
+		return changesEntry(t, index, member.Step(raftpb.ConfChangeAddLearnerNode, id))
 	}
+	return marshaledEntry(t, index, kind, &raftpb.ConfChange{Type: raftpb.ConfChangeAddLearnerNode.Enum(), NodeId: &id})
+}
+
+// changesEntry is an entry with a change of membership in these steps.
+func changesEntry(t *testing.T, index uint64, steps ...*raftpb.ConfChangeSingle) raftlog.LogEntry {
+	t.Helper()
+	return marshaledEntry(t, index, raftpb.EntryConfChangeV2, &raftpb.ConfChangeV2{Changes: steps})
+}
+
+func marshaledEntry(t *testing.T, index uint64, kind raftpb.EntryType, change proto.Message) raftlog.LogEntry {
+	t.Helper()
 	data, err := proto.Marshal(change)
 	if err != nil {
 		t.Fatal(err)

@@ -34,6 +34,7 @@ type reconfiguring struct {
 	settled        *atomic.Uint64                // the last entry that is one whose result is known
 	changePending  func() bool                   // raft would take no change of membership now
 	changing       func()                        // told that one is proposed
+	awaitsListing  func() bool                   // one of two voters is to be listed anew
 	propose        func(cc *raftpb.ConfChangeV2) // one that comes with no proposal
 	withAdmissions func(changes []*raftpb.ConfChangeSingle, proposal []byte) ([]byte, error)
 
@@ -65,7 +66,7 @@ func (r *reconfiguring) entry(data []byte) *raftpb.Entry {
 	}
 	// What is committed another member may have answered before it is applied here.
 	notBootstrapped := len(r.options.Bootstrap) > 0 && r.options.Machine.ClusterID() == [16]byte{}
-	if r.last > r.settled.Load() || r.changePending() || notBootstrapped || r.awaitsReturn() {
+	if r.last > r.settled.Load() || r.changePending() || notBootstrapped || r.awaitsMember() {
 		if r.heldAt == 0 {
 			r.heldAt = r.now + 1
 		}
@@ -78,15 +79,15 @@ func (r *reconfiguring) entry(data []byte) *raftpb.Entry {
 	return r.decide(&reader, &p, &txn)
 }
 
-// awaitsReturn tells whether a member was removed to be added again, and is not yet. Founders that were not there at
-// the bootstrap are not waited for.
-func (r *reconfiguring) awaitsReturn() bool {
+// awaitsMember tells whether a member is to count again first: it was removed to be added again, and is not yet, or is
+// to be listed anew. Founders that were not there at the bootstrap are not waited for.
+func (r *reconfiguring) awaitsMember() bool {
 	for _, o := range r.member.Returning { // order: any of them
 		if o.Incarnation != 0 {
 			return true
 		}
 	}
-	return false
+	return r.awaitsListing()
 }
 
 // decide returns the entry of a reconfig before which nothing is under way, nil if it is to be prepared first.
@@ -269,7 +270,7 @@ func (r *reconfiguring) plan(c *ensemble.Config) []*raftpb.ConfChangeSingle {
 // have caught up their votes, above all.
 func (r *reconfiguring) tick() {
 	r.leaving.tick()
-	if !r.leads() || r.transfer.inProgress() || r.removed || r.awaitsReturn() ||
+	if !r.leads() || r.transfer.inProgress() || r.removed || r.awaitsMember() ||
 		r.changePending() || r.last > r.settled.Load() {
 		return
 	}

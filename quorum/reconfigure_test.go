@@ -268,6 +268,48 @@ func TestReconfigureReplacesAll(t *testing.T) {
 	g.agree(3)
 }
 
+// TestAReconfigWaitsForTheEmptiedOneOfTwo: of two voters one has lost its disk, and counts by the word of the other one
+// until that has listed it again. A reconfig that is asked for before puts nothing into the log that ends that word.
+func TestAReconfigWaitsForTheEmptiedOneOfTwo(t *testing.T) {
+	for name, c := range map[string]struct {
+		line             func(emptied uint64) string // who joins; empty: the emptied one leaves
+		voters, learners int
+	}{
+		"a third one joins":   {func(uint64) string { return lineOf(3, "participant") }, 3, 0},
+		"an observer joins":   {func(uint64) string { return lineOf(3, "observer") }, 2, 1},
+		"it leaves":           {func(uint64) string { return "" }, 1, 0},
+		"it becomes observer": {func(id uint64) string { return lineOf(id, "observer") }, 1, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newConfiguredGroup(t, 2, func(o *Options) { o.ElectionTicks = patience / 2 })
+			n := g.leader().node
+			emptied := g.follower().id
+			joining, leaving := c.line(emptied), ""
+			if joining == "" {
+				leaving = fmt.Sprint(emptied)
+			}
+			for seq := range uint32(10) {
+				g.mustWriteSoon(n, applied{1, seq})
+			}
+			g.kill(emptied)
+			first := reconfigure(t, n, entry.Proposal{}, joining, leaving)
+			g.wipe(emptied)
+			if got := first.wait(); got.code != jute.OK || got.err != nil {
+				g.mustWriteSoon(n, applied{2, 1})
+				mustReconfigure(t, n, joining, leaving)
+			}
+			if c.voters+c.learners > 2 {
+				g.start(3)
+			}
+			eventually(t, "the members are as asked for", func() bool {
+				s := n.Status()
+				return len(s.Voters) == c.voters && len(s.Learners) == c.learners
+			})
+			g.mustWriteSoon(n, applied{2, 2})
+		})
+	}
+}
+
 func TestDataOfAnotherMember(t *testing.T) {
 	g := newTestGroup(t, 1, 0, func(o *Options) { o.Transport, o.SnapshotSender = nil, nil })
 	g.leader()

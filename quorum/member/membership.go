@@ -114,6 +114,14 @@ func (m *Membership) Voters() []uint64 {
 	return slices.Compact(ids)
 }
 
+// SameVoters tells whether the same members have a vote in another membership, in the same halves of a joint one.
+func (m *Membership) SameVoters(other *raftpb.ConfState) bool {
+	same := func(a, b []uint64) bool {
+		return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+	}
+	return same(m.Conf.GetVoters(), other.GetVoters()) && same(m.Conf.GetVotersOutgoing(), other.GetVotersOutgoing())
+}
+
 // Quorum is how many voters a decision takes; of a joint membership the larger half's.
 func (m *Membership) Quorum() int {
 	return max(len(m.Conf.GetVoters()), len(m.Conf.GetVotersOutgoing()))/2 + 1
