@@ -83,6 +83,33 @@ func TestAFileThatDoesNotNameTheLeader(t *testing.T) {
 	mustWriteAt(t, openAt(t, joins))
 }
 
+// TestAReconfigWhenOneOfTwoIsEmptied: of two participants one comes back without its data, and who leads gets a
+// reconfig as soon as it takes requests again.
+func TestAReconfigWhenOneOfTwoIsEmptied(t *testing.T) {
+	e := ensemble.Start(t, ensemble.Options{Dynamic: true, Servers: 2, Observers: 1,
+		Config: map[string]string{"zkd.removedGrace": "0"}}) // so that who is removed is none of the members at once
+	admin := newAdmin(t, e)
+	observer := e.Servers[2]
+	for range 3 {
+		leader, lost := e.AwaitLeader(), e.Servers[0]
+		if lost == leader {
+			lost = e.Servers[1]
+		}
+		lost.Kill9()
+		if why := ensemble.Await(quickWithin, func() (bool, string) { // it knows that it is alone
+			return leader.Mode() != "leader", "it leads alone"
+		}); why != "" {
+			t.Fatal(why)
+		}
+		lost.Wipe()
+		lost.Launch()
+		admin.reconfig("", strconv.Itoa(observer.ID))
+		admin.reconfig(observer.Member("observer"), "")
+		admin.write()
+		awaitVote(t, lost)
+	}
+}
+
 // knows reports whether a server has written the version of a configuration into a file beside its zoo.cfg, or named
 // a file for it.
 func knows(t *testing.T, s *ensemble.Server, version string) bool {
