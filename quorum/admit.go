@@ -359,8 +359,8 @@ func (a *admission) otherOfTwoVoters(id uint64) bool {
 	return id != a.id && a.member.Votes(a.id) && a.oneOfTwoVoters(id)
 }
 
-// twoVoters tells whether a member is one of two voters, and that there are no others by a change of membership that
-// this member's log holds: none is committed without being in the logs of both.
+// oneOfTwoVoters tells whether a member is one of two voters, and that there are no others by a change of membership
+// that this member's log holds: none is committed without being in the logs of both.
 func (a *admission) oneOfTwoVoters(id uint64) bool {
 	return a.member.Votes(id) && len(a.member.Voters()) <= 2 && !a.members.votersChangeLogged()
 }

@@ -91,10 +91,8 @@ func TestAReconfigWhenOneOfTwoIsEmptied(t *testing.T) {
 	admin := newAdmin(t, e)
 	observer := e.Servers[2]
 	for range 3 {
-		leader, lost := e.AwaitLeader(), e.Servers[0]
-		if lost == leader {
-			lost = e.Servers[1]
-		}
+		leader := e.AwaitLeader()
+		lost := e.Followers()[0]
 		lost.Kill9()
 		if why := ensemble.Await(quickWithin, func() (bool, string) { // it knows that it is alone
 			return leader.Mode() != "leader", "it leads alone"
