@@ -157,6 +157,27 @@ func TestOvertakenSnapshotIsGivenUp(t *testing.T) {
 	checkOrder(t, last.machine.list(), nil, int(c.seq))
 }
 
+// TestOvertakenSnapshotsThatWereRefusedArePutOff has a member refuse each checkpoint, and the log go on beyond its
+// bound before the next attempt, for 300 s of raft's time: it is offered few all the same (seed 11333868).
+func TestOvertakenSnapshotsThatWereRefusedArePutOff(t *testing.T) {
+	g, c, last := behind(t)
+	g.hangs = true
+	g.write(c, 3000)
+	if g.offered < 6 || g.offered > 14 {
+		t.Fatalf("%d checkpoints were offered in 3,000 ticks, want 6 to 14", g.offered)
+	}
+	if p := g.peer(last.id); p.Refusal != errInjected.Error() {
+		t.Errorf("status %+v", p)
+	}
+	g.refuses, g.hangs = 0, false
+	g.write(c, 2*longestPauseTicks)
+	g.settle(20)
+	if p := g.peer(last.id); p.LagEntries > 0 || p.Pause != 0 || p.Refusal != "" {
+		t.Errorf("after it takes checkpoints: %+v", p)
+	}
+	checkOrder(t, last.machine.list(), nil, int(c.seq))
+}
+
 // TestChangeOfLeadersNeedsNoSnapshot has a member away, within the bound, while the others change leaders: the new one
 // has the entries that it lacks.
 func TestChangeOfLeadersNeedsNoSnapshot(t *testing.T) {

@@ -195,7 +195,8 @@ type transferEnded struct {
 	err error
 }
 
-// transferEnded tells raft how a transfer went; of one that has failed later, when another may begin.
+// transferEnded tells raft how a transfer went; of one that has failed later, when another may begin. That the log went
+// on meanwhile is not why a member has nothing that has refused it before: on a disk that hangs, say, for hours.
 func (c *checkpoints) transferEnded(s transferEnded) {
 	for _, p := range c.list {
 		if i := slices.Index(p.transfers, s.snapshotTransfer); i >= 0 {
@@ -207,7 +208,7 @@ func (c *checkpoints) transferEnded(s transferEnded) {
 	switch {
 	case s.err == nil:
 		c.delivered(s.snapshotTransfer)
-	case s.ended == nil:
+	case s.ended == nil, errors.Is(s.ended, errOvertaken) && !errors.Is(s.err, errOvertaken):
 		c.backOff(s.to, s.err)
 	default:
 		c.logger.Info("snapshot transfer abandoned", slog.Int64("peer", serverid.Number(s.to)),

@@ -86,7 +86,8 @@ type Transport interface {
 // SnapshotSender brings checkpoints to members.
 type SnapshotSender interface {
 	// SendSnapshot brings the directory dir to a member, with header (opaque, at most 1 MiB), and returns when the
-	// member's node has dealt with it (Node.Staged has returned there). It ends with ctx. It only reads dir.
+	// member's node has dealt with it (Node.Staged has returned there). It ends with ctx, and the error is its cause,
+	// unless the last stream before had failed, and nothing went through it: then it is that one's. It only reads dir.
 	SendSnapshot(ctx context.Context, to uint64, header []byte, dir string) error
 }
 

@@ -40,6 +40,7 @@ type stepGroup struct {
 	ends    uint64 // a member that crashes while it installs the next one; 0: none
 	offered int    // checkpoints that it was offered
 	holds   bool   // what is to be sent is held back
+	hangs   bool   // until it is given up
 
 	slow bool        // what is sent in order gets nowhere
 	late []stepFrame // that is it
@@ -82,12 +83,12 @@ func (m *stepMember) SendInOrder(to uint64, kind uint8, encode func([]byte) []by
 
 // SendSnapshot implements SnapshotSender.
 func (m *stepMember) SendSnapshot(ctx context.Context, to uint64, header []byte, dir string) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
 	if to == m.g.refuses {
 		m.g.offered++
 		return errInjected
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	state, ok := m.g.disk.get(dir)
 	if !ok {
@@ -264,7 +265,10 @@ func (m *stepMember) held() bool {
 	if len(s.jobs) == 0 {
 		s.jobs = s.node.checkpointer.work.take(nil)
 	}
-	return m.g.holds && len(s.jobs) > 0 && s.jobs[0].send != nil
+	if len(s.jobs) == 0 || s.jobs[0].send == nil {
+		return false
+	}
+	return m.g.holds || m.g.hangs && s.jobs[0].send.ctx.Err() == nil
 }
 
 // present are the members that are not away.

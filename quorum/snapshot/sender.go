@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -83,7 +84,8 @@ func NewSender(opts SenderOptions) (*Sender, error) {
 // it durably and its node has taken it. A stream that breaks is opened again, and goes on where it broke; an error
 // comes when several in a row bring nothing new, or when the member refuses for good or has no room. It ends with ctx.
 // The files must not change, and be plain ones with names of letters, digits and ". _ - +". When a directory is sent
-// again, only what is sent is read of it.
+// again, only what is sent is read of it. If ctx ends it, the error is its cause, or, when the last stream before had
+// failed and nothing went through it, that one's.
 func (s *Sender) SendSnapshot(ctx context.Context, to uint64, header []byte, dir string) error {
 	m, err := s.scan(ctx, dir, header, false)
 	if err != nil {
@@ -96,20 +98,16 @@ func (s *Sender) SendSnapshot(ctx context.Context, to uint64, header []byte, dir
 		slog.Int64("bytes", m.bytes))
 	pause := pauseLeast
 	for failures := 0; ; {
-		before := t.known
-		err := t.attempt(ctx)
+		further, err := t.try(ctx)
 		if err == nil {
 			logger.Info("snapshot acknowledged", slog.Int64("peer", serverid.Number(to)), slog.Int64("bytes", m.bytes),
 				slog.Int64("sent", t.sent), slog.Duration("took", s.opts.Clock.Since(t.began)))
 			return nil
 		}
-		if t.known > before {
+		if further {
 			failures, pause = 0, pauseLeast
 		}
 		failures++
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
 		if ctx.Err() != nil || failures >= attemptsMax || isFinal(err) {
 			return fmt.Errorf("send snapshot to server %d, %d of %d bytes are there: %w", serverid.Number(to), t.known,
 				m.bytes, err)
@@ -117,8 +115,8 @@ func (s *Sender) SendSnapshot(ctx context.Context, to uint64, header []byte, dir
 		logger.Warn("snapshot transfer interrupted", slog.Int64("peer", serverid.Number(to)),
 			slog.Int64("there", t.known),
 			slog.Int64("bytes", m.bytes), slog.Any("err", err))
-		if err := s.wait(ctx, pause); err != nil {
-			return fmt.Errorf("send snapshot to server %d: %w", serverid.Number(to), err)
+		if ended := s.wait(ctx, pause); ended != nil {
+			return fmt.Errorf("send snapshot to server %d: %w", serverid.Number(to), cmp.Or(t.refused, ended))
 		}
 		if refusedWith(err, codeDamaged) { // here, perhaps
 			if t.manifest, err = s.scan(ctx, dir, header, true); err != nil {
@@ -177,10 +175,30 @@ type transfer struct {
 	told     time.Time // of the last log line
 	known    int64     // bytes that the receiver said it had, at the last attempt that it answered
 	sent     int64     // bytes of files, all attempts together
+	refused  error     // what the last attempt met, if nothing went through it
 }
 
 // reply is what the receiver says in the end.
 type reply struct{ err error }
+
+// try makes an attempt; further tells whether the receiver had more than at the one before. The error of one that ctx
+// ends is what SendSnapshot says of that.
+func (t *transfer) try(ctx context.Context) (further bool, err error) {
+	known, sent := t.known, t.sent
+	err = t.attempt(ctx)
+	further = t.known > known
+	ended := context.Cause(ctx)
+	switch {
+	case further || t.sent > sent:
+		t.refused = nil
+	case ended == nil:
+		t.refused = err
+	}
+	if err != nil && ended != nil {
+		err = cmp.Or(t.refused, ended)
+	}
+	return further, err
+}
 
 // attempt opens a stream and sends what is missing.
 func (t *transfer) attempt(ctx context.Context) error {

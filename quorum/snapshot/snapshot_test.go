@@ -189,6 +189,32 @@ func (s stopping) NewTimer(time.Duration) clock.Timer {
 	return s.Clock.NewTimer(time.Hour)
 }
 
+// TestWhyNothingIsThereWhenItEnds ends a transfer after its first attempt: a stream that was refused is why, and one
+// that broke when something was through is not.
+func TestWhyNothingIsThereWhenItEnds(t *testing.T) {
+	errOver, errNoStream := errors.New("given up"), errors.New("no stream")
+	for _, broken := range []int64{0, testChunk + 600} {
+		written := int64(0)
+		r := newRig(t, content(), func(o *SenderOptions, _ *ReceiverOptions) { o.BytesPerSecond = 1 << 30 })
+		r.sender.chunk = testChunk
+		r.wrap = func(_ int, conn net.Conn) net.Conn {
+			return &faultyConn{Conn: conn, written: &written, broken: broken}
+		}
+		want, open := errOver, r.sender.opts.Open
+		if broken == 0 {
+			want = errNoStream
+			open = func(context.Context, uint64) (net.Conn, error) { return nil, errNoStream }
+		}
+		ctx, cancel := context.WithCancelCause(context.Background())
+		r.sender.opts.Open = open
+		r.sender.opts.Clock = stopping{func() { cancel(errOver) }, r.sender.opts.Clock}
+		err := r.sender.SendSnapshot(ctx, 2, []byte("header"), "checkpoint")
+		if !errors.Is(err, want) || errors.Is(err, errOver) != (broken > 0) {
+			t.Errorf("broken at %d: %v, want %v", broken, err, want)
+		}
+	}
+}
+
 func TestNodeThatRefuses(t *testing.T) {
 	r := newRig(t, content(), nil)
 	refuse := errors.New("the log is further")
