@@ -22,10 +22,13 @@ type backoff struct {
 	why           string // the last failure; "" after a success
 }
 
-// The pauses between transfers to a member that fail, in ticks: the first one, and the longest. Guesses.
+// The pauses between transfers to a member that fail, in ticks: the first one, and the longest. Where the log goes
+// beyond each checkpoint before the sender has tried for long, only the next transfer finds out that the member takes
+// it again: as its disk does not hang any more, say. Guesses.
 const (
-	firstPauseTicks   = 10
-	longestPauseTicks = 600
+	firstPauseTicks     = 10
+	longestPauseTicks   = 600
+	overtakenPauseTicks = 100
 )
 
 // backoffOf returns what is known of a member.
@@ -43,21 +46,21 @@ func (c *checkpoints) backoffOf(id uint64) *backoff {
 func (r *backoff) reset() { r.row, r.wait, r.why = 0, 0, "" }
 
 // pause draws how many ticks to wait after so many failures in a row: from three to five quarters of a time that
-// doubles, so that members that fail together do not come back together.
-func (c *checkpoints) pause(row int) int {
-	ticks := longestPauseTicks
+// doubles up to the longest, so that members that fail together do not come back together.
+func (c *checkpoints) pause(row, longest int) int {
+	ticks := longest
 	if doublings := row - 1; doublings < 10 {
-		ticks = min(firstPauseTicks<<doublings, longestPauseTicks)
+		ticks = min(firstPauseTicks<<doublings, longest)
 	}
 	return ticks*3/4 + c.rand.IntN(ticks/2+1)
 }
 
-// backOff notes that a transfer has failed.
-func (c *checkpoints) backOff(id uint64, cause error) {
+// backOff notes that a transfer has failed, and puts the next one off for up to about so many ticks.
+func (c *checkpoints) backOff(id uint64, cause error, longest int) {
 	r := c.backoffOf(id)
 	r.failed++
 	r.row++
-	r.wait, r.unreported, r.why = c.pause(r.row), true, cause.Error()
+	r.wait, r.unreported, r.why = c.pause(r.row, longest), true, cause.Error()
 	c.logger.Warn("snapshot transfer failed: will retry", slog.Int64("peer", serverid.Number(id)),
 		slog.Int("failures", r.row),
 		slog.Duration("again", c.ticksTake(r.wait)), slog.Any("err", cause))

@@ -208,8 +208,10 @@ func (c *checkpoints) transferEnded(s transferEnded) {
 	switch {
 	case s.err == nil:
 		c.delivered(s.snapshotTransfer)
-	case s.ended == nil, errors.Is(s.ended, errOvertaken) && !errors.Is(s.err, errOvertaken):
-		c.backOff(s.to, s.err)
+	case s.ended == nil:
+		c.backOff(s.to, s.err, longestPauseTicks)
+	case errors.Is(s.ended, errOvertaken) && !errors.Is(s.err, errOvertaken):
+		c.backOff(s.to, s.err, overtakenPauseTicks)
 	default:
 		c.logger.Info("snapshot transfer abandoned", slog.Int64("peer", serverid.Number(s.to)),
 			slog.Uint64("index", s.index),
