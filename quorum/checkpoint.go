@@ -195,8 +195,8 @@ type transferEnded struct {
 	err error
 }
 
-// transferEnded tells raft how a transfer went; of one that has failed later, when another may begin. That the log went
-// on meanwhile is not why a member has nothing that has refused it before: on a disk that hangs, say, for hours.
+// transferEnded tells raft how a transfer went; of one that has failed later, when another may begin. One that the log
+// has outrun has failed if the member had refused it before that, as one whose disk hangs does for hours.
 func (c *checkpoints) transferEnded(s transferEnded) {
 	for _, p := range c.list {
 		if i := slices.Index(p.transfers, s.snapshotTransfer); i >= 0 {
