@@ -115,10 +115,8 @@ func TestShell(t *testing.T) {
 			for _, command := range commands {
 				args := append([]string{"-server", server.Addr}, strings.Fields(command)...)
 				printed := s.run(t, "", args...)
-				for n := 1; command == "quit" && s.name == "zkCli" && n < quitTries; n++ {
-					if strings.Contains(printed, closed) {
-						break
-					}
+				chance := command == "quit" && s.name == "zkCli"
+				for n := 1; chance && n < quitTries && !strings.Contains(printed, closed); n++ {
 					printed = s.run(t, "", args...)
 				}
 				if !strings.Contains(command, "-waitforconnection") { // whether it hears of it before the end is chance
