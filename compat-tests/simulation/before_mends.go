@@ -1,0 +1,132 @@
+package simulation
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// beforeMends are defects of the version before, mended since, that end the program, and not a server alone, or keep
+// it, or an ensemble without a fault, from going on, or break by a server of that version what is checked of all.
+var beforeMends = []Patch{
+	// Pebble panics over a file of values that cannot be finished (storage/state.TestBlobFileThatCannotBeFinished).
+	{File: "storage/disk/fence.go", Old: "IsManifest(name) || isMarker(name)",
+		New: `IsManifest(name) || isMarker(name) || filepath.Ext(name) == ".blob"`},
+	// It reads the statistics of a damaged table again and again (storage/disk.TestStatisticsOfADamagedTableWait).
+	{File: "storage/state/store.go", Old: "DisableWAL: true,", New: "DisableWAL: true, DisableTableStats: true,"},
+	{File: "storage/raftlog/log.go", Old: "opts := &pebble.Options{",
+		New: "opts := &pebble.Options{DisableTableStats: true,"},
+	// It waits for a flush whose disk has failed (storage/state.TestAFailedDiskEndsTheWaitForAFlush).
+	{File: "storage/state/flush.go", Old: "f.under, f.before = false, 0\n\t\tcase <-f.stopped:",
+		New: "f.under, f.before = false, 0\n\t\tcase <-f.m.store.fault.Tripped:\n" +
+			"\t\t\treturn f.m.store.fault.Stopped()\n\t\tcase <-f.stopped:"},
+	// It copies no MANIFEST before it has begun one (storage/state.TestACheckpointRightAfterAStart).
+	{File: "storage/state/store.go", Old: "errors.Join(s.db.Checkpoint(dir),",
+		New: "errors.Join(s.flushed(), s.db.Checkpoint(dir),"},
+	// On a disk that is an older one it applies what was committed nowhere, and then goes on no more
+	// (quorum.TestAnOlderDiskWithOtherEntriesIsAddedAnew).
+	{File: "quorum/send.go", Old: "s.retention.tell(m)",
+		New: "s.retention.tell(m)\n\t\ts.admission.tellAcknowledged(m)"},
+	{File: "quorum/admit.go", Old: "// records tells whether incarnations can be made part of the membership",
+		New: beforeTells + "// records tells whether incarnations can be made part of the membership"},
+	{File: "quorum/rejoin.go", Old: "	return m.GetCommit() > a.commit &&",
+		New: beforeLacks + "	return m.GetCommit() > a.commit &&"},
+	// It ends a session whose end waited for room, or behind a reconfig that was prepared, and whose client wrote by
+	// another server meanwhile (server.TestAnEndThatIsHeldUpComesAgain): seed 11359219.
+	{File: "server/expirer.go", Old: "s.opts.node.Propose(p, nil)",
+		New: "s.opts.node.Propose(p, silent{s.tracker.Load(), id})"},
+	{File: "server/sessions.go", Old: "// sessions maps the sessions",
+		New: beforeSilent + "// sessions maps the sessions"},
+	{File: "quorum/liveness/tracker.go", Old: "if alive {\n\t\ts.Touch()", New: "if s != nil {\n\t\ts.Touch()"},
+	{File: "quorum/liveness/report.go", Old: "s != nil && s.due != 0 {", New: "s != nil {"},
+	{File: "quorum/liveness/tracker.go", Old: "// SetTimeout changes", New: beforeVoid + "// SetTimeout changes"},
+	{File: "quorum/liveness/tracker.go", Old: "due := t.deadline(s)\n\tif s.due == due",
+		New: "due := max(t.deadline(s), t.now()/int64(t.options.Tick)+1)\n\tif s.due == due"},
+	{File: "quorum/batcher/batcher.go", Old: "mu struct {\n\t\tsync.Mutex\n",
+		New: "mu struct {\n\t\tsync.Mutex\n\t\treconfigs int\n"},
+	{File: "quorum/batcher/batcher.go", Old: "batch.Change, batch.Reconf = cc, cc == nil",
+		New: "batch.Change, batch.Reconf = cc, cc == nil\n\tif batch.Reconf {\n\t\tb.mu.reconfigs++\n\t}"},
+	{File: "quorum/batcher/queue.go", Old: "b.freeLocked(batch.bytes)",
+		New: "b.freeLocked(batch.bytes)\n\tif batch.Reconf {\n\t\tb.mu.reconfigs--\n\t}"},
+	{File: "quorum/batcher/batcher.go", Old: "if size >= b.options.MaxEntryBytes {",
+		New: beforeTaken + "if size >= b.options.MaxEntryBytes {"},
+}
+
+// beforeTells has a leader of the version before say in a heartbeat what its receiver has acknowledged.
+const beforeTells = `func (a *admission) tellAcknowledged(m *raftpb.Message) {
+	if m.GetType() != raftpb.MsgHeartbeat {
+		return
+	}
+	index, none := uint64(0), uint64(0)
+	a.raft.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
+		if id == m.GetTo() {
+			index = pr.Match
+		}
+	})
+	term, err := a.log.Term(index)
+	if err != nil || a.syncing > 0 || !a.leads() || m.GetTerm() != a.term || index < m.GetCommit() {
+		m.Commit = &none
+		return
+	}
+	m.Index, m.LogTerm = &index, &term
+}
+
+`
+
+// beforeLacks has a member of the version before look whether it has that.
+const beforeLacks = `	if m.GetLogTerm() > 0 && m.GetIndex() > a.commit && m.GetTerm() >= a.term {
+		if term, err := a.log.Term(m.GetIndex()); err == nil && term != m.GetLogTerm() {
+			return true
+		}
+	}
+`
+
+// beforeSilent is the waiter of the end of a silent session in the version before. It says whether the end is void.
+const beforeSilent = `type silent struct {
+	tracker *liveness.Tracker
+	id      jute.SessionID
+}
+
+func (s silent) Void(held bool) bool   { return s.tracker.Void(s.id, held) }
+func (s silent) Applied(*apply.Result) {}
+func (s silent) Dropped(error)         {}
+
+`
+
+// beforeVoid has the tracker of the version before tell whether the end of a session that was handed to Expire is not
+// to be proposed now: the session was heard since, or something holds its end up. Such a session is tracked again.
+const beforeVoid = `func (t *Tracker) Void(id jute.SessionID, held bool) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.mu.sessions[id]
+	if s == nil || s.due != 0 {
+		return true
+	}
+	if held || t.deadline(s) > t.now()/int64(t.options.Tick) {
+		t.placeLocked(s)
+		return true
+	}
+	return false
+}
+
+`
+
+// beforeTaken has the batcher of the version before ask that of a proposal that has room, and drop one that is void.
+const beforeTaken = `if v, ok := w.(interface{ Void(held bool) bool }); ok && v.Void(b.mu.reconfigs > 0) {
+		b.freeLocked(size)
+		b.mu.Unlock()
+		return nil
+	}
+	`
+
+// mend applies beforeMends to the sources of the version before, which are below root.
+func mend(root string, sources map[string]string) error {
+	for _, m := range beforeMends {
+		name := filepath.Join(root, strings.TrimPrefix(beforePath, modulePath), m.File)
+		if n := strings.Count(sources[name], m.Old); n != 1 {
+			return fmt.Errorf("%q is %d times in %s of the version before", m.Old, n, m.File)
+		}
+		sources[name] = strings.Replace(sources[name], m.Old, m.New, 1)
+	}
+	return nil
+}
