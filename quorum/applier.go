@@ -84,6 +84,7 @@ type applier struct {
 	share     time.Duration  // what each of them has taken to be applied
 	settled   *atomic.Uint64 // progress.reconfigured
 	now       underApply     // that entry, for others to see
+	newest    atomic.Int64   // milliseconds: the time of the last entry applied that bears one; 0: not known
 	commits   latency        // from the first proposal of a batch until it is applied
 }
 
@@ -185,6 +186,9 @@ func (a *applier) applyEntry(e *raftpb.Entry) error {
 		if data, err = a.beginChange(e); err != nil {
 			return fmt.Errorf("change of membership in entry %d: %w", index, err)
 		}
+	}
+	if at, ok := entry.Time(data); ok {
+		a.newest.Store(int64(at)) // before it is applied, and can be forgotten
 	}
 	a.index = index
 	a.began = a.clock.Now()

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
+	"zkd/jute"
 	"zkd/quorum/clock"
 	"zkd/storage/raftlog"
 	"zkd/storage/space"
@@ -27,6 +29,7 @@ type logCompactor struct {
 	retainBytes   uint64             // 0: a share of the space
 	space         func() space.Level // of the disks; nil: ample
 	retain        *retained
+	newest        *atomic.Int64 // applier.newest
 	installs      func() uint64 // appender.installs
 	flushInterval time.Duration
 
@@ -148,7 +151,7 @@ func (c *logCompactor) compact() error {
 	}
 	term, err := c.log.Term(upTo)
 	if err == nil {
-		err = c.log.Compact(upTo, term)
+		err = c.log.Compact(upTo, term, c.compacted())
 	}
 	switch {
 	case err == nil:
@@ -158,6 +161,14 @@ func (c *logCompactor) compact() error {
 	case !c.undisturbed(installs):
 	default:
 		return fmt.Errorf("compact the raft log up to entry %d: %w", upTo, err)
+	}
+	return nil
+}
+
+// compacted returns what the log is to remember of entries that were applied and are forgotten: their time.
+func (c *logCompactor) compacted() map[string][]byte {
+	if at := c.newest.Load(); at > 0 {
+		return map[string][]byte{compactedKey: appendTime(jute.Millis(at))}
 	}
 	return nil
 }

@@ -150,6 +150,8 @@
 //	level        version byte 1, the highest feature level that an entry of the log has needed, 2 bytes (level.go)
 //	time         version byte 1, 8 bytes of milliseconds since 1970: the newest time in the log of who has sent the
 //	             snapshot that was installed last (timestamps.go)
+//	compacted    the same of the entries that the log has forgotten since then: the time of the last one that was
+//	             applied when it last forgot some
 //	founding     version byte 1, then the id of the cluster that imported data founds, 16 bytes
 //	gaveway      version byte 1: this member, which has nothing, has given way to imported data (bootstrapchoice.go)
 //	admitted     version byte 1, then 1 if the group was founded with incarnations: it has taken in this member, which

@@ -77,6 +77,7 @@ func (in *install) end(log *raftlog.Log) error {
 	}
 	return log.Install(in.member.Index, in.term, in.hard, map[string][]byte{
 		membershipKey: blob, returningKey: encodeReturning(&in.member), installingKey: nil,
+		compactedKey: nil,
 	})
 }
 
@@ -112,6 +113,8 @@ func (a *applier) replaceState(in *install) error {
 			applied)
 	}
 	a.member = in.member
+	at, _ := decodeTime(in.newest)
+	a.newest.Store(int64(at))
 	a.Replaced()
 	a.installed(in)
 	return nil

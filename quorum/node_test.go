@@ -374,7 +374,7 @@ func TestStartRefusesWhatDoesNotFit(t *testing.T) {
 		{"state ahead of the log", filled, fakeState{index: 100}},
 		{"log that begins behind the state", func(t *testing.T) *raftlog.Log {
 			log := filled(t)
-			if err := log.Compact(3, 2); err != nil {
+			if err := log.Compact(3, 2, nil); err != nil {
 				t.Fatal(err)
 			}
 			return log

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -195,7 +196,7 @@ func TestTheCompactorKeepsABoundedTail(t *testing.T) {
 	compactor := &logCompactor{
 		log: log, machine: m, clock: clock.NewManual(time.Unix(1, 0)), appended: func() uint64 { return bytes },
 		tailEntries: 100, tailBytes: 8000, flushInterval: time.Hour, sizes: []raftlog.LogSize{{}},
-		retain: newRetained(true), installs: func() uint64 { return 0 },
+		retain: newRetained(true), newest: &atomic.Int64{}, installs: func() uint64 { return 0 },
 	}
 	compactor.retain.applied.Store(1 << 62)
 	random := rand.New(rand.NewPCG(1, 1))

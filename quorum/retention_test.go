@@ -31,7 +31,8 @@ func TestTheCompactorBoundsWhatIsKept(t *testing.T) {
 		compactor := &logCompactor{
 			log: log, machine: m, clock: clock.NewManual(time.Unix(1, 0)), appended: func() uint64 { return appended },
 			tailEntries: 10, tailBytes: 1000, retainBytes: bound, flushInterval: time.Hour, sizes: sizes,
-			sizeAtOpen: sizes[len(sizes)-1].Bytes, retain: newRetained(false), installs: func() uint64 { return 0 },
+			sizeAtOpen: sizes[len(sizes)-1].Bytes, retain: newRetained(false), newest: &atomic.Int64{},
+			installs: func() uint64 { return 0 },
 		}
 		compactor.retain.applied.Store(1 << 62)
 		for range 30 { // less than the bound, of which nothing would be forgotten by itself
@@ -83,8 +84,8 @@ func TestWhoCatchesUpIsNotLeftBehindForSpace(t *testing.T) {
 		compactor := &logCompactor{
 			log: log, machine: m, clock: clock.NewManual(time.Unix(1, 0)), appended: func() uint64 { return appended },
 			tailEntries: 10, tailBytes: 2 * entryBytes, retainBytes: entries * entryBytes, flushInterval: time.Hour,
-			sizes: []raftlog.LogSize{{}}, retain: newRetained(false), installs: func() uint64 { return 0 },
-			space: func() space.Level { return c.level },
+			sizes: []raftlog.LogSize{{}}, retain: newRetained(false), newest: &atomic.Int64{},
+			installs: func() uint64 { return 0 }, space: func() space.Level { return c.level },
 		}
 		compactor.retain.applied.Store(1 << 62)
 		compactor.retain.floor.Store(min(c.away, c.answers))

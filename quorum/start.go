@@ -83,12 +83,16 @@ func newNode(o Options) (*Node, error) {
 	if n.loop.admission.rejoin, err = openRejoin(o.Log, o.Rand, &m, o.ID); err != nil {
 		return nil, err
 	}
-	last, err := lastTime(view)
+	newest, err := lastTime(view, view.log.LastIndex())
 	if err != nil {
 		return nil, err
 	}
-	n.loop.clocks = newClocks(&n.loop.facts, o.Transport, last)
+	n.loop.clocks = newClocks(&n.loop.facts, o.Transport, newest)
 	n.buildStorage()
+	if newest, err = lastTime(view, applied); err != nil {
+		return nil, err
+	}
+	n.applier.newest.Store(int64(newest))
 	n.appender.level = level
 	if err := n.checkpointer.clean(); err != nil {
 		return nil, err
@@ -151,8 +155,8 @@ func (n *Node) buildStorage() {
 	n.compactor = &logCompactor{
 		log: o.Log, machine: o.Machine, clock: o.Clock, appended: n.appender.bytes.Load, signal: make(chan struct{}, 1),
 		tailEntries: o.TailEntries, tailBytes: uint64(o.TailBytes), retainBytes: uint64(o.RetainBytes),
-		retain: l.retention.shared, installs: n.appender.installs.Load, flushInterval: o.FlushInterval,
-		sizes: slices.Clone(o.Log.SizesAtOpen()),
+		retain: l.retention.shared, newest: &n.applier.newest, installs: n.appender.installs.Load,
+		flushInterval: o.FlushInterval, sizes: slices.Clone(o.Log.SizesAtOpen()),
 	}
 	if len(n.compactor.sizes) == 0 {
 		n.compactor.sizes = []raftlog.LogSize{{Index: o.Log.LastIndex()}}

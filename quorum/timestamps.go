@@ -110,13 +110,13 @@ func timeOf(e *raftpb.Entry) (jute.Millis, bool) {
 	return entry.Time(data)
 }
 
-// lastTimeEntries is how many entries of the log's end are looked at for a time. A guess: more elections than there are
-// without a write.
-const lastTimeEntries = 256
-
 // timeKey is the name among the log's blobs of the newest time in the log of who has sent the snapshot that was
 // installed last: behind a snapshot there may be no entry yet.
 const timeKey = "time"
+
+// compactedKey is the name among the log's blobs of the time of the entries that it has forgotten: what is left may be
+// changes of membership and what leaders begin their terms with, which bear none. An install begins without.
+const compactedKey = "compacted"
 
 // appendTime returns a time as it is stored and goes with a snapshot: the version byte, then milliseconds since 1970 (8
 // bytes, big-endian).
@@ -133,11 +133,11 @@ func decodeTime(b []byte) (at jute.Millis, ok bool) {
 	return at, at > 0
 }
 
-// lastTime returns the time of the log's last entry that bears one, or the one that has come with a snapshot; 0 if
-// neither tells.
-func lastTime(v *logView) (jute.Millis, error) {
-	last, first := v.log.LastIndex(), v.log.FirstIndex()
-	for i := last; i >= first && i > 0 && last-i < lastTimeEntries; i-- {
+// lastTime returns the time of the log's last entry up to an index that bears one. If there is none, those that the log
+// has forgotten tell, or the snapshot that it begins behind; 0 if neither does.
+func lastTime(v *logView, upTo uint64) (jute.Millis, error) {
+	first := v.log.FirstIndex()
+	for i := min(upTo, v.log.LastIndex()); i >= first && i > 0; i-- {
 		entries, err := v.read(i, i+1, 0)
 		if err != nil {
 			return 0, err
@@ -146,7 +146,11 @@ func lastTime(v *logView) (jute.Millis, error) {
 			return at, nil
 		}
 	}
-	blob, _ := v.log.Meta(timeKey)
-	at, _ := decodeTime(blob)
-	return at, nil
+	var newest jute.Millis
+	for _, key := range []string{timeKey, compactedKey} {
+		blob, _ := v.log.Meta(key)
+		at, _ := decodeTime(blob)
+		newest = max(newest, at)
+	}
+	return newest, nil
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"zkd/jute"
 	"zkd/quorum/clock"
 )
@@ -86,6 +88,39 @@ func TestALeaderGoesOnFromItsLog(t *testing.T) {
 	s.heard(now + 9000)
 	if at := s.next(); at != now+9000 {
 		t.Errorf("the time is %d, want what another member has told, %d", at, now+9000)
+	}
+}
+
+// TestALogRemembersTheTimeOfWhatItHasForgotten: a member whose log has no entry left that bears a time goes on from
+// those that were there, also after terms in which nobody wrote.
+func TestALogRemembersTheTimeOfWhatItHasForgotten(t *testing.T) {
+	fs, m := vfs.NewMem(), &fakeMachine{durable: true}
+	start := func(ahead int64) *Node {
+		o := testOptions(openLog(t, fs, "log"), m)
+		o.Now = func() time.Time { return time.UnixMilli(1_000_000_000 + ahead) }
+		o.TailEntries, o.TailBytes, o.RetainBytes = 1, 1, 1
+		return startNode(t, o)
+	}
+	write := func(n *Node, seq uint32) jute.Millis {
+		mustWrite(t, n, applied{1, seq})
+		at, err := lastTime(n.loop.view, n.options.Log.LastIndex())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	n := start(30_000)
+	before, written := write(n, 1), n.options.Log.LastIndex()
+	for range 3 { // starts, of which each begins a term
+		eventually(t, "the log has forgotten the write", func() bool {
+			notify(n.compactor.signal)
+			return n.options.Log.FirstIndex() > written
+		})
+		stopNode(t, n)
+		n = start(0)
+	}
+	if after := write(n, 2); after < before {
+		t.Errorf("an entry bears %d, the one before it %d", after, before)
 	}
 }
 

@@ -151,7 +151,7 @@ func TestOldEntriesAreNotSent(t *testing.T) {
 func TestForgottenEntriesNeedASnapshot(t *testing.T) {
 	c := newUncachedLog(t, 10, 100)
 	c.want(3, 11, 1<<20)
-	if err := c.log.Compact(5, 1); err != nil {
+	if err := c.log.Compact(5, 1, nil); err != nil {
 		t.Fatal(err)
 	}
 	c.read()

@@ -102,10 +102,11 @@ func (l *Log) publishAppend(entries []LogEntry, hardState []byte) {
 	}
 }
 
-// Compact forgets the entries up to and including index, whose term is term. It is not synced on its own: a crash may
-// bring entries back, never take one more. Compacting what is compacted is allowed and does nothing. Fails with
-// ErrUnavailable if index is beyond LastIndex.
-func (l *Log) Compact(index, term uint64) error {
+// Compact forgets the entries up to and including index, whose term is term, and stores blobs, as Install does. It is
+// not synced on its own: a crash may bring entries back, with the blobs of before, never take one more. Compacting what
+// is compacted is allowed and does nothing, nor does it store blobs. Fails with ErrUnavailable if index is beyond
+// LastIndex.
+func (l *Log) Compact(index, term uint64, meta map[string][]byte) error {
 	l.writer.Lock()
 	defer l.writer.Unlock()
 	first, last := l.FirstIndex(), l.LastIndex()
@@ -121,7 +122,7 @@ func (l *Log) Compact(index, term uint64) error {
 	if err := l.writer.batch.DeleteRange(logEntryKey(first), logEntryKey(index+1), nil); err != nil {
 		return l.fault.Trip(err)
 	}
-	if err := l.setStartLocked(index, term); err != nil {
+	if err := errors.Join(l.setStartLocked(index, term), l.setMetaLocked(meta)); err != nil {
 		return err
 	}
 	if err := l.commitLocked(false); err != nil {
@@ -136,6 +137,7 @@ func (l *Log) Compact(index, term uint64) error {
 	l.mu.startIndex, l.mu.startTerm = index, term
 	l.mu.tail.compact(index)
 	l.mu.outline.compact(index, l.mu.last)
+	l.publishMetaLocked(meta)
 	return nil
 }
 

@@ -62,7 +62,7 @@ func benchmarkAppend(b *testing.B, bytes int, sync bool, memTableBytes int64) {
 		}
 		if pending += bytes; pending >= compactEvery && index > compactEvery/uint64(bytes) {
 			pending = 0
-			if err := l.Compact(index-compactEvery/uint64(bytes), 1); err != nil {
+			if err := l.Compact(index-compactEvery/uint64(bytes), 1, nil); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -36,7 +36,7 @@ func TestRaftLogDiskFailureIsFinal(t *testing.T) {
 				acked = index
 			}
 			if err == nil && index%20 == 0 {
-				err = l.Compact(index-10, 1)
+				err = l.Compact(index-10, 1, nil)
 			}
 		}
 		if err != nil {

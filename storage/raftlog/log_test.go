@@ -118,7 +118,7 @@ func TestRaftLogKeepsWhatIsAppendedOverReopen(t *testing.T) {
 func TestRaftLogEntriesBounds(t *testing.T) {
 	l := openTestLog(t, vfs.NewMem(), "log")
 	mustAppend(t, l, testEntries(1, 1, 40, 500), "s")
-	if err := l.Compact(10, 1); err != nil {
+	if err := l.Compact(10, 1, nil); err != nil {
 		t.Fatal(err)
 	}
 	tests := []struct {
@@ -176,11 +176,11 @@ func TestRaftLogCompactAndReset(t *testing.T) {
 	fs := vfs.NewMem()
 	l := openTestLog(t, fs, "log")
 	mustAppend(t, l, testEntries(1, 3, 30, 100), "s")
-	if err := l.Compact(31, 3); !errors.Is(err, ErrUnavailable) {
+	if err := l.Compact(31, 3, nil); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("compacting beyond the end: %v, want ErrUnavailable", err)
 	}
 	for _, index := range []uint64{12, 5} { // the second is compacted already
-		if err := l.Compact(index, 3); err != nil {
+		if err := l.Compact(index, 3, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -256,7 +256,7 @@ func TestRaftLogRecyclesItsWAL(t *testing.T) {
 	for index := uint64(1); index <= 400; index++ {
 		mustAppend(t, l, testEntries(index, 1, 1, 16<<10), "s")
 		if index > 4 {
-			if err := l.Compact(index-4, 1); err != nil {
+			if err := l.Compact(index-4, 1, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -314,7 +314,7 @@ func TestRaftLogReadersBesideTheWriter(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := l.Compact(last-12, term); err != nil {
+			if err := l.Compact(last-12, term, nil); err != nil {
 				t.Fatal(err)
 			}
 		}

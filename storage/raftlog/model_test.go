@@ -152,7 +152,12 @@ func (m *logModel) compact(t *rapid.T) {
 	entry := m.now.entries[n-1]
 	m.now.start, m.now.startTerm = entry.Index, entry.Term
 	m.now.entries = slices.Clone(m.now.entries[n:])
-	if err := m.log.Compact(entry.Index, entry.Term); err != nil {
+	meta := map[string][]byte{}
+	if rapid.Bool().Draw(t, "tells") {
+		m.now.meta = rapid.StringN(1, 20, 40).Draw(t, "blob")
+		meta["name"] = []byte(m.now.meta)
+	}
+	if err := m.log.Compact(entry.Index, entry.Term, meta); err != nil {
 		t.Fatal(err)
 	}
 	m.wrote(false, before)

@@ -27,7 +27,7 @@ func TestSizesAtOpen(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := l.Compact(100, 1); err != nil {
+	if err := l.Compact(100, 1, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.Close(); err != nil {

@@ -105,7 +105,7 @@ func TestRaftLogReclaim(t *testing.T) {
 		logtest.Append(t, l, 20, bytes)
 	}
 	before := diskBytes(t, mem, "log")
-	if err := l.Compact(count-10, 1); err != nil {
+	if err := l.Compact(count-10, 1, nil); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // the second time there is nothing to do
