@@ -146,7 +146,7 @@ func lastTime(v *logView, upTo uint64) (jute.Millis, error) {
 			return at, nil
 		}
 	}
-	var newest jute.Millis
+	var newest jute.Millis // the version before, in between, may have left either as it was
 	for _, key := range []string{timeKey, compactedKey} {
 		blob, _ := v.log.Meta(key)
 		at, _ := decodeTime(blob)
