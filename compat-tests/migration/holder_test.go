@@ -88,7 +88,11 @@ func moveUnder(t *testing.T, server *target.Server, argv []string) {
 	same("on zkd, started again")
 	after := walk(t, server.Addr)
 	server.Stop()
+	// It stands still while ZooKeeper starts, for the reason that dialServing gives.
+	must(t, cmd.Process.Signal(syscall.SIGSTOP))
+	awaitPaused(t, cmd.Process.Pid)
 	back(t, server, after)
+	must(t, cmd.Process.Signal(syscall.SIGCONT))
 	same("back on ZooKeeper")
 	_, err = io.WriteString(in, "end\n")
 	must(t, err)

@@ -1,8 +1,11 @@
 package migration_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"hash/crc32"
+	"net"
 	"os"
 	"path"
 	"slices"
@@ -13,6 +16,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/google/go-cmp/cmp"
 
+	"zkd/bench/process"
 	"zkd/compat-tests/target"
 )
 
@@ -30,7 +34,7 @@ func (quiet) Printf(string, ...any) {}
 // connect returns a client that has its session.
 func connect(t *testing.T, timeout time.Duration, addrs ...string) *zk.Conn {
 	t.Helper()
-	conn, events, err := zk.Connect(addrs, timeout, zk.WithLogger(quiet{}))
+	conn, events, err := zk.Connect(addrs, timeout, zk.WithLogger(quiet{}), zk.WithDialer(dialServing))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,6 +42,22 @@ func connect(t *testing.T, timeout time.Duration, addrs ...string) *zk.Conn {
 	awaitSession(t, events)
 	return conn
 }
+
+// dialServing connects to a server that serves already. One of ZooKeeper that has not read its data yet mostly closes a
+// client's connection, but may also keep it without a word (its NIOServerCnxn.close fails half-way), and go-zookeeper
+// waits for nearly seven of its session timeouts then.
+func dialServing(network, addr string, within time.Duration) (net.Conn, error) {
+	if process.Mode(context.Background(), addr, asksWithin) == "" {
+		return nil, errStarting
+	}
+	return net.DialTimeout(network, addr, within)
+}
+
+// asksWithin bounds the question of whether a server serves, which may be kept without a word as well: two of them go
+// into the shortest session timeout here.
+const asksWithin = 10 * time.Second
+
+var errStarting = errors.New("the server does not serve yet")
 
 // awaitSession returns when the client has its session, after a reconnect too.
 func awaitSession(t *testing.T, events <-chan zk.Event) {
