@@ -55,8 +55,10 @@ type conn struct {
 	counts      connCounts
 	metered     metered
 	gathered    gathered
+	present     request       // the one that is answered; owned by the reader
 	req         records       // owned by the reader
 	now         time.Duration // when the requests in the input buffer came; owned by the reader
+	date        jute.Millis   // the time of day then; 0 until it is asked for; owned by the reader
 	queueWait   time.Duration // how long the present one has waited for its turn; owned by the reader
 	barrierWait time.Duration // and for a barrier; owned by the reader
 
@@ -160,7 +162,7 @@ func (c *conn) step() error {
 	}
 	if waits {
 		c.server.metrics.bytesReceived.Add(c.In.Taken())
-		c.now, c.admitter.waited, c.linearized = c.server.elapsed(), 0, false
+		c.now, c.date, c.admitter.waited, c.linearized = c.server.elapsed(), 0, 0, false
 		if live := c.live.Load(); live != nil {
 			live.Touch()
 		}
@@ -176,7 +178,10 @@ func (c *conn) step() error {
 	if c.closing.Load() {
 		return nil
 	}
-	return c.dispatch(&request{xid: h.Xid, op: h.Op, body: d.Remaining()})
+	c.present = request{xid: h.Xid, op: h.Op, body: d.Remaining()}
+	err = c.dispatch(&c.present)
+	c.present.body = nil // the buffer it is in may be given back
+	return err
 }
 
 // errShortRequest means a frame without a whole request header.

@@ -51,36 +51,49 @@ type handler struct {
 
 // handlers is the table of opcodes that clients may send. What is not here is answered Unimplemented, and the
 // connection closed: unknown opcodes, check outside a multi, and what only servers propose. (Quirk not kept: 3.9.5
-// takes deleteContainer and createSession from clients, without any check.)
-var handlers = map[jute.Op]handler{
-	jute.OpPing:                 {query: (*queries).ping},
-	jute.OpAuth:                 {login: (*login).auth},
-	jute.OpCreate:               {write: (*writes).create},
-	jute.OpCreate2:              {write: (*writes).create},
-	jute.OpCreateContainer:      {write: (*writes).create},
-	jute.OpCreateTTL:            {write: (*writes).createTTL},
-	jute.OpDelete:               {write: (*writes).remove},
-	jute.OpSetData:              {write: (*writes).setData},
-	jute.OpSetACL:               {write: (*writes).setACL},
-	jute.OpMulti:                {write: (*writes).multi},
-	jute.OpReconfig:             {write: (*writes).reconfig},
-	jute.OpCloseSession:         {write: (*writes).closeSession},
-	jute.OpSync:                 {write: (*writes).sync},
-	jute.OpExists:               {query: (*queries).exists},
-	jute.OpGetData:              {query: (*queries).getData},
-	jute.OpGetChildren:          {query: (*queries).getChildren},
-	jute.OpGetChildren2:         {query: (*queries).getChildren},
-	jute.OpGetACL:               {query: (*queries).getACL},
-	jute.OpGetAllChildrenNumber: {query: (*queries).getAllChildrenNumber},
-	jute.OpGetEphemerals:        {query: (*queries).getEphemerals},
-	jute.OpMultiRead:            {query: (*queries).multiRead},
-	jute.OpWhoAmI:               {query: (*queries).whoAmI},
-	jute.OpAddWatch:             {query: (*queries).addWatch},
-	jute.OpCheckWatches:         {query: (*queries).checkWatches},
-	jute.OpRemoveWatches:        {query: (*queries).removeWatches},
-	jute.OpSetWatches:           {query: (*queries).setWatches},
-	jute.OpSetWatches2:          {query: (*queries).setWatches},
-	jute.OpSASL:                 {login: (*login).sasl},
+// takes deleteContainer and createSession from clients, without any check.) lowestOp is the first one's.
+var handlers = [...]handler{
+	jute.OpPing - lowestOp:                 {query: (*queries).ping},
+	jute.OpAuth - lowestOp:                 {login: (*login).auth},
+	jute.OpCreate - lowestOp:               {write: (*writes).create},
+	jute.OpCreate2 - lowestOp:              {write: (*writes).create},
+	jute.OpCreateContainer - lowestOp:      {write: (*writes).create},
+	jute.OpCreateTTL - lowestOp:            {write: (*writes).createTTL},
+	jute.OpDelete - lowestOp:               {write: (*writes).remove},
+	jute.OpSetData - lowestOp:              {write: (*writes).setData},
+	jute.OpSetACL - lowestOp:               {write: (*writes).setACL},
+	jute.OpMulti - lowestOp:                {write: (*writes).multi},
+	jute.OpReconfig - lowestOp:             {write: (*writes).reconfig},
+	jute.OpCloseSession - lowestOp:         {write: (*writes).closeSession},
+	jute.OpSync - lowestOp:                 {write: (*writes).sync},
+	jute.OpExists - lowestOp:               {query: (*queries).exists},
+	jute.OpGetData - lowestOp:              {query: (*queries).getData},
+	jute.OpGetChildren - lowestOp:          {query: (*queries).getChildren},
+	jute.OpGetChildren2 - lowestOp:         {query: (*queries).getChildren},
+	jute.OpGetACL - lowestOp:               {query: (*queries).getACL},
+	jute.OpGetAllChildrenNumber - lowestOp: {query: (*queries).getAllChildrenNumber},
+	jute.OpGetEphemerals - lowestOp:        {query: (*queries).getEphemerals},
+	jute.OpMultiRead - lowestOp:            {query: (*queries).multiRead},
+	jute.OpWhoAmI - lowestOp:               {query: (*queries).whoAmI},
+	jute.OpAddWatch - lowestOp:             {query: (*queries).addWatch},
+	jute.OpCheckWatches - lowestOp:         {query: (*queries).checkWatches},
+	jute.OpRemoveWatches - lowestOp:        {query: (*queries).removeWatches},
+	jute.OpSetWatches - lowestOp:           {query: (*queries).setWatches},
+	jute.OpSetWatches2 - lowestOp:          {query: (*queries).setWatches},
+	jute.OpSASL - lowestOp:                 {login: (*login).sasl},
+}
+
+// lowestOp is the least opcode that clients may send.
+const lowestOp = jute.OpCloseSession
+
+// handlerOf returns the handler of an opcode; known is false if there is none.
+func handlerOf(op jute.Op) (h handler, known bool) {
+	i := int64(op) - int64(lowestOp) // a client may send any
+	if i < 0 || i >= int64(len(handlers)) {
+		return handler{}, false
+	}
+	h = handlers[i]
+	return h, h.query != nil || h.write != nil || h.login != nil
 }
 
 // isWrite says which requests are proposals: they do not wait for one another. deleteContainer and check are never
@@ -113,7 +126,7 @@ var errGone = errors.New("connection ended before its request was answered")
 // dispatch answers a request in its turn.
 func (c *conn) dispatch(r *request) error {
 	s := c.server
-	h, known := handlers[r.op]
+	h, known := handlerOf(r.op)
 	c.queueWait, c.barrierWait = c.admitter.waited, 0
 	authenticates := r.op == jute.OpAuth || r.op == jute.OpSASL
 	if !isWrite(r.op) && !authenticates && !c.awaitTurn() {

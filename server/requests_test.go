@@ -88,7 +88,8 @@ func TestUnknownOperationsEndTheConnection(t *testing.T) {
 		op   jute.Op
 		body record
 	}{
-		{0, nil}, {-1, nil}, {10, nil}, {99, nil}, {500, nil}, {-12, nil}, {-18, nil}, {-2147483648, nil},
+		{0, nil}, {-1, nil}, {10, nil}, {99, nil}, {500, nil}, {-12, nil}, {-18, nil},
+		{-2147483648, nil}, {2147483647, nil},
 		{jute.OpCheck, path}, {jute.OpDeleteContainer, path}, {jute.OpCreateSession, raw{0, 0, 0x75, 0x30}},
 	} {
 		t.Run(fmt.Sprint(int32(test.op)), func(t *testing.T) {

@@ -172,7 +172,7 @@ func (c *writes) begin(r *request, code jute.Code) (batcher.Waiter, error) {
 		flags |= entry.FlagLocalSession
 	}
 	c.proposal = entry.Proposal{
-		Op: r.op, Session: c.session, Xid: r.xid, Time: s.millis(), Flags: flags, Code: code,
+		Op: r.op, Session: c.session, Xid: r.xid, Time: c.dated(), Flags: flags, Code: code,
 		Server: s.opts.ServerID, Body: r.body,
 	}
 	c.metered.Begun(write.Frame, c.proposal.Path)
@@ -186,6 +186,15 @@ func (c *writes) begin(r *request, code jute.Code) (batcher.Waiter, error) {
 		return nil, c.begun(w, err)
 	}
 	return w, nil
+}
+
+// dated is the time of day at which the requests in the input buffer came: the time of a proposal, until the leader
+// sets that of its entry.
+func (c *writes) dated() jute.Millis {
+	if c.date == 0 {
+		c.date = c.server.millis()
+	}
+	return c.date
 }
 
 // begun ends the turn, and a write that the node has not taken.

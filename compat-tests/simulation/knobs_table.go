@@ -50,7 +50,7 @@ func knobsOfTheNode() []Knob {
 		{"quorum/readindex.go", "readIndexTicks", "int", of(2, 5)},
 		{"quorum/loop.go", "shrinkTicks", "uint64", of(1, 7)},
 		{"quorum/counting.go", "countsPerTick", "int", of(1, 2)},
-		{"quorum/batcher/batcher.go", "maxFreeBatches", "int", of(0, 1)},
+		{"quorum/batcher/free.go", "maxFreeBatches", "int", of(0, 1)},
 		{"quorum/batcher/batcher.go", "batchBufferBytes", "int", of(0, 100)},
 		{"quorum/liveness/tracker.go", "expireBatch", "int", of(1, 3)},
 		{"quorum/liveness/tracker.go", "reportBatch", "int", of(1, 3)},

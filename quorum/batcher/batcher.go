@@ -36,14 +36,14 @@ type Batcher struct {
 
 	mu struct {
 		sync.Mutex
-		refusal     error             // why nothing is taken any more
-		suspension  error             // why nothing is taken for now
-		idle        bool              // the loop sleeps and would take a proposal at once
-		number      uint64            // of the last batch
-		open        *Batch            // the one that fills; nil if none
-		full        []*Batch          // those before it, oldest first; bounded by outstanding
-		proposed    []*Batch          // taken by the loop and not applied, oldest first, of one term; bounded likewise
-		free        []*Batch          // at most maxFreeBatches
+		refusal     error    // why nothing is taken any more
+		suspension  error    // why nothing is taken for now
+		idle        bool     // the loop sleeps and would take a proposal at once
+		number      uint64   // of the last batch
+		open        *Batch   // the one that fills; nil if none
+		full        []*Batch // those before it, oldest first; bounded by outstanding
+		proposed    []*Batch // taken by the loop and not applied, oldest first, of one term; bounded likewise
+		free        freeBatches
 		barriers    []Waiter          // not yet taken by the loop; each counts one byte
 		outstanding int               // bytes of what is not answered
 		reconfigs   int               // batches with one that are not answered
@@ -211,11 +211,8 @@ func (b *Batcher) AddBarrier(w Waiter) error {
 
 // openLocked begins a batch.
 func (b *Batcher) openLocked() *Batch {
-	var batch *Batch
-	if n := len(b.mu.free); n > 0 {
-		batch = b.mu.free[n-1]
-		b.mu.free = b.mu.free[:n-1]
-	} else {
+	batch := b.mu.free.take()
+	if batch == nil {
 		batch = &Batch{Data: make([]byte, 0, batchBufferBytes)}
 	}
 	b.mu.number++
@@ -226,10 +223,6 @@ func (b *Batcher) openLocked() *Batch {
 	b.mu.touched = true
 	return batch
 }
-
-// maxFreeBatches is how many batches wait to be used again: one that fills, one on its way to disk, one that is
-// applied, one more.
-const maxFreeBatches = 4
 
 // batchBufferBytes is the size of a new batch's buffer: sixteen writes of 1 KiB. Buffers grow, and are used again.
 const batchBufferBytes = 16 << 10
@@ -244,6 +237,7 @@ func (b *Batcher) sealLocked() {
 
 // fillLocked encodes p into batch and releases the lock.
 func (b *Batcher) fillLocked(batch *Batch, p *entry.Proposal, w Waiter, size int) {
+	b.mu.free.grow(batch, size)
 	batch.Data = entry.AppendProposal(batch.Data, p)
 	batch.waiters = append(batch.waiters, w)
 	batch.bytes += size
@@ -415,8 +409,7 @@ func (b *Batcher) Shrink() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.mu.touched {
-		clear(b.mu.free)
-		b.mu.free = b.mu.free[:0]
+		b.mu.free = freeBatches{}
 	}
 	b.mu.touched = false
 }

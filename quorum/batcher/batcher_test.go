@@ -384,12 +384,12 @@ func TestBuffersAreUsedAgain(t *testing.T) {
 		t.Error("what is kept is used again")
 	}
 	b.Shrink() // something was added since the last time
-	if len(b.mu.free) != 1 {
-		t.Errorf("%d batches are free while proposals come", len(b.mu.free))
+	if len(b.mu.free.bySize) != 1 {
+		t.Errorf("%d batches are free while proposals come", len(b.mu.free.bySize))
 	}
 	b.Shrink()
-	if len(b.mu.free) != 0 {
-		t.Errorf("%d batches are free although nothing came", len(b.mu.free))
+	if len(b.mu.free.bySize) != 0 {
+		t.Errorf("%d batches are free although nothing came", len(b.mu.free.bySize))
 	}
 }
 
@@ -402,8 +402,8 @@ func TestFewBuffersWait(t *testing.T) {
 		}
 	}
 	answerAll(b)
-	if len(b.mu.free) != maxFreeBatches {
-		t.Errorf("%d batches are free, want %d", len(b.mu.free), maxFreeBatches)
+	if len(b.mu.free.bySize) != maxFreeBatches {
+		t.Errorf("%d batches are free, want %d", len(b.mu.free.bySize), maxFreeBatches)
 	}
 }
 

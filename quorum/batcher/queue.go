@@ -45,10 +45,8 @@ func (b *Batcher) Release(batch *Batch) {
 	if batch.Reconf {
 		b.mu.reconfigs--
 	}
-	if len(b.mu.free) < maxFreeBatches && cap(batch.Data) <= 2*b.options.MaxEntryBytes && !batch.Kept {
-		clear(batch.waiters)
-		*batch = Batch{Data: batch.Data[:0], waiters: batch.waiters[:0]}
-		b.mu.free = append(b.mu.free, batch)
+	if !batch.Kept {
+		b.mu.free.put(batch, freeEntries*b.options.MaxEntryBytes)
 	}
 	b.mu.Unlock()
 }

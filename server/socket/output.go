@@ -506,13 +506,20 @@ type Arrival struct {
 type arrivals struct {
 	at   []Arrival
 	head int
+	last int // how many were in at when it was given up; 0 else
 }
+
+// keepArrivals is how long an empty queue may be to be used again: a client that waits holds no more.
+const keepArrivals = 64
 
 // push adds the newest.
 func (a *arrivals) push(t Arrival) {
 	if a.head > 0 && len(a.at) == cap(a.at) {
 		a.at = a.at[:copy(a.at, a.at[a.head:])]
 		a.head = 0
+	}
+	if a.last > 0 { // there may be as many again
+		a.at, a.last = make([]Arrival, 0, a.last), 0
 	}
 	a.at = append(a.at, t)
 }
@@ -525,10 +532,10 @@ func (a *arrivals) pop() Arrival {
 	t := a.at[a.head]
 	a.head++
 	if a.head == len(a.at) {
-		a.at, a.head = a.at[:0], 0
-		if cap(a.at) > 64 {
-			a.at = nil
+		if cap(a.at) > keepArrivals {
+			a.at, a.last = nil, len(a.at)
 		}
+		a.at, a.head = a.at[:0], 0
 	}
 	return t
 }

@@ -15,7 +15,8 @@
 //     table does not hear of it again from the child table.
 //   - A standard watch that matched is gone, whether or not the connection was allowed to hear of the change.
 //   - A watch costs less than 100 bytes, its path of 30 bytes and all indexes included, whatever the shape of the table
-//     (TestMemoryPerWatch); a change of a path that nobody watches costs a lock and one lookup, and allocates nothing.
+//     (TestMemoryPerWatch); a change of a path that nobody watches costs a lock and one lookup, or nothing while
+//     nobody watches anything, and allocates nothing.
 //   - Whoever is remembered to hear of a change (Remember) is found by a search, too, but for who has removed a watch
 //     meanwhile; and nobody else is found.
 //   - Everything a connection holds is dropped in time proportional to what it holds.

@@ -39,6 +39,9 @@ func (t *Table) Fire(ev *Event) (told int) {
 	if f.busy {
 		invariants.Violated("one goroutine fires watches, and no watcher does", slog.String("path", ev.Path))
 	}
+	if t.watched.Load() == 0 {
+		return 0
+	}
 	f.busy = true
 	a := t.Audience(ev)
 	if told = a.Len(); told > 0 {

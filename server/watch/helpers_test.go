@@ -110,8 +110,8 @@ func check(t testing.TB, table *Table) {
 	}
 	held, listed := checkHolders(t, table)
 	got := [...]int{m.dataCount, m.childCount, int(table.recursive.Load()), m.dataPaths, m.listed,
-		m.pathIndex.count, m.watchIndex.count, m.watches.live(), m.bytes}
-	want := [...]int{data, child, recursives, dataPaths, listed, paths, held, held,
+		m.pathIndex.count, int(table.watched.Load()), m.watchIndex.count, m.watches.live(), m.bytes}
+	want := [...]int{data, child, recursives, dataPaths, listed, paths, paths, held, held,
 		bytes + held*recordBytes}
 	if got != want || held != data+child {
 		t.Fatalf("counts %v, want %v (%d held)", got, want, held)

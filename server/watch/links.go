@@ -39,6 +39,7 @@ func (t *Table) newPath(path string, hash uint64) uint32 {
 	}
 	*t.mu.paths.at(id) = pathRecord{text: text, bytes: uint32(len(path))}
 	t.mu.pathIndex.insert(id, uint32(hash), pathChains{t})
+	t.watched.Add(1)
 	t.mu.bytes += len(path)
 	return id
 }
@@ -107,6 +108,7 @@ func (t *Table) unlink(id uint32) {
 	if p.data == 0 && p.child == 0 {
 		t.mu.bytes -= int(p.bytes)
 		t.mu.pathIndex.remove(path, uint32(t.hashPath(p.name())), pathChains{t})
+		t.watched.Add(-1)
 		t.mu.paths.release(path)
 	}
 }

@@ -136,6 +136,7 @@ type Table struct {
 	seed      maphash.Seed // immutable after New
 	hashRoot  uint64       // hash of the root; immutable after New
 	recursive atomic.Int64 // watches with the recursive mode; written under mu
+	watched   atomic.Int64 // different paths; written under mu
 	mu        struct {
 		sync.Mutex
 		paths      slab[pathRecord]
