@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"slices"
 	"strings"
 
 	"zkd/jute"
@@ -45,6 +46,13 @@ func (c *Changes) begin(base *Base, index, term uint64) {
 	c.Ensemble, c.Level, c.Loaded = base.Ensemble, base.Level, base.Loaded
 	c.Origin, c.BatchNo, c.Replaced, c.Agreed = 0, 0, false, 0
 	c.sessions.before, c.upload.is = base.Sessions, base.Upload
+}
+
+// addResult adds a result that says nothing yet. It is made in its place: a Result is large, and end has cleared it.
+func (c *Changes) addResult() *Result {
+	n := len(c.Results)
+	c.Results = slices.Grow(c.Results, 1)[:n+1]
+	return &c.Results[n]
 }
 
 // end forgets the entry, so that nothing keeps its bytes alive.

@@ -130,10 +130,10 @@ func (t *Txn) evaluate() {
 	if takesZxid(p.Op) {
 		t.Position.Zxid++
 	}
-	t.Results = append(t.Results, Result{Op: p.Op, Session: p.Session, Xid: p.Xid, Zxid: t.Position.Zxid,
-		Bytes: t.bytes, First: len(t.Results) == 0})
+	r := t.addResult()
+	r.Op, r.Session, r.Xid, r.Zxid, r.Bytes = p.Op, p.Session, p.Xid, t.Position.Zxid, t.bytes
+	r.First = len(t.Results) == 1
 	s := span{events: len(t.events), ops: len(t.ops)}
-	r := &t.Results[len(t.Results)-1]
 	if p.Reference == 0 || t.resolve() {
 		proposalHandler(p.Op)(t, r)
 	} else {
