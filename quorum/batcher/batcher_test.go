@@ -26,7 +26,12 @@ func newBatcher(maxEntry, maxOutstanding int) (b *Batcher, woken *int) {
 
 // answerAll has all batches proposed and answered.
 func answerAll(b *Batcher) {
-	for _, batch := range b.Take(1, 0, nil) {
+	answer(b, b.Take(1, 0, nil))
+}
+
+// answer has batches answered that were taken in term 1, in this order.
+func answer(b *Batcher, batches []*Batch) {
+	for _, batch := range batches {
 		found, _ := b.Claim(batch.Number, 1)
 		b.Release(found)
 	}

@@ -8,7 +8,7 @@ import (
 	"zkd/storage/entry"
 )
 
-// fill adds so many writes of 1 KiB, and returns the batches that they became. Each is in none of the others.
+// fill adds so many writes of 1 KiB, and takes them before it adds the next so many. It returns the batches.
 func fill(t *testing.T, b *Batcher, writes ...int) (batches []*Batch) {
 	t.Helper()
 	for _, n := range writes {
@@ -20,14 +20,6 @@ func fill(t *testing.T, b *Batcher, writes ...int) (batches []*Batch) {
 		batches = b.Take(1, 0, batches)
 	}
 	return batches
-}
-
-// answer has batches applied.
-func answer(b *Batcher, batches []*Batch) {
-	for _, batch := range batches {
-		found, _ := b.Claim(batch.Number, 1)
-		b.Release(found)
-	}
 }
 
 // TestLargeBuffersAreForLargeBatches: however batches of all sizes follow one another, they find the buffers that they
@@ -67,9 +59,8 @@ func TestABatchGrowsIntoAFreeBuffer(t *testing.T) {
 	b, _ := newBatcher(1<<20, 64<<20)
 	answer(b, append(fill(t, b, 600), fill(t, b, 1)...))
 	large := b.mu.free.bySize[len(b.mu.free.bySize)-1]
-	whole := large.Data[:1]
-	var want []byte
-	want = entry.AppendEntryHeader(want, testOrigin, b.mu.number+1)
+	first := &large.Data[:1][0]
+	want := entry.AppendEntryHeader(nil, testOrigin, b.mu.number+1)
 	for number := range jute.Xid(300) {
 		p := proposal(number, 1<<10)
 		if err := b.Add(p, nil); err != nil {
@@ -81,7 +72,7 @@ func TestABatchGrowsIntoAFreeBuffer(t *testing.T) {
 	if len(batches) != 1 || !bytes.Equal(batches[0].Data, want) {
 		t.Fatalf("%d batches, or another entry", len(batches))
 	}
-	if &batches[0].Data[0] != &whole[0] {
+	if &batches[0].Data[0] != first {
 		t.Error("the batch has not taken the large buffer")
 	}
 	if cap(large.Data) >= 32<<10 {
@@ -110,5 +101,17 @@ func TestBuffersThatWaitAreBounded(t *testing.T) {
 	}
 	if sum != b.mu.free.bytes {
 		t.Errorf("%d bytes are counted, want %d", b.mu.free.bytes, sum)
+	}
+}
+
+// TestABufferOfALargeWriteIsNotKept: it would take the room of the others.
+func TestABufferOfALargeWriteIsNotKept(t *testing.T) {
+	b, _ := newBatcher(64<<10, 64<<20)
+	if err := b.Add(proposal(1, 200<<10), nil); err != nil {
+		t.Fatal(err)
+	}
+	answerAll(b)
+	if n := len(b.mu.free.bySize); n != 0 {
+		t.Errorf("%d batches are free, with %d bytes", n, b.mu.free.bytes)
 	}
 }

@@ -46,7 +46,7 @@ func (b *Batcher) Release(batch *Batch) {
 		b.mu.reconfigs--
 	}
 	if !batch.Kept {
-		b.mu.free.put(batch, freeEntries*b.options.MaxEntryBytes)
+		b.mu.free.put(batch, b.options.MaxEntryBytes)
 	}
 	b.mu.Unlock()
 }
