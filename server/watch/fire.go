@@ -39,9 +39,6 @@ func (t *Table) Fire(ev *Event) (told int) {
 	if f.busy {
 		invariants.Violated("one goroutine fires watches, and no watcher does", slog.String("path", ev.Path))
 	}
-	if t.watched.Load() == 0 {
-		return 0
-	}
 	f.busy = true
 	a := t.Audience(ev)
 	if told = a.Len(); told > 0 {
@@ -62,6 +59,9 @@ func (t *Table) Fire(ev *Event) (told int) {
 func (t *Table) Audience(ev *Event) *Audience {
 	f := &t.firing
 	f.drop()
+	if t.watched.Load() == 0 {
+		return &f.once
+	}
 	of := change{t.hashPath(ev.Path), ev.Type}
 	known, found := t.gather(ev, of)
 	if known != nil || found == (foundCounts{}) {
@@ -124,9 +124,6 @@ type foundCounts struct{ data, child int64 }
 func (t *Table) gather(ev *Event, of change) (known *Audience, found foundCounts) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.mu.pathIndex.count == 0 {
-		return nil, found
-	}
 	known, found = t.firing.remembered.recall(of, ev, t.mu.added)
 	if known == nil {
 		t.mu.round++
