@@ -19,8 +19,11 @@ type CompareOptions struct {
 	Cases []Options
 	// Limit is a server without a state, which runs the loads that it can answer beside both sides. Its Start may be
 	// nil: then there is none.
-	Limit    Side
-	Rounds   int            // at least 1
+	Limit  Side
+	Rounds int // at least 1
+	// Slots runs both servers of a round at the same time, and has the load go to them in turn in so many slots each,
+	// which are the load's duration together; 0: one after the other.
+	Slots    int
 	Progress func(Progress) // called after each run; may be nil
 }
 
@@ -93,30 +96,27 @@ func latencyOf(r *Result, of func(*Latency) int64) float64 {
 	return float64(of(r.Latency))
 }
 
-// Compare runs every case on a fresh server of each side in turn, Rounds times: A B A B …, so that whatever else the
-// machine does falls on both. Where there is a limit it comes after them.
+// Compare runs every case on a fresh server of each side in turn, Rounds times: A B, B A, A B, …, so that whatever else
+// the machine does falls on both, and whoever comes first has no advantage. Where there is a limit it comes after them.
 func Compare(ctx context.Context, sides [2]Side, o CompareOptions) (Comparison, error) {
 	outcome := Comparison{Sides: [2]string{sides[0].Name, sides[1].Name}, Rounds: o.Rounds}
 	if o.Rounds < 1 || o.Rounds > roundsMax {
 		return outcome, fmt.Errorf("rounds is %d: it must be 1 to %d", o.Rounds, roundsMax)
 	}
-	all := append(sides[:], o.Limit)
+	if err := o.checkSlots(); err != nil {
+		return outcome, err
+	}
 	runs := make([][3][][]Result, len(o.Cases)) // by case, side and round
 	for round := range o.Rounds {
 		for c := range o.Cases {
-			for s, side := range all {
-				if s == len(sides) && (side.Start == nil || !stateless(o.Cases[c].Load)) {
-					continue
-				}
-				results, err := runOn(ctx, side, o.Cases[c])
-				if err != nil {
-					return outcome, fmt.Errorf("round %d on %s: %w", round+1, side.Name, err)
-				}
-				runs[c][s] = append(runs[c][s], results)
-				outcome.take(s, results)
+			if err := o.compare(ctx, sides, c, round, func(side int, name string, results []Result) {
+				runs[c][side] = append(runs[c][side], results)
+				outcome.take(side, results)
 				if o.Progress != nil {
-					o.Progress(Progress{Round: round + 1, Side: side.Name, Results: results})
+					o.Progress(Progress{Round: round + 1, Side: name, Results: results})
 				}
+			}); err != nil {
+				return outcome, err
 			}
 		}
 	}
@@ -124,6 +124,38 @@ func Compare(ctx context.Context, sides [2]Side, o CompareOptions) (Comparison, 
 		outcome.Rows = append(outcome.Rows, compareRuns(runs[c][0], runs[c][1], runs[c][2])...)
 	}
 	return outcome, nil
+}
+
+// limitSide is the number of the limit, after those of the sides.
+const limitSide = 2
+
+// compare runs a case on all sides once, and has each run taken.
+func (o *CompareOptions) compare(
+	ctx context.Context, sides [2]Side, number, round int, take func(side int, name string, results []Result),
+) error {
+	first, load := round%len(sides), o.Cases[number]
+	if o.Slots > 0 {
+		results, err := compareInSlots(ctx, sides, first, load, o.Slots)
+		if err != nil {
+			return fmt.Errorf("round %d: %w", round+1, err)
+		}
+		for s := range sides {
+			take(s, sides[s].Name, results[s])
+		}
+		return nil
+	}
+	all := [...]Side{sides[0], sides[1], o.Limit}
+	for _, s := range [...]int{first, 1 - first, limitSide} {
+		if s == limitSide && (o.Limit.Start == nil || !stateless(load.Load)) {
+			continue
+		}
+		results, err := runOn(ctx, all[s], load)
+		if err != nil {
+			return fmt.Errorf("round %d on %s: %w", round+1, all[s].Name, err)
+		}
+		take(s, all[s].Name, results)
+	}
+	return nil
 }
 
 // take counts what a run on a side has shown beside its figures.

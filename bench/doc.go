@@ -1,7 +1,7 @@
 // Package bench loads a server of the ZooKeeper protocol and says what it did and what that cost: throughput,
 // latencies, errors, the server's CPU time per request, its memory and what its disk was written. Compare does it to
-// two servers in turn, and to one without a state as the limit, and puts the ratios together; WriteMarkdown makes a
-// table of them.
+// two servers in turn, whole runs or short slots of one, and to one without a state as the limit, and puts the ratios
+// together; WriteMarkdown makes a table of them.
 //
 // A load is named (Loads) and shaped by Options. The closed loads keep a fixed number of requests outstanding on each
 // connection, one goroutine a connection, which reads all replies that have come, records them, and answers with as

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -141,7 +142,7 @@ func compareTakesTurns(t *testing.T, longer time.Duration) error {
 	if err != nil {
 		return err
 	}
-	if got := strings.Join(turns, " "); got != "a b limit a b limit a b a b limit a b limit a b" {
+	if got := strings.Join(turns, " "); got != "a b limit a b limit a b b a limit b a limit b a" {
 		t.Errorf("turns %s", got)
 	}
 	if c.Errors[0] == 0 || c.Errors[1] == 0 || len(c.Rows) != 15 {
@@ -149,6 +150,73 @@ func compareTakesTurns(t *testing.T, longer time.Duration) error {
 	}
 	return nil
 }
+
+// TestSlotsTakeTurns runs a load in slots on two fakes: while one is asked, the other is not, in the order A B B A, and
+// whoever came first in one round comes second in the next.
+func TestSlotsTakeTurns(t *testing.T) {
+	var (
+		mu    sync.Mutex
+		turns []string
+		fakes []*fakeserver.Server
+	)
+	side := func(name string) Side {
+		return Side{Name: name, Start: func(context.Context) (Target, func(), error) {
+			server := fakeserver.Start(t, fakeserver.Faults{Asked: func(op jute.Op) {
+				mu.Lock()
+				defer mu.Unlock()
+				if n := len(turns); op == jute.OpSetData && (n == 0 || turns[n-1] != name) {
+					turns = append(turns, name)
+				}
+			}})
+			fakes = append(fakes, server)
+			return Target{Addr: server.Addr, Usage: growingUsage(), Disposable: true}, func() {}, nil
+		}}
+	}
+	load := small("write")
+	load.Warmup, load.WarmRequests = 0, 1
+	var last []Result
+	o := CompareOptions{Cases: []Options{load}, Rounds: 2, Slots: 4,
+		Progress: func(p Progress) { last = append(last, p.Results...) }}
+	c, err := Compare(t.Context(), [2]Side{side("a"), side("b")}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Both are warmed up, then come a b, b a, a b, b a; in the second round the other way round.
+	if got := strings.Join(turns, " "); got != "a b a b a b a b a b a b a b" {
+		t.Errorf("turns %s", got)
+	}
+	if len(c.Rows) == 0 || c.Errors != [2]int64{} || len(last) != 4 {
+		t.Fatalf("%d rows, errors %v, %d results", len(c.Rows), c.Errors, len(last))
+	}
+	for i, of := range []int{0, 1, 3, 2} { // the results of a and b, of the servers in the order of their starts
+		counted, came := last[i].Requests, int64(fakes[of].Count(jute.OpSetData))
+		if counted == 0 || counted > came || last[i].Seconds < load.Duration.Seconds() {
+			t.Errorf("result %d: %d requests of %d that came, in %v s", i, counted, came, last[i].Seconds)
+		}
+		if n := fakes[of].Sessions(); n != 0 {
+			t.Errorf("%d sessions are left on server %d", n, of)
+		}
+	}
+}
+
+func TestSlotsAreForClosedLoads(t *testing.T) {
+	for name, o := range map[string]CompareOptions{
+		"idle cannot be run":     {Cases: []Options{small("idle")}, Slots: 4},
+		"slots is -1":            {Cases: []Options{small("read")}, Slots: -1},
+		"slots is 10001":         {Cases: []Options{small("read")}, Slots: slotsMax + 1},
+		"without a state cannot": {Cases: []Options{small("read")}, Slots: 4, Limit: Side{Start: noServer}},
+	} {
+		o.Rounds = 1
+		if _, err := Compare(t.Context(), [2]Side{}, o); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("error %v, want one with %q", err, name)
+		}
+	}
+}
+
+// noServer starts none.
+func noServer(context.Context) (Target, func(), error) { return Target{}, nil, errNoServer }
+
+var errNoServer = errors.New("no server")
 
 func TestParseCase(t *testing.T) {
 	tests := map[string]struct {

@@ -89,20 +89,12 @@ type run struct {
 // unless the target is disposable. An error means that the load could not be run; requests that failed are counted
 // in the results.
 func Run(ctx context.Context, target Target, o Options) ([]Result, error) {
-	if err := o.Validate(); err != nil {
-		return nil, err
-	}
 	load, err := LoadNamed(o.Load)
 	if err != nil {
 		return nil, err
 	}
-	r := &run{ctx: ctx, o: o, target: target, data: randomBytes(o.SizeBytes, o.Seed)}
-	if r.admin, err = open(ctx, target.Addr); err != nil {
-		return nil, err
-	}
-	r.base = fmt.Sprintf("/zkd-bench-%x", uint64(r.admin.Session)) //nolint:gosec // only printed
-	if err := r.create("", nil); err != nil {
-		r.admin.Close()
+	r, err := newRun(ctx, target, o)
+	if err != nil {
 		return nil, err
 	}
 	results, err := load.run(r)
@@ -114,6 +106,24 @@ func Run(ctx context.Context, target Target, o Options) ([]Result, error) {
 	}
 	r.admin.Close()
 	return results, err
+}
+
+// newRun returns a run of a load, with the znode that everything is under. Its admin connection is to be closed.
+func newRun(ctx context.Context, target Target, o Options) (*run, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	r := &run{ctx: ctx, o: o, target: target, data: randomBytes(o.SizeBytes, o.Seed)}
+	var err error
+	if r.admin, err = open(ctx, target.Addr); err != nil {
+		return nil, err
+	}
+	r.base = fmt.Sprintf("/zkd-bench-%x", uint64(r.admin.Session)) //nolint:gosec // only printed
+	if err := r.create("", nil); err != nil {
+		r.admin.Close()
+		return nil, err
+	}
+	return r, nil
 }
 
 // create makes one znode below base, which is one itself.

@@ -24,11 +24,13 @@ type worker struct {
 }
 
 // run sends and receives until the recorder says stop, or there is nothing left to send, and every reply is there, or
-// the connection fails, which is counted.
+// the connection fails, which is counted. It may be called again.
 func (w *worker) run(outstanding int) {
-	w.sent = make([]int64, outstanding)
-	w.replies = make([]reply, 0, outstanding)
-	var got jute.Xid
+	if len(w.sent) != outstanding {
+		w.sent = make([]int64, outstanding)
+		w.replies = make([]reply, 0, outstanding)
+	}
+	got := w.last
 	onWay, err := w.send(outstanding)
 	for err == nil && onWay > 0 {
 		var n int

@@ -236,9 +236,11 @@ func newCompareCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare",
 		Short: "Run loads on zkd and on Apache ZooKeeper, or on two builds of zkd, in turn and print the ratios",
-		Long: "Starts zkd and a reference server in turn (A B A B …), each on an empty temporary directory with " +
+		Long: "Starts zkd and a reference server in turn (A B, B A, …), each on an empty temporary directory with " +
 			"fsync on,\nruns each load on each, and prints both medians and the ratio with its median, least and " +
 			"most over the rounds.\n" +
+			"With --slots both run at the same time, and the load goes to them in turn in short slots: for small\n" +
+			"differences on a machine whose speed changes.\n" +
 			"Results that --json has kept are put together by zkd bench table.\n" +
 			"With --binary NAME=PATH the reference is another build of zkd; with two, both sides are builds.\n\n" +
 			bench.CaseHelp,
@@ -283,6 +285,8 @@ func newCompareCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringSliceVar(&cases, "loads", defaultCases, "loads to run; with --servers "+strings.Join(ensembleCases, ","))
 	f.IntVar(&s.Rounds, "rounds", 3, "rounds of all loads on both servers")
+	f.IntVar(&s.Slots, "slots", 0, "run both servers of a round at the same time, and cut --duration into so many slots "+
+		"on each in turn;\nfor read, write, create, multi, ephemeral and mixed")
 	f.StringVar(&subject, "subject", startZkd, "the first server: zkd, zookeeper, or a command with {cfg}")
 	f.StringVar(&against, "reference", startZookeeper, "the second server, likewise")
 	f.StringArrayVar(&binaries, "binary", nil,
@@ -379,6 +383,9 @@ func (s *benchSettings) notes(names [2]string, o bench.CompareOptions) ([]string
 	if len(o.Cases) > 0 {
 		notes = append(notes, fmt.Sprintf("Warmed up with %d requests and more; measured for %v.",
 			o.Cases[0].WarmRequests, o.Cases[0].Duration))
+	}
+	if o.Slots > 0 {
+		notes = append(notes, fmt.Sprintf("Both ran at the same time, the load on each in turn in %d slots.", o.Slots))
 	}
 	if slices.Contains(names[:], startZookeeper) {
 		notes = append(notes, "Heap of ZooKeeper: "+s.heap+".")

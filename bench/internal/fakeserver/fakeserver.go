@@ -27,6 +27,7 @@ type Faults struct {
 	Codes     map[jute.Op]jute.Code // answer these requests with an error
 	CutAfter  int                   // close a connection after so many requests; 0 is never
 	LongReply bool                  // answer getData with a frame longer than any client takes
+	Asked     func(jute.Op)         // called for each request, before it is answered; no fault. May be nil
 }
 
 // Server is a running fake.
@@ -182,6 +183,9 @@ func (s *Server) serve(nc net.Conn) {
 
 // answer answers one request and reports whether more may come.
 func (s *Server) answer(c *conn, header jute.RequestHeader, d *jute.Decoder) bool {
+	if s.faults.Asked != nil {
+		s.faults.Asked(header.Op)
+	}
 	s.mu.Lock()
 	s.mu.ops[header.Op]++
 	code, body, changed := s.apply(c, header.Op, d)
