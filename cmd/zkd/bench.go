@@ -285,8 +285,9 @@ func newCompareCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringSliceVar(&cases, "loads", defaultCases, "loads to run; with --servers "+strings.Join(ensembleCases, ","))
 	f.IntVar(&s.Rounds, "rounds", 3, "rounds of all loads on both servers")
-	f.IntVar(&s.Slots, "slots", 0, "run both servers of a round at the same time, and cut --duration into so many slots "+
-		"on each in turn;\nfor read, write, create, multi, ephemeral and mixed")
+	f.IntVar(&s.Slots, "slots", 0,
+		"run both servers of a round at the same time, and cut --duration into so many slots on each in turn;\n"+
+			"for read, write, create, multi, ephemeral and mixed")
 	f.StringVar(&subject, "subject", startZkd, "the first server: zkd, zookeeper, or a command with {cfg}")
 	f.StringVar(&against, "reference", startZookeeper, "the second server, likewise")
 	f.StringArrayVar(&binaries, "binary", nil,
