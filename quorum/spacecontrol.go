@@ -27,6 +27,7 @@ type spaceControl struct {
 
 	told         space.Level            // what the leader, or on the leader all others, were told last
 	toldAt       uint64                 // the tick at which they were
+	leadsSince   uint64                 // the tick at which the present leader became known
 	members      map[uint64]spaceReport // on the leader: who has little space
 	found        space.Level            // of the leader
 	heard        uint64                 // the tick at which found was heard, if another one leads
@@ -200,7 +201,10 @@ func (s *spaceControl) noneHasSpace() bool {
 
 // tell tells the leader, or all others, what has changed, and what is not Ample again and again.
 func (s *spaceControl) tell(f spaceFrame) {
-	again := f.level != space.Ample && s.now-s.toldAt >= spaceReportTicks
+	again := s.now-s.toldAt >= spaceReportTicks
+	if f.level == space.Ample {
+		again = f.what == spaceOfGroup && s.tellsAmple()
+	}
 	if s.transport == nil || f.level == s.told && !again || s.level() < spaceLevel {
 		return
 	}
@@ -216,9 +220,20 @@ func (s *spaceControl) tell(f spaceFrame) {
 	s.told, s.toldAt = f.level, s.now
 }
 
+// tellsAmple tells whether a leader whose group has space says so although it has said nothing else: others may go by
+// what the leader before has told them, and refuse writes, until they forget it. Not at once: who has little space has
+// to be heard first, or its members would be told that others have some, and pause.
+func (s *spaceControl) tellsAmple() bool {
+	led := s.now - s.leadsSince
+	if led < spaceHearTicks || led > spaceReportTicks*spaceReportsLost {
+		return false
+	}
+	return s.toldAt == s.leadsSince || s.now-s.toldAt >= spaceReportTicks
+}
+
 // newLeader begins anew under another leader, or as one.
 func (s *spaceControl) newLeader() {
-	s.told, s.toldAt, s.heard = space.Ample, s.now, s.now
+	s.told, s.toldAt, s.leadsSince, s.heard = space.Ample, s.now, s.now, s.now
 }
 
 // pauseReplication has this member take no entries any more, or take them again: it keeps the space that it has, votes,

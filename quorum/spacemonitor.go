@@ -37,6 +37,9 @@ const (
 	spaceReportsLost = 3
 )
 
+// spaceHearTicks is after how many ticks a new leader has heard of who has little space: all tell it on their next one.
+const spaceHearTicks = 3
+
 // spaceTransferTicks is how long a leader whose disk is low waits before it tries again to transfer the leadership.
 const spaceTransferTicks = 50
 
