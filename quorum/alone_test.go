@@ -255,3 +255,24 @@ func TestWhyThereIsNoLeaderIsToldWhenItHasSettled(t *testing.T) {
 		t.Errorf("the log is\n%s", log.String())
 	}
 }
+
+// TestAFollowerDoesNotNeedWhoVotedBefore has a sole voter give others votes. Until the joint membership ends they are
+// learners, as operators see it: with its disk lost there would be no leader again (seed 11466683).
+func TestAFollowerDoesNotNeedWhoVotedBefore(t *testing.T) {
+	l := newSoleVoter(2)
+	l.options.Machine = &fakeMachine{}
+	for _, c := range []struct {
+		before, voters []uint64
+		role           Role
+	}{
+		{nil, []uint64{2}, RoleLearner},
+		{[]uint64{2}, []uint64{1, 2, 3}, RoleLearner},
+		{nil, []uint64{1, 2, 3}, RoleFollower},
+		{[]uint64{1, 2, 3}, []uint64{2, 3}, RoleFollower},
+	} {
+		l.member.Conf = &raftpb.ConfState{Voters: c.voters, VotersOutgoing: c.before}
+		if role := l.status.role(); role != c.role {
+			t.Errorf("of voters %v, before %v: %s", c.voters, c.before, role)
+		}
+	}
+}

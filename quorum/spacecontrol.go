@@ -27,7 +27,7 @@ type spaceControl struct {
 
 	told         space.Level            // what the leader, or on the leader all others, were told last
 	toldAt       uint64                 // the tick at which they were
-	leadsSince   uint64                 // the tick at which the present leader became known
+	toldSince    uint64                 // the tick since which they are told that, or at which the leader became known
 	members      map[uint64]spaceReport // on the leader: who has little space
 	found        space.Level            // of the leader
 	heard        uint64                 // the tick at which found was heard, if another one leads
@@ -199,11 +199,11 @@ func (s *spaceControl) noneHasSpace() bool {
 	return behind && !able
 }
 
-// tell tells the leader, or all others, what has changed, and what is not Ample again and again.
+// tell tells the leader, or all others, what has changed, and again for as long as they may go by something else.
 func (s *spaceControl) tell(f spaceFrame) {
 	again := s.now-s.toldAt >= spaceReportTicks
 	if f.level == space.Ample {
-		again = f.what == spaceOfGroup && s.tellsAmple()
+		again = s.tellsAmple()
 	}
 	if s.transport == nil || f.level == s.told && !again || s.level() < spaceLevel {
 		return
@@ -217,23 +217,27 @@ func (s *spaceControl) tell(f spaceFrame) {
 	} else if s.soft.Lead == 0 || !s.transport.Send(s.soft.Lead, frameSpace, f.append) {
 		return
 	}
+	if f.level != s.told {
+		s.toldSince = s.now
+	}
 	s.told, s.toldAt = f.level, s.now
 }
 
-// tellsAmple tells whether a leader whose group has space says so although it has said nothing else: others may go by
-// what the leader before has told them, and refuse writes, until they forget it. Not at once: who has little space has
-// to be heard first, or its members would be told that others have some, and pause.
+// tellsAmple tells whether who has said that there is space says so again. Who has not heard it goes by what he heard
+// before, and refuses writes, until he forgets that. So it is told for as long, too, when nothing else was told before:
+// the leader before may have. Not at once then: who has little space has to be heard first, or its members would be
+// told that others have some, and pause.
 func (s *spaceControl) tellsAmple() bool {
-	led := s.now - s.leadsSince
-	if led < spaceHearTicks || led > spaceReportTicks*spaceReportsLost {
+	since := s.now - s.toldSince
+	if since < spaceHearTicks || since > spaceReportTicks*spaceReportsLost {
 		return false
 	}
-	return s.toldAt == s.leadsSince || s.now-s.toldAt >= spaceReportTicks
+	return s.toldAt == s.toldSince || s.now-s.toldAt >= spaceReportTicks
 }
 
 // newLeader begins anew under another leader, or as one.
 func (s *spaceControl) newLeader() {
-	s.told, s.toldAt, s.leadsSince, s.heard = space.Ample, s.now, s.now, s.now
+	s.told, s.toldAt, s.toldSince, s.heard = space.Ample, s.now, s.now, s.now
 }
 
 // pauseReplication has this member take no entries any more, or take them again: it keeps the space that it has, votes,

@@ -19,6 +19,7 @@ type spaceMembers struct {
 	of    map[uint64]*spaceControl
 	disk  map[uint64]*fakeSpace
 	onWay []spaceMessage
+	lost  uint64 // the member that nothing arrives at; 0: none
 }
 
 // spaceMessage is what one member tells another one.
@@ -88,7 +89,9 @@ func (g *spaceMembers) tick() {
 	sent := g.onWay
 	g.onWay = nil
 	for _, m := range sent {
-		g.of[m.to].hear(m.from, m.frame)
+		if m.to != g.lost {
+			g.of[m.to].hear(m.from, m.frame)
+		}
 	}
 }
 
@@ -137,5 +140,39 @@ func TestANewLeaderHearsOfFullDisksFirst(t *testing.T) {
 	}
 	if g.found(2) != space.Critical || g.found(3) != space.Critical {
 		t.Errorf("they go by %v and %v", g.found(2), g.found(3))
+	}
+}
+
+// TestThatThereIsSpaceIsToldAgain has disks become full, and empty again, while what is said of the latter does not
+// arrive: whoever missed it goes by what he heard before no longer than until it is said again.
+func TestThatThereIsSpaceIsToldAgain(t *testing.T) {
+	for name, deaf := range map[string]uint64{"by the leader": 3, "to the leader": 1} {
+		t.Run(name, func(t *testing.T) {
+			g := newSpaceMembers(t)
+			for id := range uint64(3) {
+				g.disk[id+1].set(space.Critical)
+			}
+			for range 2 * spaceReportTicks * spaceReportsLost { // longer than a new leader repeats anything
+				g.tick()
+			}
+			if g.found(1) != space.Critical || g.found(3) != space.Critical {
+				t.Fatalf("they go by %v and %v", g.found(1), g.found(3))
+			}
+			for id := range uint64(3) {
+				g.disk[id+1].set(space.Ample)
+			}
+			g.lost = deaf
+			g.tick()
+			g.tick() // the leader has heard the others, and told what it has found
+			if g.lost = 0; g.found(deaf) != space.Critical {
+				t.Fatalf("what was lost has arrived: %v", g.found(deaf))
+			}
+			for n := 0; g.found(3) != space.Ample || g.of[1].members[2].level != space.Ample; n++ {
+				if n > spaceReportTicks {
+					t.Fatalf("after %d ticks: the third goes by %v, the leader by %v", n, g.found(3), g.of[1].members)
+				}
+				g.tick()
+			}
+		})
 	}
 }

@@ -16,7 +16,7 @@ const (
 	RoleFollower  Role = "follower"
 	RoleCandidate Role = "candidate"
 	RoleLeader    Role = "leader"
-	RoleLearner   Role = "learner" // has no vote: an observer, or a member that waits for its first snapshot
+	RoleLearner   Role = "learner" // has no vote: an observer, or a member whose vote is not in force yet
 	RoleLeaving   Role = "leaving" // has no vote, nor a place in the configuration any more, and goes on for a while
 	RoleRemoved   Role = "removed" // does not belong to the group any more
 )
@@ -47,7 +47,8 @@ type status struct {
 	announced bool // OnState was told the state at the start
 }
 
-// role is the role of this member.
+// role is the role of this member. Operators stop servers, and replace disks, by what it says: a member is a follower
+// when the others can do without those who voted before it.
 func (s *status) role() Role {
 	switch s.soft.RaftState {
 	case raft.StateLeader:
@@ -61,7 +62,7 @@ func (s *status) role() Role {
 	switch {
 	case s.removed:
 		return RoleRemoved
-	case s.member.Votes(s.id):
+	case s.member.HoldsVote(s.id):
 		return RoleFollower
 	case s.leaving.leaves(s.id):
 		return RoleLeaving

@@ -64,11 +64,11 @@ type PeerStatus struct {
 	ID           uint64
 	Match, Next  uint64 // what it has of the log, and what it is sent next
 	LagEntries   uint64 // what it lacks
-	Learner      bool
-	Leaving      bool // it is not in the configuration any more
-	Active       bool // it has answered within the last election timeout
-	Snapshotting bool // it waits for a snapshot, or gets one
-	Stalled      bool // it answers and acknowledges nothing: its disk may hang
+	Learner      bool   // it has no vote, or none that is in force yet
+	Leaving      bool   // it is not in the configuration any more
+	Active       bool   // it has answered within the last election timeout
+	Snapshotting bool   // it waits for a snapshot, or gets one
+	Stalled      bool   // it answers and acknowledges nothing: its disk may hang
 
 	// Transfers are the snapshots that it was sent, since this process leads it, and TransferFailures
 	// those that it has not taken. After one, Pause is how long it is until the next, and Refusal why it has failed; ""
@@ -116,13 +116,13 @@ func (s *status) publishGroup() {
 	}
 	if s.leads() {
 		last := s.lastIndex()
-		s.raft.WithProgress(func(id uint64, kind raft.ProgressType, pr tracker.Progress) {
+		s.raft.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
 			if id == s.id {
 				return
 			}
 			p := PeerStatus{
 				ID: id, Match: pr.Match, Next: pr.Next, LagEntries: last - min(last, pr.Match),
-				Learner: kind == raft.ProgressTypeLearner, Leaving: s.leaving.leaves(id),
+				Learner: !s.member.HoldsVote(id), Leaving: s.leaving.leaves(id),
 				Active: pr.RecentActive, Snapshotting: pr.State == tracker.StateSnapshot, Stalled: s.health.stands(id),
 			}
 			s.checkpoints.describe(id, &p)

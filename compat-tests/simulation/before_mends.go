@@ -50,6 +50,23 @@ var beforeMends = []Patch{
 		New: "b.freeLocked(batch.bytes)\n\tif batch.Reconf {\n\t\tb.mu.reconfigs--\n\t}"},
 	{File: "quorum/batcher/batcher.go", Old: "if size >= b.options.MaxEntryBytes {",
 		New: beforeTaken + "if size >= b.options.MaxEntryBytes {"},
+	// It says that there is space once, or not at all, and who has not heard it refuses writes
+	// (quorum.TestANewLeaderTellsThatThereIsSpace, TestThatThereIsSpaceIsToldAgain): seed 11464045.
+	{File: "quorum/spacecontrol.go", Old: "again := f.level != space.Ample && s.now-s.toldAt >= spaceReportTicks",
+		New: "again := s.now-s.toldAt >= spaceReportTicks\n\tif f.level == space.Ample {\n\t\t" +
+			"again = s.tellsAmple()\n\t}"},
+	{File: "quorum/spacecontrol.go", Old: "s.told, s.toldAt = f.level, s.now\n",
+		New: "if f.level != s.told {\n\t\ts.since = s.now\n\t}\n\ts.told, s.toldAt = f.level, s.now\n"},
+	{File: "quorum/spacecontrol.go", Old: "s.told, s.toldAt, s.heard = space.Ample, s.now, s.now",
+		New: "s.told, s.toldAt, s.heard, s.since = space.Ample, s.now, s.now, s.now"},
+	{File: "quorum/spacecontrol.go", Old: "heard        uint64", New: "since, heard uint64"},
+	{File: "quorum/spacecontrol.go", Old: "// newLeader begins", New: beforeAmple + "// newLeader begins"},
+	// It calls itself a follower while those who voted before it are needed
+	// (quorum.TestAFollowerDoesNotNeedWhoVotedBefore): seed 11466683.
+	{File: "quorum/state.go", Old: "case s.member.Votes(s.id):",
+		New: "case s.member.Votes(s.id) && (len(s.member.Conf.GetVotersOutgoing()) == 0 || " +
+			"slices.Contains(s.member.Conf.GetVotersOutgoing(), s.id)):"},
+	{File: "quorum/state.go", Old: "\"log/slog\"", New: "\"log/slog\"\n\t\"slices\""},
 }
 
 // beforeTells has a leader of the version before say in a heartbeat what its receiver has acknowledged.
@@ -118,6 +135,15 @@ const beforeTaken = `if v, ok := w.(interface{ Void(held bool) bool }); ok && v.
 		return nil
 	}
 	`
+
+// beforeAmple has a member of the version before say again that there is space.
+const beforeAmple = `func (s *spaceControl) tellsAmple() bool {
+	since := s.now - s.since
+	return since >= 3 && since <= spaceReportTicks*spaceReportsLost &&
+		(s.toldAt == s.since || s.now-s.toldAt >= spaceReportTicks)
+}
+
+`
 
 // mend applies beforeMends to the sources of the version before, which are below root.
 func mend(root string, sources map[string]string) error {

@@ -86,6 +86,15 @@ func (m *Membership) Votes(id uint64) bool {
 	return slices.Contains(m.Conf.GetVoters(), id) || slices.Contains(m.Conf.GetVotersOutgoing(), id)
 }
 
+// HoldsVote tells whether id has a vote that no change under way still gives it. Who is given one by a joint membership
+// has it when that ends: until then a majority of those before is needed as well, whoever the new ones are.
+func (m *Membership) HoldsVote(id uint64) bool {
+	if before := m.Conf.GetVotersOutgoing(); len(before) > 0 {
+		return slices.Contains(before, id)
+	}
+	return slices.Contains(m.Conf.GetVoters(), id)
+}
+
 // Has tells whether id belongs to the group.
 func (m *Membership) Has(id uint64) bool {
 	return m.Votes(id) || slices.Contains(m.Conf.GetLearners(), id) || slices.Contains(m.Conf.GetLearnersNext(), id)

@@ -47,6 +47,32 @@ func TestWhoBelongsToAGroup(t *testing.T) {
 	}
 }
 
+// TestAVoteIsHeldWhenAJointMembershipEnds has one voter let four in: until the joint membership ends it is needed, and
+// the four do not hold votes. Who loses his by it holds it as long.
+func TestAVoteIsHeldWhenAJointMembershipEnds(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		conf *raftpb.ConfState
+		hold []uint64
+	}{
+		{"nobody", &raftpb.ConfState{}, nil},
+		{"three", &raftpb.ConfState{Voters: []uint64{1, 2, 3}, Learners: []uint64{4}}, []uint64{1, 2, 3}},
+		{"five that were one", &raftpb.ConfState{Voters: []uint64{1, 2, 3, 4, 5}, VotersOutgoing: []uint64{1}},
+			[]uint64{1}},
+		{"two that were three", &raftpb.ConfState{Voters: []uint64{1, 2}, VotersOutgoing: []uint64{1, 2, 3},
+			LearnersNext: []uint64{3}}, []uint64{1, 2, 3}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := Membership{Conf: c.conf}
+			for id := range uint64(7) {
+				if m.HoldsVote(id) != slices.Contains(c.hold, id) {
+					t.Errorf("%d holds a vote: %v", id, m.HoldsVote(id))
+				}
+			}
+		})
+	}
+}
+
 // TestAMembershipOfAnotherFormatIsRefused, and one that is cut off.
 func TestAMembershipOfAnotherFormatIsRefused(t *testing.T) {
 	m := Membership{Index: 1 << 40, Conf: &raftpb.ConfState{Voters: []uint64{1, 2}}}
