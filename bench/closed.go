@@ -194,18 +194,11 @@ func (r *run) loopOn(
 	conns []*client.Conn, name string, rec *recorder, generatorOf func(int) generator,
 ) (Result, error) {
 	defer r.closeAll(conns)
-	done := make(chan error, 1) // the one error of parallel
-	bound := r.o.bound()
-	go func() {
-		done <- parallel(len(conns), len(conns), func(i int) error {
-			if err := conns[i].SetDeadline(bound); err != nil {
-				return err
-			}
-			w := worker{index: i, conn: conns[i], next: generatorOf(i), rec: rec}
-			w.run(r.o.Outstanding)
-			return nil
-		})
-	}()
+	workers := make([]*worker, len(conns))
+	for i, conn := range conns {
+		workers[i] = &worker{index: i, conn: conn, next: generatorOf(i), rec: rec}
+	}
+	done := r.work(workers)
 	result, err := r.conclude(name, rec, conns, done)
 	if err != nil {
 		return result, err
@@ -214,6 +207,22 @@ func (r *run) loopOn(
 		return result, fmt.Errorf("no request was answered in %v: %v", r.o.Duration, result.Errors)
 	}
 	return result, nil
+}
+
+// work has workers keep requests outstanding until their recorder says stop, and tells when no reply is missing.
+func (r *run) work(workers []*worker) <-chan error {
+	done := make(chan error, 1) // the one error of parallel
+	bound := r.o.bound()
+	go func() {
+		done <- parallel(len(workers), len(workers), func(i int) error {
+			if err := workers[i].conn.SetDeadline(bound); err != nil {
+				return err
+			}
+			workers[i].run(r.o.Outstanding)
+			return nil
+		})
+	}()
+	return done
 }
 
 // conclude measures a load that runs on conns, ends it, and waits until done has told that it is over.

@@ -56,7 +56,15 @@ type Load struct {
 	Name     string
 	Summary  string // for the help, lower case
 	Defaults Options
-	run      func(*run) ([]Result, error)
+	run      func(*run) ([]Result, error) // nil: it keeps requests outstanding, and needs nothing else
+}
+
+// on runs the load.
+func (l *Load) on(r *run) ([]Result, error) {
+	if l.run == nil {
+		return r.closed()
+	}
+	return l.run(r)
 }
 
 // Loads returns all loads, in the order of the help.
@@ -71,22 +79,22 @@ func Loads() []Load {
 	}
 	return []Load{
 		{"mixed", "reads and writes of 1 KiB in a given ratio, the load of the ZooKeeper paper",
-			with(func(o *Options) { o.ReadPercent = 80 }), (*run).closed},
-		{"read", "reads (getData) of 1 KiB", with(func(o *Options) { o.ReadPercent = 100 }), (*run).closed},
-		{"write", "writes (setData) of 1 KiB", closed, (*run).closed},
+			with(func(o *Options) { o.ReadPercent = 80 }), nil},
+		{"read", "reads (getData) of 1 KiB", with(func(o *Options) { o.ReadPercent = 100 }), nil},
+		{"write", "writes (setData) of 1 KiB", closed, nil},
 		{"create", "creates of persistent znodes of 1 KiB",
-			with(func(o *Options) { o.Clients = 32 }), (*run).closed},
+			with(func(o *Options) { o.Clients = 32 }), nil},
 		{"delete", "deletes of znodes of 100 bytes, which are made before the measurement",
 			with(func(o *Options) { o.Clients, o.Outstanding, o.SizeBytes, o.Count = 64, 1, 100, 500_000 }),
 			(*run).deletes},
 		{"ephemeral", "creates of ephemeral sequential znodes of 100 bytes",
-			with(func(o *Options) { o.Clients, o.Outstanding, o.SizeBytes = 64, 1, 100 }), (*run).closed},
+			with(func(o *Options) { o.Clients, o.Outstanding, o.SizeBytes = 64, 1, 100 }), nil},
 		{"children", "lists of one znode's children (getChildren2), and creates and deletes of children",
 			with(func(o *Options) {
 				o.Clients, o.Outstanding, o.ReadPercent, o.SizeBytes, o.Count = 64, 1, 100, 0, 1000
 			}), (*run).children},
 		{"multi", "multis of ten setData of 1 KiB each",
-			with(func(o *Options) { o.Clients, o.Outstanding = 32, 10 }), (*run).closed},
+			with(func(o *Options) { o.Clients, o.Outstanding = 32, 10 }), nil},
 		{"latency", "one client with one request at a time: reads, then writes",
 			with(func(o *Options) { o.Clients, o.Outstanding = 1, 1 }), (*run).latency},
 		{"paced", "evenly paced requests, writes unless told, latencies counted from when each was due",

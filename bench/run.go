@@ -97,7 +97,7 @@ func Run(ctx context.Context, target Target, o Options) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	results, err := load.run(r)
+	results, err := load.on(r)
 	if err != nil {
 		err = fmt.Errorf("load %s: %w", o, err)
 	}

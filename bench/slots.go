@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"zkd/bench/process"
@@ -13,16 +12,6 @@ import (
 
 // slotsMax bounds the slots of a measurement.
 const slotsMax = 10_000
-
-// slotted reports whether a load can be run in slots: one that keeps requests outstanding and needs nothing else.
-func slotted(name string) bool {
-	switch name {
-	case "read", "write", "create", "multi", "ephemeral", "mixed":
-		return true
-	default:
-		return false
-	}
-}
 
 // player is a load on one side of a comparison in slots.
 type player struct {
@@ -125,24 +114,14 @@ func (p *player) warmUp() error {
 
 // during keeps requests outstanding until wait returns. No reply is missing when it returns.
 func (p *player) during(wait func() error) error {
-	bound := p.o.bound()
-	for _, w := range p.workers {
-		if err := w.conn.SetDeadline(bound); err != nil {
-			return err
-		}
-	}
 	p.rec.stopping.Store(false)
-	var working sync.WaitGroup
-	for _, w := range p.workers {
-		working.Go(func() { w.run(p.o.Outstanding) })
-	}
+	done := p.work(p.workers)
 	err := wait()
 	p.rec.stopping.Store(true)
 	if err != nil {
 		cutAll(p.conns())
 	}
-	working.Wait()
-	return err
+	return errors.Join(err, <-done)
 }
 
 // play runs the load for a slot.
@@ -202,9 +181,11 @@ func (o *CompareOptions) checkSlots() error {
 		errs = append(errs, errors.New("a server without a state cannot be compared in slots"))
 	}
 	for i := range o.Cases {
-		if !slotted(o.Cases[i].Load) {
-			errs = append(errs, fmt.Errorf("%s cannot be run in slots", o.Cases[i].Load))
+		load, err := LoadNamed(o.Cases[i].Load)
+		if err == nil && load.run != nil {
+			err = fmt.Errorf("%s cannot be run in slots", load.Name)
 		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
