@@ -4,6 +4,7 @@ import (
 	"log/slog"
 
 	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
 	"go.etcd.io/raft/v3/tracker"
 
 	"zkd/storage/serverid"
@@ -23,11 +24,11 @@ type backoff struct {
 }
 
 // The pauses between transfers to a member that fail, in ticks: the first one, and the longest. Where the log goes
-// beyond each checkpoint before the sender has tried for long, only the next transfer finds out that the member takes
-// it again: as its disk does not hang any more, say. Guesses.
+// beyond each checkpoint before the sender has tried for long, the next transfer may be all that finds out that the
+// member takes it again. Guesses.
 const (
 	firstPauseTicks     = 10
-	longestPauseTicks   = 600
+	longestPauseTicks   = 300
 	overtakenPauseTicks = 100
 )
 
@@ -77,6 +78,14 @@ func (c *checkpoints) retrySoon(id uint64, afresh bool) {
 	if afresh {
 		r.reset()
 		r.wait = 1
+	}
+}
+
+// heard is told what another member's raft says. It answers an append when its disk has stored all that came before, so
+// its disk answers: what it refused while that hung it may take now.
+func (c *checkpoints) heard(m *raftpb.Message) {
+	if m.GetType() == raftpb.MsgAppResp {
+		c.retrySoon(m.GetFrom(), false)
 	}
 }
 

@@ -72,6 +72,7 @@ func (l *loop) connectWatchers() {
 	l.health.newLeadership()
 	l.space = spaceControl{
 		facts: f, transport: t, transfer: &l.transfer, changed: l.status.publish,
+		more:      func(id uint64) { l.checkpoints.retrySoon(id, false) },
 		published: &l.progress.space, refused: &l.progress.refused,
 	}
 	l.voterWatch = voterWatch{facts: f, admission: &l.admission, published: &l.progress.missingVoters}

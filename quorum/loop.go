@@ -272,6 +272,7 @@ func (l *loop) receiveRaft(m *raftpb.Message) {
 		l.sender.forget(m.GetFrom())
 	}
 	l.health.heard(m)
+	l.checkpoints.heard(m)
 	if l.space.withheld(m) {
 		return
 	}

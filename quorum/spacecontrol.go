@@ -21,9 +21,10 @@ type spaceControl struct {
 	transport Transport     // nil in a group of one
 	monitor   *spaceMonitor // nil in tests
 	transfer  *transfer
-	changed   func()         // publishes how this member stands in its group
-	published *atomic.Uint32 // found
-	refused   *atomic.Uint64 // proposals that were refused here for want of space
+	changed   func()          // publishes how this member stands in its group
+	more      func(id uint64) // told on the leader that a member has more space than before
+	published *atomic.Uint32  // found
+	refused   *atomic.Uint64  // proposals that were refused here for want of space
 
 	told         space.Level            // what the leader, or on the leader all others, were told last
 	toldAt       uint64                 // the tick at which they were
@@ -83,6 +84,9 @@ func (s *spaceControl) hear(from uint64, f spaceFrame) {
 	case f.what == spaceOfMember && s.leads():
 		if s.members == nil {
 			s.members = map[uint64]spaceReport{}
+		}
+		if f.level < s.members[from].level {
+			s.more(from)
 		}
 		s.members[from] = spaceReport{level: f.level, tick: s.now}
 	}

@@ -20,6 +20,7 @@ type spaceMembers struct {
 	disk  map[uint64]*fakeSpace
 	onWay []spaceMessage
 	lost  uint64 // the member that nothing arrives at; 0: none
+	more  int    // how often a leader heard that another one has more space
 }
 
 // spaceMessage is what one member tells another one.
@@ -61,7 +62,7 @@ func newSpaceMembers(t *testing.T) *spaceMembers {
 			facts: &facts{id: id, logger: discard, options: &Options{DiskSpace: g.disk[id], Machine: levelled{}},
 				member: member.Membership{Conf: &raftpb.ConfState{Voters: []uint64{1, 2, 3}}}},
 			transport: &spaceLine{from: id, group: g}, changed: func() {}, published: &atomic.Uint32{},
-			transfer: &transfer{facts: &facts{logger: discard}},
+			more: func(uint64) { g.more++ }, transfer: &transfer{facts: &facts{logger: discard}},
 		}
 	}
 	g.lead(1)
@@ -174,5 +175,22 @@ func TestThatThereIsSpaceIsToldAgain(t *testing.T) {
 				g.tick()
 			}
 		})
+	}
+}
+
+// TestTheLeaderNotesThatAMemberHasMoreSpace: what that one refused for want of it is offered again.
+func TestTheLeaderNotesThatAMemberHasMoreSpace(t *testing.T) {
+	g := newSpaceMembers(t)
+	for _, c := range []struct {
+		level space.Level
+		more  int // times so far
+	}{{space.Low, 0}, {space.Critical, 0}, {space.Critical, 0}, {space.Low, 1}, {space.Ample, 2}, {space.Ample, 2}} {
+		g.disk[3].set(c.level)
+		for range spaceReportTicks + 1 { // it says so, and again
+			g.tick()
+		}
+		if g.more != c.more {
+			t.Fatalf("at level %v it was noted %d times, want %d", c.level, g.more, c.more)
+		}
 	}
 }

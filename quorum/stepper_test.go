@@ -41,6 +41,7 @@ type stepGroup struct {
 	offered int    // checkpoints that it was offered
 	holds   bool   // what is to be sent is held back
 	hangs   bool   // until it is given up
+	hung    uint64 // a member whose disk stores nothing of its log; 0: none
 
 	slow bool        // what is sent in order gets nowhere
 	late []stepFrame // that is it
@@ -245,7 +246,7 @@ func (g *stepGroup) settle(ticks int) {
 			g.frames = g.frames[:0]
 			for _, m := range g.present() {
 				for _, part := range []func() (bool, error){
-					m.stepper.Turn, m.stepper.Append, m.stepper.Apply, m.stepper.Read,
+					m.stepper.Turn, m.append, m.stepper.Apply, m.stepper.Read,
 				} {
 					worked, err := part()
 					if err != nil {
@@ -257,6 +258,14 @@ func (g *stepGroup) settle(ticks int) {
 			}
 		}
 	}
+}
+
+// append has the member's disk store what there is, unless it hangs.
+func (m *stepMember) append() (worked bool, err error) {
+	if m.id == m.g.hung {
+		return false, nil
+	}
+	return m.stepper.Append()
 }
 
 // held tells whether the next thing to be sent is held back.

@@ -67,6 +67,12 @@ var beforeMends = []Patch{
 		New: "case s.member.Votes(s.id) && (len(s.member.Conf.GetVotersOutgoing()) == 0 || " +
 			"slices.Contains(s.member.Conf.GetVotersOutgoing(), s.id)):"},
 	{File: "quorum/state.go", Old: "\"log/slog\"", New: "\"log/slog\"\n\t\"slices\""},
+	// It offers a snapshot to a member whose disk hung up to 75 s after that
+	// (quorum.TestAMemberWhoseDiskGoesOnGetsItsSnapshotSoon): seed 11470659.
+	{File: "quorum/backoff.go", Old: "longestPauseTicks = 600", New: "longestPauseTicks = 300"},
+	{File: "quorum/peers.go", Old: "l.health.heard(m)",
+		New: "l.health.heard(m)\n\tif m.GetType() == raftpb.MsgAppResp {\n" +
+			"\t\tl.checkpoints.retrySoon(m.GetFrom(), false)\n\t}"},
 }
 
 // beforeTells has a leader of the version before say in a heartbeat what its receiver has acknowledged.
