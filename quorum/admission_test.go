@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"zkd/storage/entry"
@@ -31,6 +32,48 @@ func (g *testGroup) wipe(id uint64) {
 	}
 	delete(g.members, id)
 	g.start(id)
+}
+
+// TestAMemberThatIsTakenInBeginsWithASnapshot wipes a member whose file names others by then than have founded the
+// group, or another role of its own. With the whole log replayed on those it would take others for the voters than all
+// others do, or come to a change after which there are none (seed 11472371).
+func TestAMemberThatIsTakenInBeginsWithASnapshot(t *testing.T) {
+	for name, members := range map[string]func(lead, wiped, third uint64) []Member{ // order: each for itself
+		"fewer": func(lead, wiped, _ uint64) []Member { return []Member{{ID: lead}, {ID: wiped}} },
+		"more": func(lead, wiped, third uint64) []Member {
+			return []Member{{ID: lead}, {ID: wiped}, {ID: third}, {ID: 4}}
+		},
+		"observer": func(lead, wiped, third uint64) []Member {
+			return []Member{{ID: lead}, {ID: wiped, Learner: true}, {ID: third}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var file atomic.Pointer[[]Member]
+			g := newTestGroup(t, 3, 0, func(o *Options) {
+				patient(o)
+				if list := file.Load(); list != nil {
+					o.Members = *list
+				}
+			})
+			lead := g.leader().id
+			wiped := g.follower().id
+			mustWrite(t, g.members[lead].node, applied{1, 0})
+			g.agree(1)
+			list := members(lead, wiped, 6-lead-wiped)
+			file.Store(&list)
+			g.wipe(wiped)
+			eventually(t, "the member votes", func() bool {
+				return g.members[wiped].states.last().Role == RoleFollower && g.members[wiped].node.Status().Leader != 0
+			})
+			mustWrite(t, g.members[wiped].node, applied{2, 0})
+			checkOrder(t, g.agree(2), nil, 2)
+			for id, m := range g.members { // order: each for itself
+				if s := m.node.Status(); !slices.Equal(s.Voters, []uint64{1, 2, 3}) || len(s.Learners) > 0 {
+					t.Errorf("by member %d %v vote, and %v do not", id, s.Voters, s.Learners)
+				}
+			}
+		})
+	}
 }
 
 // tryWrite writes through a member if it takes the write within some elections' time, and tells whether it was

@@ -169,16 +169,19 @@ func (f *forwarding) tick() {
 	out.waiting = waiting
 }
 
-// dropUnanswered drops all that waits in the batcher and all whose outcome is not known, and takes nothing until the
-// next tick with a leader: what a client proposed after something that was dropped must not be applied without it. The
-// stream begins anew.
+// dropUnanswered drops all that waits in the batcher and all whose outcome is not known. If there was anything it takes
+// nothing until the next tick with a leader: what a client proposed after something that was dropped must not be
+// applied without it. The stream begins anew.
 func (f *forwarding) dropUnanswered(err error) {
-	f.batcher.Suspend(err)
+	turnedAway := f.batcher.Suspend(err)
 	batches, barriers := f.batcher.Abandon()
 	barriers = append(barriers, f.reads.take()...)
-	if len(batches)+len(barriers) > 0 {
+	switch {
+	case len(batches)+len(barriers) > 0:
 		f.logger.Warn("writes dropped: no leader took them", slog.Int("batches", len(batches)),
 			slog.Int("barriers", len(barriers)), slog.Any("err", err))
+	case turnedAway == 0 && f.soft.Lead != raft.None:
+		f.batcher.Resume() // of a member that has just come, say
 	}
 	for _, b := range batches {
 		b.Drop(fmt.Errorf("%w: %w", ErrLeadershipLost, err))

@@ -287,6 +287,24 @@ func (a *admission) takeIn(founded bool) {
 	})
 }
 
+// refusesBeginning answers an append to a log that has only the beginning that this member has made up, when a founded
+// group has taken it in since: it needs a snapshot. Who belonged to the group at its beginning is written nowhere in
+// the log, and what this member's own file says may be another time's. Replayed on that, the changes of membership that
+// the log has make a membership that nobody else has, or none at all. So the answer is that of a log without a
+// beginning.
+func (a *admission) refusesBeginning(m *raftpb.Message) bool {
+	if m.GetType() != raftpb.MsgApp || m.GetTerm() < a.term || m.GetIndex() > bootstrapIndex || !a.isPending() ||
+		a.lastIndex() > bootstrapIndex {
+		return false
+	}
+	refused, to, term, index, hint := true, m.GetFrom(), m.GetTerm(), m.GetIndex(), uint64(0)
+	a.sendRaft(&raftpb.Message{
+		Type: raftpb.MsgAppResp.Enum(), From: &a.id, To: &to, Term: &term, Index: &index, Reject: &refused,
+		RejectHint: &hint,
+	})
+	return true
+}
+
 // lost says that the connection to a member broke.
 func (a *admission) lost(peer uint64) {
 	delete(a.here, peer)
@@ -350,7 +368,7 @@ func (a *admission) screen(m *raftpb.Message) bool {
 	if asksVote && !a.member.Has(m.GetFrom()) && !a.member.Empty() {
 		a.members.tell(m.GetFrom())
 	}
-	if asksVote && a.votedFor(m) {
+	if asksVote && a.votedFor(m) || a.refusesBeginning(m) {
 		return true
 	}
 	// Nobody else can come to lead a group of one. Who tries belongs to another one, whose log would be taken for a

@@ -67,6 +67,12 @@ var beforeMends = []Patch{
 		New: "case s.member.Votes(s.id) && (len(s.member.Conf.GetVotersOutgoing()) == 0 || " +
 			"slices.Contains(s.member.Conf.GetVotersOutgoing(), s.id)):"},
 	{File: "quorum/state.go", Old: "\"log/slog\"", New: "\"log/slog\"\n\t\"slices\""},
+	// It replays the log on the founders that its own file names
+	// (quorum.TestAMemberThatIsTakenInBeginsWithASnapshot): seed 11472371.
+	{File: "quorum/rejoin.go", Old: "if asksVote && a.votedFor(m) {",
+		New: "if asksVote && a.votedFor(m) || a.refusesBeginning(m) {"},
+	{File: "quorum/rejoin.go", Old: "// lost says that the connection",
+		New: beforeRefuses + "// lost says that the connection"},
 	// It offers a snapshot to a member whose disk hung up to 75 s after that
 	// (quorum.TestAMemberWhoseDiskGoesOnGetsItsSnapshotSoon): seed 11470659.
 	{File: "quorum/backoff.go", Old: "longestPauseTicks = 600", New: "longestPauseTicks = 300"},
@@ -147,6 +153,20 @@ const beforeAmple = `func (s *spaceControl) tellsAmple() bool {
 	since := s.now - s.since
 	return since >= 3 && since <= spaceReportTicks*spaceReportsLost &&
 		(s.toldAt == s.since || s.now-s.toldAt >= spaceReportTicks)
+}
+
+`
+
+// beforeRefuses has a member of the version before that was taken in begin with a snapshot.
+const beforeRefuses = `func (a *admission) refusesBeginning(m *raftpb.Message) bool {
+	if m.GetType() != raftpb.MsgApp || m.GetTerm() < a.term || m.GetIndex() > bootstrapIndex || !a.isPending() ||
+		a.lastIndex() > bootstrapIndex {
+		return false
+	}
+	refused, to, term, index, hint := true, m.GetFrom(), m.GetTerm(), m.GetIndex(), uint64(0)
+	a.sendRaft(&raftpb.Message{Type: raftpb.MsgAppResp.Enum(), From: &a.id, To: &to, Term: &term, Index: &index,
+		Reject: &refused, RejectHint: &hint})
+	return true
 }
 
 `

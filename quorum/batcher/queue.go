@@ -96,12 +96,14 @@ func (b *Batcher) drainedLocked() {
 }
 
 // Suspend takes nothing until Resume is called, which is nothing that lasts: err says why. Who is queued is turned
-// away.
-func (b *Batcher) Suspend(err error) {
+// away; it returns how many were.
+func (b *Batcher) Suspend(err error) (turnedAway int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.mu.suspension = err
+	turnedAway = len(b.mu.queue)
 	b.turnAwayLocked()
+	return turnedAway
 }
 
 // Resume ends a suspension.
