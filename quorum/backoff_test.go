@@ -2,8 +2,13 @@ package quorum
 
 import (
 	"context"
+	"errors"
+	"os"
 	"testing"
 	"testing/cryptotest"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
 // stepRetain is Options.RetainBytes of a stepGroup.
@@ -244,4 +249,42 @@ func TestChangeOfLeadersNeedsNoSnapshot(t *testing.T) {
 	}
 	g.start(f.id)
 	checkOrder(t, g.agree(410), nil, 410)
+}
+
+// TestACheckpointThatCouldNotBeRemovedIsRemovedLater has a disk fail just when a checkpoint is to be removed, and once
+// more: it is gone when the disk has removed it, and not tried again.
+func TestACheckpointThatCouldNotBeRemovedIsRemovedLater(t *testing.T) {
+	const dir = "checkpoint-1"
+	var tried int
+	mem := vfs.NewMem()
+	if err := mem.MkdirAll(dir, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	disk := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind != errorfs.OpRemoveAll {
+			return nil
+		}
+		if tried++; tried <= 2 {
+			return errInjected
+		}
+		return nil
+	}))
+	c := &checkpoints{facts: &facts{}, toCheckpointer: newMailbox[checkpointJob](make(chan struct{}, 1))}
+	s := &checkpointer{fs: disk, logger: discard, tell: func(what any) {
+		left, ok := what.(checkpointLeft)
+		if !ok {
+			t.Fatalf("the loop is told %v", what)
+		}
+		c.notRemoved(left)
+	}}
+	s.do(context.Background(), &checkpointJob{remove: dir})
+	for range 5 * removeAgainTicks {
+		c.tick()
+		for _, w := range c.toCheckpointer.take(nil) {
+			s.do(context.Background(), &w)
+		}
+	}
+	if _, err := mem.Stat(dir); !errors.Is(err, os.ErrNotExist) || tried != 3 {
+		t.Errorf("after %d attempts: %v", tried, err)
+	}
 }

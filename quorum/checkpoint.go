@@ -43,6 +43,8 @@ type checkpoints struct {
 	list   []*checkpoint // oldest first; the last one may be in the making, those before are kept for their users
 	number uint64        // of the last one, for its name
 	wait   int           // ticks until another one is made, after a failure
+	left   []string      // directories of those that could not be removed
+	since  int           // ticks since one was tried to be removed
 
 	// catchingUp are the members that have got a checkpoint, with what they lack yet; bounded by the members.
 	catchingUp map[uint64]*catchUp
@@ -58,11 +60,12 @@ type catchUp struct {
 }
 
 // How long, in ticks, a checkpoint is kept for the next member, the log for a member that has got one, and the next try
-// put off after a failure. Guesses.
+// put off after a failure to make one, or to remove one. Guesses.
 const (
 	checkpointIdleTicks = 100
 	catchUpTicks        = 600
 	checkpointWaitTicks = 10
+	removeAgainTicks    = 100
 )
 
 // offer is logView.Snapshot: the newest checkpoint, if it can be used, or else it has one made.
@@ -132,6 +135,24 @@ func (c *checkpoints) made(made checkpointMade) {
 		Index: &made.index, Term: &made.term, ConfState: m.Conf,
 	}}
 	c.retention.publish()
+}
+
+// checkpointLeft is the checkpointer goroutine's news of a checkpoint that it could not remove.
+type checkpointLeft struct{ dir string }
+
+// notRemoved notes that the disk had no checkpoint removed: until it has, the checkpoint keeps the room of all files
+// that the state has given up since.
+func (c *checkpoints) notRemoved(l checkpointLeft) { c.left, c.since = append(c.left, l.dir), 0 }
+
+// tickLeft has those removed that could not be.
+func (c *checkpoints) tickLeft() {
+	if c.since++; len(c.left) == 0 || c.since < removeAgainTicks {
+		return
+	}
+	for _, dir := range c.left {
+		c.toCheckpointer.put(checkpointJob{remove: dir})
+	}
+	c.left = nil
 }
 
 // overtaken tells whether the log begins behind the end of p: who installs it lacks entries that are gone.
@@ -277,6 +298,7 @@ func (c *checkpoints) tick() {
 	}
 	c.tickBackoffs()
 	c.tickCatchUps()
+	c.tickLeft()
 }
 
 // tickCatchUps lets go of the log for members that have caught up.

@@ -117,6 +117,9 @@ func (s *checkpointer) do(ctx context.Context, w *checkpointJob) {
 		err := s.fs.RemoveAll(w.remove)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			s.logger.Warn("failed to remove checkpoint", slog.String("path", w.remove), slog.Any("err", err))
+			if w.done == nil {
+				s.tell(checkpointLeft{w.remove})
+			}
 		}
 		if w.done != nil {
 			w.done(nil)

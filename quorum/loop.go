@@ -254,6 +254,8 @@ func (l *loop) arrive(a *arrival) {
 		l.answerOutdated(what.message)
 	case checkpointMade:
 		l.checkpoints.made(what)
+	case checkpointLeft:
+		l.checkpoints.notRemoved(what)
 	case transferEnded:
 		l.checkpoints.transferEnded(what)
 	}

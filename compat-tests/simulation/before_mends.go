@@ -73,6 +73,17 @@ var beforeMends = []Patch{
 		New: "if asksVote && a.votedFor(m) || a.refusesBeginning(m) {"},
 	{File: "quorum/rejoin.go", Old: "// lost says that the connection",
 		New: beforeRefuses + "// lost says that the connection"},
+	// It forgets a checkpoint that it could not remove
+	// (quorum.TestACheckpointThatCouldNotBeRemovedIsRemovedLater): seed 11476202.
+	{File: "quorum/checkpointer.go", Old: "if w.done != nil {",
+		New: "if err != nil && w.done == nil {\n\t\t\ts.tell(checkpointLeft{w.remove})\n\t\t}\n\t\t" +
+			"if w.done != nil {"},
+	{File: "quorum/checkpoint.go", Old: "number uint64 ", New: "left []string\n\tsince int\n\tnumber uint64 "},
+	{File: "quorum/checkpoint.go", Old: "// overtaken tells whether the log",
+		New: beforeLeft + "// overtaken tells whether the log"},
+	{File: "quorum/checkpoint.go", Old: "c.tickCatchUps()\n", New: "c.tickCatchUps()\n\tc.tickLeft()\n"},
+	{File: "quorum/peers.go", Old: "case checkpointMade:",
+		New: "case checkpointLeft:\n\t\tl.checkpoints.notRemoved(what)\n\tcase checkpointMade:"},
 	// It offers a snapshot to a member whose disk hung up to 75 s after that
 	// (quorum.TestAMemberWhoseDiskGoesOnGetsItsSnapshotSoon): seed 11470659.
 	{File: "quorum/backoff.go", Old: "longestPauseTicks = 600", New: "longestPauseTicks = 300"},
@@ -167,6 +178,23 @@ const beforeRefuses = `func (a *admission) refusesBeginning(m *raftpb.Message) b
 	a.sendRaft(&raftpb.Message{Type: raftpb.MsgAppResp.Enum(), From: &a.id, To: &to, Term: &term, Index: &index,
 		Reject: &refused, RejectHint: &hint})
 	return true
+}
+
+`
+
+// beforeLeft has the version before remove later what it could not.
+const beforeLeft = `type checkpointLeft struct{ dir string }
+
+func (c *checkpoints) notRemoved(l checkpointLeft) { c.left, c.since = append(c.left, l.dir), 0 }
+
+func (c *checkpoints) tickLeft() {
+	if c.since++; len(c.left) == 0 || c.since < 100 {
+		return
+	}
+	for _, dir := range c.left {
+		c.toCheckpointer.put(checkpointJob{remove: dir})
+	}
+	c.left = nil
 }
 
 `
