@@ -20,6 +20,7 @@ import (
 type wire struct {
 	mu    sync.Mutex
 	nodes map[uint64]*quorum.Node
+	disks map[uint64]vfs.FS
 	links map[[2]uint64]chan func()
 	cut   map[uint64]bool
 	all   sync.WaitGroup
@@ -62,6 +63,36 @@ func (s side) Send(to uint64, kind uint8, encode func([]byte) []byte) bool {
 		return false
 	}
 }
+
+// errCutOff means that a member is not there.
+var errCutOff = errors.New("cut off")
+
+// SendSnapshot implements quorum.SnapshotSender: a member that is late when the others found the ensemble begins with
+// one.
+func (s side) SendSnapshot(_ context.Context, to uint64, header []byte, dir string) error {
+	s.mu.Lock()
+	node, from, onto := s.nodes[to], s.disks[s.from], s.disks[to]
+	if s.cut[s.from] || s.cut[to] {
+		node = nil
+	}
+	s.mu.Unlock()
+	if node == nil {
+		return errCutOff
+	}
+	if err := onto.RemoveAll(stagedDir); err != nil {
+		return err
+	}
+	if _, err := vfs.Clone(from, onto, dir, stagedDir, vfs.CloneSync); err != nil {
+		return err
+	}
+	return node.Staged(s.from, header, stagedDir)
+}
+
+// Directories of a member, beside those of its stores.
+const (
+	checkpointsDir = "checkpoints"
+	stagedDir      = "staged"
+)
 
 // set cuts a member off or brings it back, and tells the others.
 func (w *wire) set(id uint64, cut bool) {
@@ -117,11 +148,16 @@ func (c graceClock) NewTimer(d time.Duration) clock.Timer {
 // startRaft starts three servers over raft.
 func startRaft(t *testing.T, set func(id uint64, o *Options)) ([]*rig, *wire) {
 	t.Helper()
-	w := &wire{nodes: map[uint64]*quorum.Node{}, links: map[[2]uint64]chan func(){}, cut: map[uint64]bool{}}
+	w := &wire{nodes: map[uint64]*quorum.Node{}, disks: map[uint64]vfs.FS{}, links: map[[2]uint64]chan func(){},
+		cut: map[uint64]bool{}}
 	var rigs []*rig
 	for id := uint64(1); id <= 3; id++ {
 		r := &rig{t: t, served: make(chan error, 1)}
-		r.openStores(vfs.NewMem())
+		fs := vfs.NewMem()
+		w.mu.Lock()
+		w.disks[id] = fs
+		w.mu.Unlock()
+		r.openStores(fs)
 		r.options = testOptions(t, r.machine)
 		r.options.ServerID, r.options.Ensemble = id, &Ensemble{}
 		r.options.Status = func() quorum.Status { return r.node.Status() }
@@ -136,6 +172,7 @@ func startRaft(t *testing.T, set func(id uint64, o *Options)) ([]*rig, *wire) {
 			Observer: r.server,
 			Rand:     mathrand.New(mathrand.NewPCG(mathrand.Uint64(), 1)),
 			Members:  []quorum.Member{{ID: 1}, {ID: 2}, {ID: 3}}, Transport: side{w, id},
+			SnapshotSender: side{w, id}, CheckpointDir: checkpointsDir, FS: fs,
 			OnState: r.server.SetState, OnReport: r.server.Heard, OnForwarded: r.server.Forwarded,
 			OnReplaced:    r.server.Replaced,
 			OnFatal:       func(err error) { t.Errorf("server %d: %v", id, err) },
