@@ -86,8 +86,8 @@ func (m *Membership) Votes(id uint64) bool {
 	return slices.Contains(m.Conf.GetVoters(), id) || slices.Contains(m.Conf.GetVotersOutgoing(), id)
 }
 
-// HoldsVote tells whether id has a vote that no change under way still gives it. Who is given one by a joint membership
-// has it when that ends: until then a majority of those before is needed as well, whoever the new ones are.
+// HoldsVote tells whether id has a vote that does not depend on a change under way. A vote given by a joint membership
+// does until that ends: a majority of those who voted before is needed as well.
 func (m *Membership) HoldsVote(id uint64) bool {
 	if before := m.Conf.GetVotersOutgoing(); len(before) > 0 {
 		return slices.Contains(before, id)
