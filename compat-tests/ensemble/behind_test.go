@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"zkd/compat-tests/ensemble"
 	"zkd/compat-tests/target"
 	"zkd/jute"
@@ -151,7 +153,7 @@ func TestMemberWithoutSpace(t *testing.T) {
 	})
 	f.write(4 * retained)
 	for _, f := range failures(t, leader) {
-		least := (min(time.Second<<(f.row-1), time.Minute) * 3 / 4).Truncate(tick)
+		least := (min(time.Second<<(f.row-1), 30*time.Second) * 3 / 4).Truncate(tick)
 		if f.pause < least {
 			t.Errorf("after failure %d in a row the pause is %v, want at least %v", f.row, f.pause, least)
 		}
@@ -172,6 +174,51 @@ func TestMemberWithoutSpace(t *testing.T) {
 		return mine == its && mine > 0, fmt.Sprintf("the server is at entry %d, the leader at %d", mine, its)
 	})
 	f.checkLogs()
+	f.readAll(small)
+}
+
+// TestMemberWhoseDiskGoesOn has a follower's disk hang until the others have dropped what it lacks from their logs. Its
+// client finds all there when the disk has gone on.
+func TestMemberWhoseDiskGoesOn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short was given")
+	}
+	if err := ensemble.Hangable(t); err != nil {
+		target.LeaveOut(t, err.Error())
+	}
+	if target.Selected(t) != target.Zkd {
+		t.Skip("it is about what zkd's logs keep")
+	}
+	config := maps.Clone(quick)
+	config["zkd.log.retainBytes"] = strconv.Itoa(retained)
+	e := ensemble.Start(t, ensemble.Options{Config: config, CanHang: true, Calm: true})
+	f, hangs := &filling{t: t, e: e}, e.Followers()[0]
+	f.write(retained)
+	hangs.HangDisk()
+	f.write(4 * retained)
+	hangs.ThawDisk()
+	e.AwaitServing(e.Servers...)
+	f.readAll(hangs)
+	if log := hangs.Log(); !strings.Contains(log, "installing a snapshot") {
+		t.Errorf("the server needed no snapshot:\n%s", log)
+	}
+}
+
+// readAll has a client of the Go library read all that was written from one server, as soon as that serves.
+func (f *filling) readAll(s *ensemble.Server) {
+	f.t.Helper()
+	conn, _, err := zk.Connect([]string{s.Addr}, 30*time.Second, zk.WithLogInfo(false))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer conn.Close()
+	for n := range f.written {
+		path := fmt.Sprintf("/n%d", n)
+		awaitIn(f.t, func() (bool, string) {
+			data, _, err := conn.Get(path)
+			return err == nil && len(data) == znodeBytes, fmt.Sprintf("%s has %d bytes, %v", path, len(data), err)
+		})
+	}
 }
 
 // awaitIn fails the test with the last reason if it does not become ready.

@@ -6,10 +6,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"zkd/compat-tests/ensemble"
 	"zkd/compat-tests/faults"
@@ -105,6 +108,73 @@ func TestAReconfigWhenOneOfTwoIsEmptied(t *testing.T) {
 		admin.reconfig(observer.Member("observer"), "")
 		admin.write()
 		awaitVote(t, lost)
+	}
+}
+
+// TestAServerWithoutDataCountsWhomTheOthersCount: one that has lost its disk comes back with a file that names some of
+// the members, or members of another time in other roles. It takes them from those who have data, and tells clients of
+// them; with the leader gone those who are left elect another one, and a session goes on (seed 11472371).
+func TestAServerWithoutDataCountsWhomTheOthersCount(t *testing.T) {
+	e := ensemble.Prepare(t, ensemble.Options{Dynamic: true, Servers: 4})
+	e.Found(3)
+	admin := newAdmin(t, e)
+	joins := e.Servers[3]
+	joins.Launch()
+	admin.reconfig(joins.Member("participant"), "")
+	gone := e.Followers()[0]
+	config := admin.reconfig("", strconv.Itoa(gone.ID))
+	gone.Stop()
+	files := map[string]func() []string{
+		"some": func() []string { return e.Lines("participant", e.AwaitLeader(), joins) },
+	}
+	if joins.Kind == target.Zkd { // one of ZooKeeper's follows no leader that has no vote by its file
+		files["other roles"] = func() []string {
+			return append(e.Lines("participant", gone, joins), e.Lines("observer", e.AwaitLeader())...)
+		}
+	}
+	for name, file := range files { // order: each begins with three members that serve
+		t.Run(name, func(t *testing.T) {
+			joins.Kill9()
+			joins.Wipe()
+			e.Configure(joins, file()...)
+			joins.Launch()
+			running := slices.DeleteFunc(slices.Clone(e.Servers), func(s *ensemble.Server) bool { return s == gone })
+			e.AwaitServing(running...)
+			awaitVote(t, joins)
+			for _, s := range running {
+				if n := figure(t, s, "zk_quorum_size"); n != 3 {
+					t.Errorf("server %d counts %d voters, want 3", s.ID, n)
+				}
+			}
+
+			conn, events, err := zk.Connect([]string{joins.Addr}, 40*time.Second, zk.WithLogInfo(false))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			awaitSession(t, events)
+			session := conn.SessionID()
+			if data, _, err := conn.Get("/zookeeper/config"); err != nil || string(data) != config {
+				t.Errorf("%v, by server %d the members are\n%s\nwant\n%s", err, joins.ID, data, config)
+			}
+			leader := e.AwaitLeader()
+			if leader != joins {
+				leader.Kill9()
+			}
+			if why := ensemble.Await(quickWithin, func() (bool, string) {
+				_, err := conn.Set("/reconfig", nil, -1)
+				return err == nil, fmt.Sprint(err)
+			}); why != "" {
+				t.Errorf("no write without server %d: %s", leader.ID, why)
+			}
+			if conn.SessionID() != session {
+				t.Errorf("session 0x%x has become 0x%x", session, conn.SessionID())
+			}
+			if leader != joins {
+				leader.Launch()
+			}
+			e.AwaitServing(running...)
+		})
 	}
 }
 
