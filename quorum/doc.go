@@ -56,7 +56,8 @@
 // A mailbox never blocks who puts, and none of these goroutines waits for another one: what takes more than one of them
 // (a change of membership, the install of a snapshot) is handed from mailbox to mailbox. So tests run all parts on one
 // goroutine, in any order. Only the goroutines that read from other members wait, when the loop has not taken 16
-// MiB of that member's frames.
+// MiB of that member's frames. At a stop the append goroutine ends behind the loop and the apply goroutine, and writes
+// what they have left for it.
 //
 // # The loop and its components
 //

@@ -82,9 +82,10 @@ func takeRest(log *raftlog.Log) (led uint64, err error) {
 }
 
 // noteRest writes down what a member knows, with the commit index, which a start from there needs not ask others for.
-// Its goroutines have ended. A member whose log lacks what raft takes to be in it says nothing.
+// Its goroutines have ended. A member that is in the midst of an install, whose log lacks what raft takes to be in it,
+// says nothing.
 func noteRest(l *loop, a *appender) error {
-	if unwritten := l.toAppend.take(nil); len(unwritten) > 0 || len(a.held) > 0 || l.voteTerm == 0 {
+	if len(a.held) > 0 || l.voteTerm == 0 {
 		return nil
 	}
 	r := rest{term: l.voteTerm, commit: l.commit, last: l.log.LastIndex()}

@@ -2,7 +2,11 @@ package quorum
 
 import (
 	"slices"
+	"sync"
 	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.etcd.io/raft/v3/raftpb"
 )
 
 // atRest opens the log of a member that does not run, and says what counts of it.
@@ -95,5 +99,39 @@ func TestACleanStopLeavesNothingOpen(t *testing.T) {
 		if info, last := g.atRest(id); !info.Stopped || info.Commit < last-1 || info.Settled < info.Commit {
 			t.Errorf("member %d, whose log ends at %d, knows %+v", id, last, info)
 		}
+	}
+}
+
+// TestAStopWritesWhatIsLeftForTheLog: what the loop has handed over, and commits perhaps, is in the log after a stop,
+// also if it was handed over after the append goroutine had heard of the stop.
+func TestAStopWritesWhatIsLeftForTheLog(t *testing.T) {
+	o := testOptions(openLog(t, vfs.NewMem(), "log"), &fakeMachine{})
+	o.Members, o.Transport = []Member{{ID: 1}, {ID: 2}, {ID: 3}}, silence{}
+	s, err := NewStepper(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, term, vote, index := s.node.loop, uint64(3), uint64(2), o.Log.LastIndex()+1
+	s.node.stop(ErrStopped)
+	var giveWork sync.WaitGroup
+	giveWork.Go(func() {
+		l.voteTerm, l.vote, l.commit = term, vote, index
+		l.toAppend.putQuietly(appendWork{message: &raftpb.Message{
+			Type: raftpb.MsgStorageAppend.Enum(), Term: &term, Vote: &vote, Commit: &index,
+			Entries: []*raftpb.Entry{{Term: &term, Index: &index}},
+		}})
+	})
+	if err := s.node.append(&giveWork); err != nil {
+		t.Fatal(err)
+	}
+	if err := noteRest(l, s.node.appender); err != nil {
+		t.Fatal(err)
+	}
+	if r, ok := restOf(o.Log); !ok || r.last != index || r.commit != index || r.term != term {
+		t.Errorf("after the stop the log knows %+v (%t), to the entry %d of term %d", r, ok, index, term)
+	}
+	s.End()
+	if err := o.Log.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"sync"
 
 	"go.etcd.io/raft/v3"
 
@@ -198,9 +199,17 @@ func raftConfig(o *Options, view *logView, applied uint64) *raft.Config {
 // start begins the goroutines.
 func (n *Node) start() {
 	ctx, cancel := context.WithCancel(context.Background())
-	n.spawn(func() error { return n.loop.run(n.options.Clock.NewTicker(n.options.TickInterval), n.halt) })
-	n.spawn(func() error { return work(n.appender.work, n.halt, n.appender.write) })
-	n.spawn(func() error { return work(n.applier.work, n.halt, n.applier.apply) })
+	var giveWork sync.WaitGroup // to the append goroutine
+	giveWork.Add(2)
+	n.spawn(func() error {
+		defer giveWork.Done()
+		return n.loop.run(n.options.Clock.NewTicker(n.options.TickInterval), n.halt)
+	})
+	n.spawn(func() error {
+		defer giveWork.Done()
+		return work(n.applier.work, n.halt, n.applier.apply)
+	})
+	n.spawn(func() error { return n.append(&giveWork) })
 	n.spawn(func() error { return work(n.reader.work, n.halt, n.reader.read) })
 	n.spawn(func() error { return n.compactor.run(n.options.Clock.NewTicker(compactorInterval), n.halt) })
 	n.spawn(func() error { return n.checkpointer.run(ctx) })
@@ -209,6 +218,20 @@ func (n *Node) start() {
 		n.spawn(func() error { return n.spaceMonitor.reclaimAll(ctx) })
 	}
 	go n.supervise(cancel)
+}
+
+// append is the append goroutine. It ends after those who give it work, and writes what they have left: noteRest says
+// what is in the log, and raft may know of entries as committed that are not written here yet, of a leader elected just
+// before the stop.
+func (n *Node) append(giveWork *sync.WaitGroup) error {
+	if err := work(n.appender.work, n.halt, n.appender.write); err != nil {
+		return err
+	}
+	giveWork.Wait()
+	if n.failing() {
+		return nil
+	}
+	return n.appender.write(n.appender.work.take(nil))
 }
 
 // work hands what comes into a mailbox to do, all there is at a time, until halt is closed or an error.
