@@ -306,6 +306,7 @@ func (l *loop) install(m *raftpb.Message) {
 	}
 	l.forwarding.dropUnanswered(ErrLeadershipLost)
 	l.members.install(in.member)
+	l.status.publishGroup() // before this member's part is told
 	l.admission.installed()
 	l.handToAppend(m, in)
 	l.clocks.installed(in.newest)

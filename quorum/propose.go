@@ -186,8 +186,8 @@ func (l *loop) bootstrapEntry() *raftpb.Entry {
 func (l *loop) membersChanged(before *member.Membership) {
 	l.admission.membersChanged(before)
 	l.inForce.tell() // before this member's part is told
-	l.status.publish()
 	l.status.publishGroup()
+	l.status.publish()
 }
 
 // proposeOwnChange proposes a change that depends on no proposal, if raft takes one now.

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -109,5 +110,36 @@ func TestTheOtherOfTwoIsBelieved(t *testing.T) {
 	l.admission.greeted(2, member.Hello{Incarnation: 13})
 	if known := l.admission.known[2]; known != 13 {
 		t.Errorf("incarnation %d is known, want 13", known)
+	}
+}
+
+// TestWhoVotesIsPublishedBeforeTheRole: a member without data gets a snapshot in which it has a vote. It is not seen as
+// a follower with the voters of before.
+func TestWhoVotesIsPublishedBeforeTheRole(t *testing.T) {
+	l := newcomer(t, 4, true)
+	l.admission.greeted(1, member.Hello{Incarnation: 11, Known: l.admission.incarnation, Admitted: true})
+	written(t, l)
+	var voters [][]uint64
+	l.options.OnState = func(s State) {
+		if s.Role == RoleFollower {
+			voters = append(voters, l.progress.group.Load().voters)
+		}
+	}
+	from, term, index := uint64(1), uint64(7), uint64(5)
+	l.receiveRaft(&raftpb.Message{Type: raftpb.MsgHeartbeat.Enum(), From: &from, To: &l.id, Term: &term})
+	l.receiveSnapshot(&staged{dir: "staged", done: func(error) {}, message: &raftpb.Message{
+		Type: raftpb.MsgSnap.Enum(), From: &from, To: &l.id, Term: &term,
+		Snapshot: &raftpb.Snapshot{Metadata: &raftpb.SnapshotMetadata{
+			Index: &index, Term: &term, ConfState: &raftpb.ConfState{Voters: []uint64{1, 2, 4}},
+		}},
+	}})
+	l.status.publish()
+	if len(voters) == 0 {
+		t.Fatal("the member is no follower")
+	}
+	for _, v := range voters {
+		if !slices.Equal(v, []uint64{1, 2, 4}) {
+			t.Errorf("a follower, while %v vote", v)
+		}
 	}
 }

@@ -142,6 +142,9 @@ func TestAServerWithoutDataCountsWhomTheOthersCount(t *testing.T) {
 			e.AwaitServing(running...)
 			awaitVote(t, joins)
 			for _, s := range running {
+				if s != joins {
+					mustWriteAt(t, openAt(t, s)) // it has applied what gives the new one its vote then
+				}
 				if n := figure(t, s, "zk_quorum_size"); n != 3 {
 					t.Errorf("server %d counts %d voters, want 3", s.ID, n)
 				}
