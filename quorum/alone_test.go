@@ -3,8 +3,10 @@ package quorum
 import (
 	"bytes"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.etcd.io/raft/v3"
@@ -274,5 +276,24 @@ func TestAFollowerDoesNotNeedWhoVotedBefore(t *testing.T) {
 		if role := l.status.role(); role != c.role {
 			t.Errorf("of voters %v, before %v: %s", c.voters, c.before, role)
 		}
+	}
+}
+
+// TestASoleVoterWhoseLogGivesOthersVotesStarts: before it was killed it had given others votes, and its state does not
+// have that yet. It does not end while they are away: it waits for them (seed 11545204).
+func TestASoleVoterWhoseLogGivesOthersVotesStarts(t *testing.T) {
+	log := openLog(t, vfs.NewMem(), "log")
+	o := testOptions(log, &fakeMachine{})
+	o.Members, o.Transport, o.TickInterval = []Member{{ID: 1}}, silence{}, 10*time.Millisecond
+	if _, _, err := openGroup(&o, 0); err != nil {
+		t.Fatal(err)
+	}
+	entries := []raftlog.LogEntry{changesEntry(t, 2, member.Step(raftpb.ConfChangeAddNode, 2))}
+	if err := log.Append(entries, appendHardState(nil, bootstrapTerm, 0, 2), true); err != nil {
+		t.Fatal(err)
+	}
+	n := startNode(t, o)
+	if s := n.Status(); !slices.Equal(s.Voters, []uint64{1, 2}) || s.Leader != 0 {
+		t.Errorf("%v vote, and %d leads", s.Voters, s.Leader)
 	}
 }

@@ -23,8 +23,9 @@ import (
 )
 
 // Start makes the member part of its group. A member that is the only voter elects itself at once, without waiting for
-// an election timeout, and Start returns when everything that was ever acknowledged is applied. A member of several is
-// opened and on its way: OnState tells when there is a leader, and a Barrier when it has caught up.
+// an election timeout, and Start returns when everything that was ever acknowledged is applied. A member of several, or
+// one that comes to be by its log, is opened and on its way: OnState tells when there is a leader, and a Barrier when
+// it has caught up.
 //
 // On the very first start Options.Members are the group. Entries behind the machine's applied index are applied again,
 // and the observer sees their results. If ctx ends before, or the log does not fit the machine, nothing is left
@@ -338,9 +339,14 @@ func (n *Node) awaitApplied(ctx context.Context) error {
 	return through.await(ctx)
 }
 
-// awaitAlone waits until a group of one has applied its log, and is at its feature level.
+// awaitAlone waits until a group of one has applied its log, and is at its feature level. If others get votes by that
+// log it is a member of several, which needs them, and may have lost the leadership before they are there.
 func (n *Node) awaitAlone(ctx context.Context) error {
-	if err := n.awaitApplied(ctx); err != nil {
+	err := n.awaitApplied(ctx)
+	if errors.Is(err, ErrLeadershipLost) && !slices.Equal(n.Status().Voters, []uint64{n.options.ID}) {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	return n.raiseAlone(ctx)
