@@ -95,6 +95,28 @@ var beforeMends = []Patch{
 	{File: "quorum/start.go", Old: "if err := n.awaitApplied(ctx); err != nil {",
 		New: "err := n.awaitApplied(ctx)\n\tif errors.Is(err, ErrLeadershipLost) && len(n.Status().Voters) > 1 {\n" +
 			"\t\treturn nil\n\t}\n\tif err != nil {"},
+	// A server that joins refuses a leader that its file does not name (quorum.TestWhoJoinsIsToldOfTheMembers): seeds
+	// 11110090 and 11611820.
+	{File: "quorum/peers.go", Old: "if l.member.Empty() || m.Index < l.member.Index {",
+		New: "if m.Index < l.member.Index {"},
+	{File: "quorum/peers.go", Old: "if l.removed {\n\t\treturn\n\t}\n\tl.logger.Warn(",
+		New: "if l.removed || l.member.Empty() {\n\t\treturn\n\t}\n\tl.logger.Warn("},
+	{File: "quorum/members.go", Old: "if !g.member.Has(id) {", New: "if id != g.id && !g.member.Has(id) {"},
+	// A server that has waited for the data of an ensemble does not hear those who came to it later
+	// (quorum.TestAFounderIsForOneFoundingAlone).
+	{File: "quorum/bootstrapchoice.go", Old: "b != nil && !b.hears(from)",
+		New: "b != nil && !b.hears(from) && !a.hasData()"},
+	// Pebble panics when a store is closed while a copy of it hangs (storage/state.TestCloseUnderAHungCheckpoint).
+	{File: "storage/state/machine.go", Old: "return errors.Join(m.endBatch(), m.store.close())",
+		New: "if !m.copying.TryLock() {\n" +
+			"\t\treturn errors.Join(m.endBatch(), errors.New(\"the disk does not answer\"))\n\t}\n" +
+			"\tdefer m.copying.Unlock()\n\treturn errors.Join(m.endBatch(), m.store.close())"},
+	// A flush of a state that is being replaced begins again and again (storage/state.TestAFlushOfAReplacedStateWaits).
+	{File: "storage/disk/fence.go", Old: "linger(name string) {\n\tif filepath.Ext(name)",
+		New: "linger(name string, c vfs.DiskWriteCategory) {\n" +
+			"\tif c == \"pebble-memtable-flush\" && filepath.Ext(name)"},
+	{File: "storage/disk/fence.go", Old: "f.linger(name)", New: "f.linger(name, category)"},
+	{File: "storage/state/store.go", Old: "s.fence.Closing()\n\ts.compactions.Pause()", New: "s.compactions.Pause()"},
 }
 
 // beforeTells has a leader of the version before say in a heartbeat what its receiver has acknowledged.
