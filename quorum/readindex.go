@@ -1,7 +1,6 @@
 package quorum
 
 import (
-	"bytes"
 	"encoding/binary"
 	"slices"
 
@@ -11,8 +10,8 @@ import (
 	"zkd/quorum/batcher"
 )
 
-// readIndex is the loop's part that lets barriers through: at most one read index is asked for at a time, for all
-// barriers that had come until then.
+// readIndex is the loop's part that lets barriers through: it asks for one read index for all barriers that have come,
+// and for the next when that is answered, or is late.
 type readIndex struct {
 	*facts
 	batcher *batcher.Batcher
@@ -21,17 +20,23 @@ type readIndex struct {
 	step    func(m *raftpb.Message) // gives raft a message
 
 	waiting []batcher.Waiter // not asked for yet
-	asked   []batcher.Waiter // a read index is asked for
-	number  uint64           // of the question
+	asked   []question       // not answered, the oldest first
+	number  uint64           // of the last question
 	ticks   int              // since it was asked
-	context []byte           // of the question: this process's origin and the number
 	// deferred are other members' questions that came before this leader had committed an entry of its term; bounded
 	// by one for each member and readIndexTicks.
 	deferred []*raftpb.Message
 }
 
+// question is what one read index was asked for: the barriers that had come since the one before. Each later question
+// asks for them too, as this one may be lost.
+type question struct {
+	number   uint64
+	barriers []batcher.Waiter
+}
+
 // readIndexTicks is after how many ticks a read index that was not answered is asked for again: messages to a leader
-// can be lost.
+// can be lost. They can also be slower than that, so the answer to any question counts, not only the last one's.
 const readIndexTicks = 10
 
 // mayAsk tells whether this leader may let raft answer questions. raft asks nobody if there is only one voter, without
@@ -50,29 +55,41 @@ func (r *readIndex) ask() {
 	if r.soft.Lead == raft.None || r.leads() && !r.mayAsk() {
 		return
 	}
-	r.asked = append(r.asked, r.waiting...)
-	r.waiting = nil
 	r.number++
 	r.ticks = 0
-	r.context = binary.BigEndian.AppendUint64(nil, r.origin)
-	r.context = binary.BigEndian.AppendUint64(r.context, r.number)
-	r.index(r.context)
+	if len(r.waiting) > 0 {
+		r.asked = append(r.asked, question{number: r.number, barriers: r.waiting})
+		r.waiting = nil
+	}
+	context := binary.BigEndian.AppendUint64(make([]byte, 0, questionSize), r.origin)
+	r.index(binary.BigEndian.AppendUint64(context, r.number))
 }
 
-// answer hands the barriers that a read index was asked for to the apply goroutine.
+// questionSize is that of a question's context: this process's origin, and the question's number.
+const questionSize = 16
+
+// answer hands the barriers that a read index was asked for to the apply goroutine: those of the question that is
+// answered and of all before it. The leader took the index after it had that question, so after these barriers came.
 func (r *readIndex) answer(states []raft.ReadState) {
 	for _, s := range states {
-		if len(r.asked) == 0 || !bytes.Equal(s.RequestCtx, r.context) {
-			continue // asked again since, or by an earlier process
+		if len(s.RequestCtx) != questionSize || binary.BigEndian.Uint64(s.RequestCtx) != r.origin {
+			continue // asked by an earlier process
 		}
-		r.apply.put(applyWork{barriers: r.asked, index: s.Index})
-		r.asked = nil
+		number, answered := binary.BigEndian.Uint64(s.RequestCtx[8:]), 0
+		for ; answered < len(r.asked) && r.asked[answered].number <= number; answered++ {
+			r.apply.put(applyWork{barriers: r.asked[answered].barriers, index: s.Index})
+		}
+		r.asked = slices.Delete(r.asked, 0, answered)
 	}
 }
 
 // take takes the barriers that are not answered.
 func (r *readIndex) take() []batcher.Waiter {
-	barriers := slices.Concat(r.waiting, r.asked)
+	var barriers []batcher.Waiter
+	for _, q := range r.asked {
+		barriers = append(barriers, q.barriers...)
+	}
+	barriers = append(barriers, r.waiting...)
 	r.waiting, r.asked = nil, nil
 	return barriers
 }
@@ -91,8 +108,7 @@ func (r *readIndex) newTerm() { r.deferred = nil }
 
 // drop drops all barriers that are not answered.
 func (r *readIndex) drop(err error) {
-	barriers := append(r.batcher.TakeBarriers(r.asked), r.waiting...)
-	r.asked, r.waiting = nil, nil
+	barriers := r.batcher.TakeBarriers(r.take())
 	for _, w := range barriers {
 		w.Dropped(err)
 	}

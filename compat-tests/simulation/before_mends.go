@@ -117,6 +117,14 @@ var beforeMends = []Patch{
 			"\tif c == \"pebble-memtable-flush\" && filepath.Ext(name)"},
 	{File: "storage/disk/fence.go", Old: "f.linger(name)", New: "f.linger(name, category)"},
 	{File: "storage/state/store.go", Old: "s.fence.Closing()\n\ts.compactions.Pause()", New: "s.compactions.Pause()"},
+	// It lets nobody read who waits for a leader that is slower to answer than it asks again
+	// (quorum.TestAReadIndexThatIsLateCounts): seed 11671356 by servers of the product.
+	{File: "quorum/readindex.go", Old: "ticks   int  ", New: "first   uint64\n\tticks   int  "},
+	{File: "quorum/readindex.go", Old: "r.asked = append(r.asked, r.waiting...)\n\tr.waiting = nil\n\tr.number++",
+		New: "r.number++\n\tif !again {\n\t\tr.asked, r.waiting, r.first = r.waiting, nil, r.number\n\t}"},
+	{File: "quorum/readindex.go", Old: "!bytes.Equal(s.RequestCtx, r.context)",
+		New: "len(s.RequestCtx) != len(r.context) || !bytes.Equal(s.RequestCtx[:8], r.context[:8]) ||\n\t\t\t" +
+			"binary.BigEndian.Uint64(s.RequestCtx[8:]) < r.first"},
 }
 
 // beforeTells has a leader of the version before say in a heartbeat what its receiver has acknowledged.
