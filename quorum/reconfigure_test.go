@@ -292,6 +292,11 @@ func TestAReconfigWaitsForTheEmptiedOneOfTwo(t *testing.T) {
 				g.mustWriteSoon(n, applied{1, seq})
 			}
 			g.kill(emptied)
+			heard := make(chan error, 1)
+			n.InForce(0, func(err error) { heard <- err }) // it comes to the loop after the news of who is away
+			if err := <-heard; err != nil {
+				t.Fatal(err)
+			}
 			first := reconfigure(t, n, entry.Proposal{}, joining, leaving)
 			g.wipe(emptied)
 			if got := first.wait(); got.code != jute.OK || got.err != nil {
