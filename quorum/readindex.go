@@ -11,7 +11,8 @@ import (
 )
 
 // readIndex is the loop's part that lets barriers through: it asks for one read index for all barriers that have come,
-// and for the next when that is answered, or is late.
+// and for the next when that is answered, or a tick later. Over long links that is long before the answer, which is not
+// for those who come after the question.
 type readIndex struct {
 	*facts
 	batcher *batcher.Batcher
@@ -23,8 +24,8 @@ type readIndex struct {
 	asked   []question       // not answered, the oldest first
 	number  uint64           // of the last question
 	ticks   int              // since it was asked
-	// deferred are other members' questions that came before this leader had committed an entry of its term; bounded
-	// by one for each member and readIndexTicks.
+	lost    bool             // it was not sent
+	// deferred are other members' last questions that came before this leader had committed an entry of its term.
 	deferred []*raftpb.Message
 }
 
@@ -48,15 +49,16 @@ func (r *readIndex) mayAsk() bool { return r.termReached && r.member.Votes(r.id)
 // ask asks for one read index for all barriers that have come.
 func (r *readIndex) ask() {
 	r.waiting = r.batcher.TakeBarriers(r.waiting)
-	again := len(r.asked) > 0 && r.ticks >= readIndexTicks
-	if len(r.asked) > 0 && !again || len(r.asked)+len(r.waiting) == 0 {
+	first := len(r.waiting) > 0 && (len(r.asked) == 0 || r.ticks > 0)
+	again := len(r.asked) > 0 && (r.ticks >= readIndexTicks || r.lost && r.ticks > 0)
+	if !first && !again {
 		return
 	}
 	if r.soft.Lead == raft.None || r.leads() && !r.mayAsk() {
 		return
 	}
 	r.number++
-	r.ticks = 0
+	r.ticks, r.lost = 0, false
 	if len(r.waiting) > 0 {
 		r.asked = append(r.asked, question{number: r.number, barriers: r.waiting})
 		r.waiting = nil
@@ -101,7 +103,7 @@ func (r *readIndex) tick() { r.ticks++ }
 func (r *readIndex) again() { r.ticks = readIndexTicks }
 
 // dropped is told that a question was not sent: it is asked again at the next tick.
-func (r *readIndex) dropped() { r.ticks = readIndexTicks - 1 }
+func (r *readIndex) dropped() { r.lost = true }
 
 // newTerm says that another term has begun: who has asked asks again.
 func (r *readIndex) newTerm() { r.deferred = nil }
@@ -115,14 +117,16 @@ func (r *readIndex) drop(err error) {
 	r.batcher.ReleaseBarriers(len(barriers))
 }
 
-// deferQuestion takes another member's question from raft: it keeps the one that this leader cannot answer yet. One
-// that it cannot answer any more is asked again, and so is one that comes to a follower: raft would pass it on to the
-// leader as if it had come from who asked (raft.stepFollower), and no member takes that from another.
+// deferQuestion takes another member's question from raft: it keeps the one that this leader cannot answer yet, and no
+// earlier one of that member, whose barriers the same answer lets through. One that it cannot answer any more is asked
+// again, and so is one that comes to a follower: raft would pass it on to the leader as if it had come from who asked
+// (raft.stepFollower), and no member takes that from another.
 func (r *readIndex) deferQuestion(m *raftpb.Message) bool {
 	if m.GetType() != raftpb.MsgReadIndex || r.mayAsk() && r.leads() {
 		return false
 	}
 	if r.leads() && !r.termReached {
+		r.deferred = slices.DeleteFunc(r.deferred, func(d *raftpb.Message) bool { return d.GetFrom() == m.GetFrom() })
 		r.deferred = append(r.deferred, m)
 	}
 	return true
