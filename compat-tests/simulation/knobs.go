@@ -96,11 +96,13 @@ var unsuited = []struct {
 			"quorum.retainLeast", "quorum.retainMost", "quorum.retainUnknown",
 		},
 	},
-	{ // Servers propose one write, or send one or two entries, in the time that lines which stay slow take there and
-		// back. Each client waits for the writes of all others then, for longer than the shortest timeouts of sessions
-		// (seed 11114385).
-		with:  func(p *Plan) bool { return p.Stays != nil && p.Stays.What == SlowLines },
-		knobs: []string{"quorum.defaultMaxOutstandingBytes", "quorum.maxInflightMessages"},
+	{ // Servers propose one write, send one or two entries, or forward one batch, in the time that lines which stay
+		// slow take there and back, once or twice. Each client waits for the writes of all others then, for longer than
+		// the shortest timeouts of sessions (seeds 11114385, 11710520).
+		with: func(p *Plan) bool { return p.Stays != nil && p.Stays.What == SlowLines },
+		knobs: []string{
+			"quorum.defaultMaxOutstandingBytes", "quorum.maxInflightMessages", "quorum.forwardWindow",
+		},
 	},
 	{ // A log keeps nothing in memory. Each entry is read to be applied, and to be sent, and each time the blocks of
 		// large values with it: more than a run has (seed 11073698).
