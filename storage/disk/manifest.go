@@ -10,6 +10,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
+// ManifestBytes is how long a MANIFEST gets before Pebble begins another one, or twice what the list of all tables
+// takes if that is more. It bounds what a start reads, and what a checkpoint copies: record by record, with a buffer of
+// 32 KiB for each.
+const ManifestBytes = 64 << 10
+
 // firstManifest is what an empty store begins with.
 const firstManifest = "MANIFEST-000001"
 

@@ -186,6 +186,7 @@ func (l *Log) pebbleOptions() *pebble.Options {
 		L0CompactionThreshold:       logTablesMax,
 		L0StopWritesThreshold:       1000,
 		MaxOpenFiles:                128,
+		MaxManifestFileSize:         disk.ManifestBytes,
 	}
 	opts.CompactionConcurrencyRange = func() (int, int) { return 1, 1 }
 	for i := range opts.Levels {

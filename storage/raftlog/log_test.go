@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
 
@@ -270,6 +271,34 @@ func TestRaftLogRecyclesItsWAL(t *testing.T) {
 	}
 	if m.FlushedBytes > m.AppendedBytes/2 {
 		t.Errorf("%d of %d bytes were written to tables though compacted", m.FlushedBytes, m.AppendedBytes)
+	}
+}
+
+// TestTheManifestOfTheLogStaysShort: a start reads it, and tables come and go as long as a server lives.
+func TestTheManifestOfTheLogStaysShort(t *testing.T) {
+	const flushes = 2000
+	mem := vfs.NewMem()
+	l := openTestLog(t, mem, "log")
+	names := map[string]bool{}
+	for index := uint64(1); index <= flushes; index++ {
+		mustAppend(t, l, testEntries(index, 1, 1, 10), "s")
+		if err := l.db.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		desc, err := pebble.Peek("log", mem)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := mem.Stat(desc.ManifestFilename)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if names[desc.ManifestFilename] = true; info.Size() > 2*disk.ManifestBytes {
+			t.Fatalf("after %d flushes %s has %d bytes", index, desc.ManifestFilename, info.Size())
+		}
+	}
+	if len(names) < 2 {
+		t.Errorf("after %d flushes the MANIFEST was never begun anew", flushes)
 	}
 }
 

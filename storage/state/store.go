@@ -111,7 +111,7 @@ func (s *stateStore) pebbleOptions(o *MachineOptions, fs vfs.FS) *pebble.Options
 		MemTableStopWritesThreshold: 1000, L0StopWritesThreshold: 1000,
 		L0CompactionThreshold: levelZeroMost, L0CompactionFileThreshold: 2 * levelZeroMost,
 		LBaseMaxBytes: disk.VolumeShare(fs, o.Dir, volumeShareBaseLevel, baseLevelBytesLeast, baseLevelBytesMost),
-		MaxOpenFiles:  256, MaxManifestFileSize: 1 << 20,
+		MaxOpenFiles:  256, MaxManifestFileSize: disk.ManifestBytes,
 		CompactionConcurrencyRange: func() (int, int) { return 1, 1 },
 	}
 	p.TargetFileSizes[0] = disk.VolumeShare(fs, o.Dir, volumeShareTable, tableBytesLeast, tableBytesMost)
