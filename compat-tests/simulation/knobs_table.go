@@ -183,6 +183,7 @@ func knobsOfTheState() []Knob {
 		{"storage/state/reclaim.go", "baseLevelBytesMost", "int64", of(64<<10, 1<<20)},
 		{"storage/state/scrub.go", "scrubStepBytes", "int", of(1, 1<<10)},
 		{"storage/disk/fence.go", "writeStepBytes", "int", of(1<<10, 16<<10)},
+		{"storage/disk/manifest.go", "ManifestBytes", "int64", of(1<<10, 16<<10)},
 	}
 }
 

@@ -72,8 +72,8 @@ func TestDrawKnobs(t *testing.T) {
 			t.Errorf("%s: drawn are %v of %v", k.Key(), seen[k.Key()], k.Values)
 		}
 	}
-	meets := []Plan{{Settings: []string{"zkd.snapshotRate=4096"}}, {Stays: &Deed{What: SlowLines}},
-		{Roles: []faults.Cast{{Role: faults.Large}}}}
+	meets := []Plan{{Settings: []string{"zkd.snapshotRate=4096"}}, {Settings: []string{"zkd.log.retainBytes=1024"}},
+		{Stays: &Deed{What: SlowLines}}, {Roles: []faults.Cast{{Role: faults.Large}}}}
 	if len(meets) != len(unsuited) {
 		t.Fatalf("there are %d rules", len(unsuited))
 	}

@@ -246,7 +246,7 @@ func (r drawer) settings(p *Plan) []string {
 			lines = append(lines, fmt.Sprintf("%s=%d", key, one(r, from...)))
 		}
 	}
-	maybe(60, "zkd.log.retainBytes", 1<<10, 16<<10, 256<<10)
+	maybe(60, retainBytes, leastRetained, 16<<10, 256<<10)
 	maybe(30, "zkd.snapshotRate", 4<<10, 64<<10, 1<<20)
 	maybe(20, "globalOutstandingLimit", 1, 4, 16)
 	maybe(20, "zkd.leaderGrace", 0, 200, 5000)
@@ -254,8 +254,8 @@ func (r drawer) settings(p *Plan) []string {
 	maybe(10, "largeRequestThreshold", 64, 512)
 	maybe(10, "fsync.warningthresholdms", 1, 20)
 	maybe(10, "zkd.slowRequestThreshold", 1, 100)
-	if slices.Contains(lines, slowestSnapshots) { // else writes go on faster than that: see keepsLittle
-		lines = slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, "zkd.log.retainBytes=") })
+	if slices.Contains(lines, slowestSnapshots) { // else writes go on faster than that: see unsuited
+		lines = slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, retainBytes+"=") })
 	}
 	if r.chance(10) {
 		lines = append(lines, "zkd.linearizableReads=true")
@@ -269,6 +269,13 @@ func (r drawer) settings(p *Plan) []string {
 // takesOne is the line with which a server takes one request at a time. On lines that stay slow each client waits for
 // those of all others then: see proposesLittle.
 const takesOne = "request_throttle_max_requests=1"
+
+// retainBytes bounds what the log keeps for members that are behind, and leastRetained is the least that it is here:
+// ten entries or so.
+const (
+	retainBytes   = "zkd.log.retainBytes"
+	leastRetained = 1 << 10
+)
 
 // slowestSnapshots is the line with the least rate at which a member is sent a snapshot.
 const slowestSnapshots = "zkd.snapshotRate=4096"
