@@ -267,7 +267,7 @@ func (r drawer) settings(p *Plan) []string {
 }
 
 // takesOne is the line with which a server takes one request at a time. On lines that stay slow each client waits for
-// those of all others then: see proposesLittle.
+// those of all others then.
 const takesOne = "request_throttle_max_requests=1"
 
 // retainBytes bounds what the log keeps for members that are behind, and leastRetained is the least that it is here:
