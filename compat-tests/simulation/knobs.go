@@ -83,6 +83,11 @@ func drawKnobs(p *Plan) map[string]int64 {
 	return drawn
 }
 
+// flushKnobs say how soon the state is flushed. The log keeps what is not.
+var flushKnobs = []string{
+	"storage/state.defaultFlushBytes", "storage/state.defaultFlushReplay", "quorum.defaultFlushInterval",
+}
+
 // unsuited are knobs with which zkd cannot keep its promises in some plans.
 var unsuited = []struct {
 	with  func(p *Plan) bool
@@ -90,18 +95,13 @@ var unsuited = []struct {
 }{
 	{ // A log forgets early what a member needs that is behind. With a bound of the rate at which that one is sent a
 		// snapshot, writes go on faster than that, and it never catches up: an operator sets both.
-		with: func(p *Plan) bool { return p.setting("zkd.snapshotRate", 0) > 0 },
-		knobs: []string{
-			"storage/state.defaultFlushBytes", "storage/state.defaultFlushReplay", "quorum.defaultFlushInterval",
-			"quorum.retainLeast", "quorum.retainMost", "quorum.retainUnknown",
-		},
+		with:  func(p *Plan) bool { return p.setting("zkd.snapshotRate", 0) > 0 },
+		knobs: append([]string{"quorum.retainLeast", "quorum.retainMost", "quorum.retainUnknown"}, flushKnobs...),
 	},
 	{ // A log keeps ten entries, for an operator has set that, and none for what is not flushed yet, for all is at
 		// once. In the time that it takes to install a snapshot many clients write more (seed 11791907).
-		with: func(p *Plan) bool { return p.setting(retainBytes, 0) == leastRetained },
-		knobs: []string{
-			"storage/state.defaultFlushBytes", "storage/state.defaultFlushReplay", "quorum.defaultFlushInterval",
-		},
+		with:  func(p *Plan) bool { return p.setting(retainBytes, 0) == leastRetained },
+		knobs: flushKnobs,
 	},
 	{ // Servers propose one write, send one or two entries, or forward one batch, in the time that lines which stay
 		// slow take there and back, once or twice. Each client waits for the writes of all others then, for longer than

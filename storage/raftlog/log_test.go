@@ -9,11 +9,11 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
 
 	"zkd/storage/disk"
+	"zkd/storage/disk/disktest"
 )
 
 // openTestLog opens a log in dir of fs with a small memtable and closes it when the test ends.
@@ -285,16 +285,10 @@ func TestTheManifestOfTheLogStaysShort(t *testing.T) {
 		if err := l.db.Flush(); err != nil {
 			t.Fatal(err)
 		}
-		desc, err := pebble.Peek("log", mem)
-		if err != nil {
-			t.Fatal(err)
-		}
-		info, err := mem.Stat(desc.ManifestFilename)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if names[desc.ManifestFilename] = true; info.Size() > 2*disk.ManifestBytes {
-			t.Fatalf("after %d flushes %s has %d bytes", index, desc.ManifestFilename, info.Size())
+		path := disktest.Manifest(t, mem, "log")
+		names[path] = true
+		if size := len(disktest.Read(t, mem, path)); size > 2*disk.ManifestBytes {
+			t.Fatalf("after %d flushes %s has %d bytes", index, path, size)
 		}
 	}
 	if len(names) < 2 {

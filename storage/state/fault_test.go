@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
@@ -315,23 +314,16 @@ func (h *harness) openAndFlush(znodes int) int {
 	if err := h.m.Close(); err != nil {
 		h.t.Fatal(err)
 	}
-	desc, err := pebble.Peek("state", h.fs)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	return len(disktest.Read(h.t, h.fs, desc.ManifestFilename))
+	return len(disktest.Read(h.t, h.fs, disktest.Manifest(h.t, h.fs, "state")))
 }
 
 // refusesManifest alters the MANIFEST, after which nobody opens the store.
 func (h *harness) refusesManifest(f func(content []byte) []byte) {
 	h.t.Helper()
-	desc, err := pebble.Peek("state", h.fs)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	disktest.Alter(h.t, h.fs, desc.ManifestFilename, f)
-	_, err = OpenMachine(MachineOptions{Dir: "state", FS: h.fs})
-	if !errors.Is(err, disk.ErrDamaged) || !strings.Contains(err.Error(), desc.ManifestFilename) {
+	path := disktest.Manifest(h.t, h.fs, "state")
+	disktest.Alter(h.t, h.fs, path, f)
+	_, err := OpenMachine(MachineOptions{Dir: "state", FS: h.fs})
+	if !errors.Is(err, disk.ErrDamaged) || !strings.Contains(err.Error(), path) {
 		h.t.Errorf("open: %v", err)
 	}
 	if _, err := OpenReader(h.fs, "state", discardLogger()); !errors.Is(err, disk.ErrDamaged) {

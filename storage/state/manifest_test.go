@@ -2,13 +2,12 @@ package state
 
 import (
 	"fmt"
-	"path/filepath"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"zkd/storage/disk"
+	"zkd/storage/disk/disktest"
 	"zkd/storage/entry/entrytest"
 )
 
@@ -31,9 +30,10 @@ func TestTheManifestStaysShort(t *testing.T) {
 		if err := m.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		name, size := manifest(t, mem, "state")
-		if names[name] = true; size > 2*disk.ManifestBytes {
-			t.Fatalf("after %d flushes %s has %d bytes", i+1, name, size)
+		path := disktest.Manifest(t, mem, "state")
+		names[path] = true
+		if size := len(disktest.Read(t, mem, path)); size > 2*disk.ManifestBytes {
+			t.Fatalf("after %d flushes %s has %d bytes", i+1, path, size)
 		}
 	}
 	if len(names) < 2 {
@@ -42,21 +42,8 @@ func TestTheManifestStaysShort(t *testing.T) {
 	if _, _, err := m.Checkpoint(t.Context(), "checkpoint"); err != nil {
 		t.Fatal(err)
 	}
-	if name, size := manifest(t, mem, "checkpoint"); size > 2*disk.ManifestBytes {
-		t.Errorf("%s of the checkpoint has %d bytes", name, size)
+	path := disktest.Manifest(t, mem, "checkpoint")
+	if size := len(disktest.Read(t, mem, path)); size > 2*disk.ManifestBytes {
+		t.Errorf("%s has %d bytes", path, size)
 	}
-}
-
-// manifest returns the name of the MANIFEST that a store uses, and its size in bytes.
-func manifest(t *testing.T, fs vfs.FS, dir string) (name string, size int64) {
-	t.Helper()
-	desc, err := pebble.Peek(dir, fs)
-	if err != nil || !desc.Exists {
-		t.Fatalf("no store in %s: %v", dir, err)
-	}
-	info, err := fs.Stat(desc.ManifestFilename)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return filepath.Base(desc.ManifestFilename), info.Size()
 }

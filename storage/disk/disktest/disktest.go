@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -23,6 +24,16 @@ func Read(t testing.TB, fs vfs.FS, path string) []byte {
 		t.Fatal(err)
 	}
 	return content
+}
+
+// Manifest returns the path of the MANIFEST that the store in dir uses.
+func Manifest(t testing.TB, fs vfs.FS, dir string) string {
+	t.Helper()
+	desc, err := pebble.Peek(dir, fs)
+	if err != nil || !desc.Exists {
+		t.Fatalf("no store in %s: %v", dir, err)
+	}
+	return desc.ManifestFilename
 }
 
 // Alter writes a file anew, with what f makes of what it holds.
