@@ -207,13 +207,18 @@ func (g *play) needed() string {
 		return "there are too few servers"
 	case slices.Contains(g.plan.Settings, idleLeader):
 		return "one that has no vote yet looks like the leader, which serves nobody either"
-	case g.rotten || !g.whole():
-		return "another server has a disk that rots, does not serve, or has no vote"
-	case g.operator != nil && !g.operator.wound():
-		return "the operator changes the membership"
+	case g.rotten:
+		return "another server has a disk that rots"
+	case g.operator != nil:
+		return g.operator.wound(g.whole)
+	case !g.whole():
+		return notWhole
 	}
 	return ""
 }
+
+// notWhole is why no disk may be lost while not all are whole.
+const notWhole = "another server does not serve, or has no vote"
 
 // replaceDisk puts an empty disk in the place of a server's that was harmed.
 func (g *play) replaceDisk(i int) {

@@ -69,6 +69,7 @@ type operator struct {
 	seats   map[uint64]seat // guarded by mu, as is the rest: the membership, as he was last told
 	busy    bool            // a change is under way
 	wounded bool            // a member has lost its disk, or had none, and is not known to be back
+	wounds  int             // how often one was about to
 	mended  bool            // no further deed is begun
 	errands []func()        // for the goroutine of the world
 }
@@ -190,19 +191,20 @@ func (o *operator) repair() {
 }
 
 // begin waits until a change may begin, and reports whether there may be more of them: no disk may be lost that the
-// members need, now or after the change.
+// members need, now or after the change. One that is lost, or replaced, while the members are looked at counts.
 func (o *operator) begin() bool {
 	for !o.done() {
 		o.mu.Lock()
-		wounded, mended := o.wounded, o.mended
+		wounded, mended, wounds := o.wounded, o.mended, o.wounds
 		o.busy = !wounded
 		o.mu.Unlock()
 		if !wounded {
 			return !mended
 		}
+		rotten := o.g.rotten
 		o.awaitWhole()
 		o.mu.Lock()
-		o.wounded = o.g.rotten
+		o.wounded = rotten || o.wounds != wounds
 		o.mu.Unlock()
 		o.pause(operatorPause)
 	}
@@ -216,18 +218,34 @@ func (o *operator) rest() {
 	o.busy = false
 }
 
-// wound takes note that a disk is about to be lost, and reports whether it may be: there are votes enough, and the
-// operator is not about to take one away.
-func (o *operator) wound() bool {
-	_, end := o.least()
-	enough := o.voters() >= max(2, end)
+// wound takes note that a disk is about to be lost, and says why it may not be, "" if it may: the operator is not about
+// to change who votes, there are votes enough, and all members are whole. That is asked last, when no change begins any
+// more: the answers take a while, in which another member could come that has nothing yet (seed 11875869).
+func (o *operator) wound(whole func() bool) string {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.busy || !enough {
-		return false
+	busy, before := o.busy, o.wounded
+	if !busy {
+		o.wounded = true
+		o.wounds++
 	}
-	o.wounded = true
-	return true
+	o.mu.Unlock()
+	if busy {
+		return "the operator changes the membership"
+	}
+	_, end := o.least()
+	why := ""
+	switch {
+	case o.voters() < max(2, end):
+		why = "there are too few voters"
+	case !whole():
+		why = notWhole
+	}
+	if why != "" {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.wounded = before
+	}
+	return why
 }
 
 // finish has no deed begun any more.
