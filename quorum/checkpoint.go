@@ -68,7 +68,8 @@ const (
 	removeAgainTicks    = 100
 )
 
-// offer is logView.Snapshot: the newest checkpoint, if it can be used, or else it has one made.
+// offer is logView.Snapshot: the newest checkpoint, if it can be used, or else it has one made. None is made of a state
+// in which nothing was applied: who is to found a group with one that joins has nothing for it.
 func (c *checkpoints) offer() (*raftpb.Snapshot, error) {
 	if n := len(c.list); n > 0 {
 		last := c.list[n-1]
@@ -80,12 +81,13 @@ func (c *checkpoints) offer() (*raftpb.Snapshot, error) {
 			return last.snapshot, nil
 		}
 	}
-	if c.options.SnapshotSender == nil || c.wait > 0 || c.space.noneHasSpace() {
+	applied := c.options.Machine.AppliedIndex()
+	if c.options.SnapshotSender == nil || c.wait > 0 || c.space.noneHasSpace() || applied <= bootstrapIndex {
 		return nil, raft.ErrSnapshotTemporarilyUnavailable
 	}
 	c.number++
 	dir := c.options.FS.PathJoin(c.options.CheckpointDir, fmt.Sprintf("checkpoint-%d", c.number))
-	c.list = append(c.list, &checkpoint{dir: dir, pin: c.options.Machine.AppliedIndex()})
+	c.list = append(c.list, &checkpoint{dir: dir, pin: applied})
 	c.retention.publish()
 	c.toCheckpointer.put(checkpointJob{make: dir})
 	return nil, raft.ErrSnapshotTemporarilyUnavailable

@@ -128,9 +128,9 @@ func (w *voterWatch) whyAway(ids []uint64) string {
 func (w *voterWatch) find() *MissingVoters {
 	r := w.admission
 	voters := w.member.Voters()
-	if w.member.Empty() { // by its file of the configuration
+	if w.member.Empty() { // by its file of the configuration; it has no vote itself that could be missing
 		for _, m := range w.options.founders() {
-			if !m.Learner {
+			if !m.Learner && m.ID != w.id {
 				voters = append(voters, m.ID)
 			}
 		}

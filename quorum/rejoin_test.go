@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/raft/v3/raftpb"
 
 	"zkd/quorum/member"
@@ -140,6 +141,38 @@ func TestWhoVotesIsPublishedBeforeTheRole(t *testing.T) {
 	for _, v := range voters {
 		if !slices.Equal(v, []uint64{1, 2, 4}) {
 			t.Errorf("a follower, while %v vote", v)
+		}
+	}
+}
+
+// TestANewcomerHasLostNothing: one that waits to be added to a group of one has no vote, by whatever list it was given,
+// and no disk that could be among those that are lost.
+func TestANewcomerHasLostNothing(t *testing.T) {
+	l := newcomer(t, 2, true, Member{ID: 1}, Member{ID: 2})
+	found := l.voterWatch.find()
+	if want := (&MissingVoters{StateLost: true, Away: []uint64{1}}); !cmp.Equal(found, want) {
+		t.Errorf("it says %+v, want %+v", found, want)
+	}
+	l = newcomer(t, 2, true, Member{ID: 1}, Member{ID: 2}, Member{ID: 3})
+	for _, id := range []uint64{1, 3} {
+		l.admission.greeted(id, member.Hello{Incarnation: 10 + id, Quarantined: true})
+	}
+	if found := l.voterWatch.find(); !found.Lost {
+		t.Errorf("both others have lost their disks, and it says %+v", found)
+	}
+}
+
+// TestNothingIsCopiedBeforeAnythingIsApplied: a founder whose only other one joins has nothing that this one could get.
+// It tried each second, and said that it had failed.
+func TestNothingIsCopiedBeforeAnythingIsApplied(t *testing.T) {
+	machine := &fakeMachine{}
+	l := newcomer(t, 1, false, Member{ID: 1}, Member{ID: 2})
+	l.options.Machine, l.options.SnapshotSender = machine, testSnapshotSender{}
+	for _, applied := range []uint64{0, bootstrapIndex, bootstrapIndex + 1} {
+		machine.state.index = applied
+		_, err := l.checkpoints.offer()
+		if made := len(l.checkpoints.list) > 0; made != (applied > bootstrapIndex) {
+			t.Errorf("with entry %d applied a checkpoint is made: %v, %v", applied, made, err)
 		}
 	}
 }
