@@ -268,17 +268,19 @@ func (a *roleController) behind(before quorum.State) bool {
 	return a.state.Behind
 }
 
-// lead has the tracker expire sessions if this server leads, from now on if it has just begun to.
+// lead begins or ends a leadership. It expires sessions from when its first barrier has passed, and has given them
+// their full timeout then: before, nothing is committed, clients are heard nowhere, and an end that is proposed would
+// come before they could. ZooKeeper's leader begins when a majority is in step with it
+// (org.apache.zookeeper.server.quorum.Leader.startZkServer).
 func (a *roleController) lead(before quorum.State) {
-	tracker := a.server.tracker.Load()
 	leads, led := a.state.Role == quorum.RoleLeader, before.Role == quorum.RoleLeader
-	switch {
-	case leads && (!led || a.state.Term != before.Term):
+	begins := leads && (!led || a.state.Term != before.Term)
+	if begins {
 		a.server.ledSince.Store(int64(a.server.elapsed()))
 		a.server.metrics.proposals.Reset()
-		tracker.Lead()
-	case led && !leads:
-		tracker.Follow()
+	}
+	if begins || led && !leads {
+		a.server.tracker.Load().Follow()
 	}
 }
 
@@ -301,6 +303,9 @@ func (a *roleController) barrierDone(err error) {
 	}
 	s := a.server
 	a.current = true
+	if tracker := s.tracker.Load(); a.state.Role == quorum.RoleLeader && !tracker.Expiring() {
+		tracker.Lead()
+	}
 	s.available.setCurrent(true)
 	a.grace.Stop()
 	s.metrics.unavailable.Add((s.elapsed() - a.since).Milliseconds())

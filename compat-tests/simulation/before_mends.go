@@ -125,6 +125,13 @@ var beforeMends = []Patch{
 	{File: "quorum/readindex.go", Old: "!bytes.Equal(s.RequestCtx, r.context)",
 		New: "len(s.RequestCtx) != len(r.context) || !bytes.Equal(s.RequestCtx[:8], r.context[:8]) ||\n\t\t\t" +
 			"binary.BigEndian.Uint64(s.RequestCtx[8:]) < r.first"},
+	// Its leader ends sessions before anything is committed in its term, and nobody could come back
+	// (server.TestALeaderThatCommitsNothingExpiresNobody): seed 11961676 by servers of the product.
+	{File: "server/availability.go", Old: "\t\ttracker.Lead()", New: "\t\ttracker.Follow()"},
+	{File: "server/availability.go", Old: "\ta.current = true\n\ta.grace.Stop()",
+		New: "\ta.current = true\n\ttracker := s.tracker.Load()\n" +
+			"\tif a.state.Role == quorum.RoleLeader && !tracker.Expiring() {\n\t\ttracker.Lead()\n\t}\n" +
+			"\ta.grace.Stop()"},
 }
 
 // beforeTells has a leader of the version before say in a heartbeat what its receiver has acknowledged.

@@ -7,10 +7,10 @@ import (
 	"zkd/jute"
 )
 
-// Lead has the tracker expire from now on, because its server leads the group. Every session, those that were handed to
-// Expire and not removed included, begins with its full timeout: what the leader before had heard is not known here
-// (org.apache.zookeeper.server.quorum.LeaderZooKeeperServer.createSessionTracker does the same). Called again, it gives
-// full timeouts again.
+// Lead has the tracker expire from now on, because its server leads the group, and serves. Every session, those that
+// were handed to Expire and not removed included, begins with its full timeout: what the leader before had heard is not
+// known here (org.apache.zookeeper.server.quorum.LeaderZooKeeperServer.createSessionTracker does the same). Called
+// again, it gives full timeouts again.
 func (t *Tracker) Lead() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
