@@ -173,8 +173,12 @@ func (a *asker) ask(i int, command string, content []byte, length int) (r adminR
 // on all servers alike, and all else is there. In most plans a server ends meanwhile.
 func (a *asker) restore(d *Deed) {
 	g := a.g
-	before, why := g.trees()
-	if why != "" || len(before) == 0 {
+	var before []faults.Tree
+	var why string
+	if !g.await(servesWithin, "all servers hold the same before a restore", func() bool {
+		before, why = g.trees()
+		return why == "" && len(before) > 0
+	}) {
 		g.violated("before the restore: %s", why)
 		return
 	}

@@ -499,7 +499,7 @@ func (g *play) trees() (trees []faults.Tree, why string) {
 		if !g.serves(i) {
 			return nil, fmt.Sprintf("server %d does not serve clients", server.ID)
 		}
-		s, err := faults.Open(g.reader(2000+i, server.Addrs()))
+		s, err := look(g.reader(2000+i, server.Addrs()))
 		if err != nil {
 			return nil, fmt.Sprintf("no session on server %d: %v", server.ID, err)
 		}
