@@ -81,11 +81,7 @@ func TestAShortElectionIsNotSeen(t *testing.T) {
 		t.Errorf("data %q", got.data(t))
 	}
 	c.send(jute.OpSetData, setTo("/n", "new"))
-	eventually(t, "the write is proposed", func() bool {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		return len(g.at(2).held) == 1
-	})
+	g.await(2, "the write is proposed", func(m *member) bool { return len(m.held) == 1 })
 	g.elect(3)
 	if got := c.receive(); got.Err != jute.OK {
 		t.Errorf("the write is answered %v", got.Err)
@@ -106,11 +102,7 @@ func TestADroppedWriteEndsItsConnection(t *testing.T) {
 	c.send(jute.OpCreate, makeNode("/n", "", jute.ModePersistent))
 	late := g.at(2).dial(t)
 	late.write(frame(moving.again().Append(nil)))
-	eventually(t, "both are proposed", func() bool {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		return len(g.at(2).held) == 2
-	})
+	g.await(2, "both are proposed", func(m *member) bool { return len(m.held) == 2 })
 	g.drop(2, quorum.ErrLeadershipLost)
 	c.wantClosed()
 	late.wantClosed()

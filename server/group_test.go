@@ -201,6 +201,16 @@ func (g *group) change(id uint64, f func(m *member)) {
 	g.changed.Broadcast()
 }
 
+// await waits until something is so with a member, which is looked at under the lock.
+func (g *group) await(id uint64, what string, so func(m *member) bool) {
+	g.t.Helper()
+	eventually(g.t, what, func() bool {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return so(g.at(id))
+	})
+}
+
 // drop tells who waits for what a member holds that its outcome is not known.
 func (g *group) drop(id uint64, err error) {
 	g.mu.Lock()
@@ -394,10 +404,8 @@ func (m *member) Result(origin, batch uint64, _ int, r *apply.Result) {
 // caughtUp waits until a server has applied the whole log.
 func (g *group) caughtUp(id uint64) {
 	g.t.Helper()
-	eventually(g.t, "the log is applied", func() bool {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		return g.at(id).applied == len(g.log) && g.at(id).machine.AppliedIndex() == uint64(len(g.log)+1)
+	g.await(id, "the log is applied", func(m *member) bool {
+		return m.applied == len(g.log) && m.machine.AppliedIndex() == uint64(len(g.log)+1)
 	})
 }
 

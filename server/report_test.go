@@ -56,12 +56,7 @@ func TestALeaderThatCommitsNothingExpiresNobody(t *testing.T) {
 	g.change(1, func(m *member) { m.paused = true }) // so nothing that it waits for comes
 	c.mustCreate("/n", "", jute.ModePersistent)
 	g.elect(1)
-	asked := func() bool {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		return len(g.at(1).barriers) == 1
-	}
-	eventually(t, "the leader has asked for its barrier", asked)
+	g.await(1, "the leader has asked for its barrier", func(m *member) bool { return len(m.barriers) == 1 })
 	pass(now, 10*time.Second, 50*time.Millisecond)
 	g.change(1, func(m *member) { m.paused = false })
 	g.serves(1)

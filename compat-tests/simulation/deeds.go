@@ -210,7 +210,7 @@ func (g *play) needed() string {
 	case g.rotten:
 		return "another server has a disk that rots"
 	case g.operator != nil:
-		return g.operator.wound(g.whole)
+		return g.operator.wound()
 	case !g.whole():
 		return notWhole
 	}

@@ -221,7 +221,7 @@ func (o *operator) rest() {
 // wound takes note that a disk is about to be lost, and says why it may not be, "" if it may: the operator is not about
 // to change who votes, there are votes enough, and all members are whole. That is asked last, when no change begins any
 // more: the answers take a while, in which another member could come that has nothing yet (seed 11875869).
-func (o *operator) wound(whole func() bool) string {
+func (o *operator) wound() string {
 	o.mu.Lock()
 	busy, before := o.busy, o.wounded
 	if !busy {
@@ -237,7 +237,7 @@ func (o *operator) wound(whole func() bool) string {
 	switch {
 	case o.voters() < max(2, end):
 		why = "there are too few voters"
-	case !whole():
+	case !o.g.whole():
 		why = notWhole
 	}
 	if why != "" {
