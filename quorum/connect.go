@@ -75,9 +75,10 @@ func (l *loop) connectWatchers() {
 		more:      func(id uint64) { l.checkpoints.retrySoon(id, false) },
 		published: &l.progress.space, refused: &l.progress.refused,
 	}
+	l.commits = commitWatch{facts: f, health: &l.health, changed: l.status.publish}
 	l.voterWatch = voterWatch{facts: f, admission: &l.admission, published: &l.progress.missingVoters}
 	l.status = status{
 		facts: f, progress: &l.progress, admission: &l.admission, space: &l.space, health: &l.health,
-		checkpoints: &l.checkpoints, retention: &l.retention, leaving: &l.leaving,
+		checkpoints: &l.checkpoints, retention: &l.retention, leaving: &l.leaving, commits: &l.commits,
 	}
 }

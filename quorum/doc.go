@@ -86,6 +86,7 @@
 //	spaceControl    what the space on the disks leads to (spacecontrol.go)
 //	clocks          the members' clocks, and the time of writes (clocks.go, clockskew.go, timestamps.go)
 //	voterWatch   why there is no leader (missingvoters.go)
+//	commitWatch  whether what this leader proposes is committed (commitwatch.go)
 //	status          what is published of all that (state.go, status.go)
 //
 // # Invariants

@@ -58,6 +58,7 @@ type loop struct {
 	uncachedReads uncachedReads
 	sender        sender
 	voterWatch    voterWatch
+	commits       commitWatch
 	status        status
 
 	batches    []*batcher.Batch
@@ -167,6 +168,7 @@ func (l *loop) tick() {
 	l.compare.tick()
 	l.reconfig.tickPrepare()
 	l.voterWatch.tick()
+	l.commits.tick()
 	l.status.publish() // the ensemble may have been founded since
 	l.tickGroup()
 }

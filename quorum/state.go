@@ -28,6 +28,8 @@ type State struct {
 	Role   Role
 	// Behind says that this member lacks what the others have committed, because its disk hangs.
 	Behind bool
+	// Stuck says that this member leads, and for an election timeout could commit nothing.
+	Stuck bool
 }
 
 // following is whom raft takes for the leader, and of which term, even while this member serves nobody.
@@ -43,6 +45,7 @@ type status struct {
 	checkpoints *checkpoints
 	retention   *retention
 	leaving     *leaving
+	commits     *commitWatch
 
 	announced bool // OnState was told the state at the start
 }
@@ -74,9 +77,10 @@ func (s *status) role() Role {
 // state is how this member stands in its group.
 func (s *status) state() *State {
 	if s.space.paused || s.admission.notBootstrapped() || s.admission.isPending() || s.admission.unlisted() {
-		return &State{Term: s.term, Role: s.role()}
+		return &State{Term: s.term, Role: s.role(), Stuck: s.commits.stuck}
 	}
-	return &State{Leader: s.soft.Lead, Term: s.term, Role: s.role(), Behind: s.health.behind()}
+	return &State{Leader: s.soft.Lead, Term: s.term, Role: s.role(), Behind: s.health.behind(),
+		Stuck: s.commits.stuck}
 }
 
 // leaderAttr names a leader in the log: there is no server 0 to look for.

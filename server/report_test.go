@@ -71,6 +71,34 @@ func TestALeaderThatCommitsNothingExpiresNobody(t *testing.T) {
 	})
 }
 
+// TestALeaderThatIsStuckExpiresNobody: it has served, and nothing of what it proposes is committed any more.
+func TestALeaderThatIsStuckExpiresNobody(t *testing.T) {
+	now := clock.NewManual(time.Unix(1_000_000_000, 0))
+	g := startGroup(t, groupOptions{clock: now})
+	g.elect(1)
+	g.serves(1, 2, 3)
+	c := g.at(3).connectTimeout(t, 4*time.Second)
+	c.mustCreate("/e", "", jute.ModeEphemeral)
+	g.caughtUp(1)
+	g.expires(1)
+	state := g.at(1).server.available.latest()
+	state.Stuck = true
+	g.at(1).server.SetState(state)
+	g.expires(0) // nobody
+	pass(now, 10*time.Second, 50*time.Millisecond)
+	state.Stuck = false
+	g.at(1).server.SetState(state)
+	g.expires(1)
+	pass(now, 3900*time.Millisecond, 50*time.Millisecond)
+	if n := g.at(1).server.metrics.expired.Load(); n != 0 || !g.at(1).exists("/e") {
+		t.Fatalf("the leader has expired %d sessions, and nobody could come back before", n)
+	}
+	eventually(t, "it expires who does not", func() bool {
+		now.Step(50 * time.Millisecond)
+		return !g.at(1).exists("/e")
+	})
+}
+
 // TestAnOldLeaderReports: who has led before follows like the others.
 func TestAnOldLeaderReports(t *testing.T) {
 	now := clock.NewManual(time.Unix(1_000_000_000, 0))

@@ -70,6 +70,7 @@ type operator struct {
 	busy    bool            // a change is under way
 	wounded bool            // a member has lost its disk, or had none, and is not known to be back
 	wounds  int             // how often one was about to
+	changes int             // how many were begun
 	mended  bool            // no further deed is begun
 	errands []func()        // for the goroutine of the world
 }
@@ -196,7 +197,10 @@ func (o *operator) begin() bool {
 	for !o.done() {
 		o.mu.Lock()
 		wounded, mended, wounds := o.wounded, o.mended, o.wounds
-		o.busy = !wounded
+		if !wounded {
+			o.busy = true
+			o.changes++
+		}
 		o.mu.Unlock()
 		if !wounded {
 			return !mended
@@ -204,7 +208,7 @@ func (o *operator) begin() bool {
 		rotten := o.g.rotten
 		o.awaitWhole()
 		o.mu.Lock()
-		o.wounded = rotten || o.wounds != wounds
+		o.wounded = rotten || o.g.rotten || o.wounds != wounds
 		o.mu.Unlock()
 		o.pause(operatorPause)
 	}
@@ -218,35 +222,34 @@ func (o *operator) rest() {
 	o.busy = false
 }
 
-// wound takes note that a disk is about to be lost, and says why it may not be, "" if it may: the operator is not about
-// to change who votes, there are votes enough, and all members are whole. That is asked last, when no change begins any
-// more: the answers take a while, in which another member could come that has nothing yet (seed 11875869).
+// wound takes note that a disk is about to be lost, and says why it may not be, "" if it may: there are votes enough,
+// all members are whole, and the operator is not about to change who votes, nor was while they were looked at. The
+// answers take a while, in which another member could come that has nothing yet (seed 11875869).
 func (o *operator) wound() string {
 	o.mu.Lock()
-	busy, before := o.busy, o.wounded
-	if !busy {
-		o.wounded = true
-		o.wounds++
-	}
+	busy, changes := o.busy, o.changes
 	o.mu.Unlock()
-	if busy {
-		return "the operator changes the membership"
-	}
 	_, end := o.least()
-	why := ""
 	switch {
+	case busy:
+		return changing
 	case o.voters() < max(2, end):
-		why = "there are too few voters"
+		return "there are too few voters"
 	case !o.g.whole():
-		why = notWhole
+		return notWhole
 	}
-	if why != "" {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		o.wounded = before
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.busy || o.changes != changes {
+		return changing
 	}
-	return why
+	o.wounded = true
+	o.wounds++
+	return ""
 }
+
+// changing is why no disk may be lost while the operator is at work.
+const changing = "the operator changes the membership"
 
 // finish has no deed begun any more.
 func (o *operator) finish() {
