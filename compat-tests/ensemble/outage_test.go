@@ -1,6 +1,7 @@
 package ensemble_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -15,7 +16,7 @@ import (
 )
 
 // outageTimeout is that of the sessions that are to outlive an outage.
-const outageTimeout = 4 * time.Second
+const outageTimeout = 6 * time.Second
 
 // survivor is a session of the Go library with one server, which owns an ephemeral.
 type survivor struct {
@@ -36,7 +37,8 @@ func survive(t *testing.T, server *ensemble.Server) *survivor {
 	s := &survivor{t: t, conn: conn, path: fmt.Sprint("/ephemeral-", server.ID)}
 	await(t, func() (bool, string) {
 		_, err := conn.Create(s.path, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
-		return err == nil, fmt.Sprintf("create %s: %v", s.path, err)
+		done := err == nil || errors.Is(err, zk.ErrNodeExists) // by a request that was not answered
+		return done, fmt.Sprintf("create %s: %v", s.path, err)
 	})
 	s.id = conn.SessionID()
 	return s
