@@ -64,6 +64,8 @@ type operator struct {
 	moved   bool          // members have other ports than at their first start, or are others than then
 	// given are the lines of zoo.cfg with which a server was repaired last
 	given map[uint64][]string
+	// staged is how much of a snapshot a server that might have been repaired had received
+	staged map[uint64]int64
 
 	mu      sync.Mutex
 	seats   map[uint64]seat // guarded by mu, as is the rest: the membership, as he was last told
@@ -78,8 +80,7 @@ type operator struct {
 // newOperator returns one that knows of the founders.
 func newOperator(g *play) *operator {
 	o := &operator{g: g, over: make(chan struct{}), ended: make(chan struct{}), seats: map[uint64]seat{},
-		given:   map[uint64][]string{},
-		wounded: g.plan.Starts != nil}
+		given: map[uint64][]string{}, staged: map[uint64]int64{}, wounded: g.plan.Starts != nil}
 	for i, s := range g.w.Servers[:g.plan.Participants+g.plan.Observers] {
 		o.seats[s.ID] = seat{observer: i >= g.plan.Participants}
 	}
@@ -176,19 +177,31 @@ func (o *operator) repairAfter(since *time.Time) {
 
 // repair starts members that do not serve with the lines of now, as docs/operations.md has it for one that was down
 // while the others moved, or were replaced: they may have been started again since, and then do not listen where it
-// looks for them. Who has these lines already needs time alone, as for a snapshot.
+// looks for them. Who has these lines already, or is being sent a snapshot, needs time alone, and a leader that serves
+// nobody nothing (seed 12060591).
 func (o *operator) repair() {
 	lines := o.lines(o.members())
 	for i, s := range o.g.w.Servers {
-		if member, _ := o.g.belongs(i); member && !s.Away() && !o.g.serves(i) && !slices.Equal(o.given[s.ID], lines) {
-			o.given[s.ID] = lines
-			o.machine(func() {
-				s.Kill()
-				s.Configure(lines...)
-				s.Start()
-			})
+		member, _ := o.g.belongs(i)
+		if !member || s.Away() || o.g.serves(i) || o.g.leadsIdle(i) || slices.Equal(o.given[s.ID], lines) ||
+			o.receives(s) {
+			continue
 		}
+		o.given[s.ID] = lines
+		o.machine(func() {
+			s.Kill()
+			s.Configure(lines...)
+			s.Start()
+		})
 	}
+}
+
+// receives tells whether a server has more of a snapshot than when that was asked last.
+func (o *operator) receives(s *sim.Server) bool {
+	before, now := o.staged[s.ID], int64(0)
+	o.machine(func() { now = s.Usage(stagedDir).Bytes })
+	o.staged[s.ID] = now
+	return now > before
 }
 
 // begin waits until a change may begin, and reports whether there may be more of them: no disk may be lost that the
