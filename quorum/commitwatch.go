@@ -18,32 +18,41 @@ type commitWatch struct {
 	seen  uint64 // the last entry committed, at the last tick
 	ticks int    // in which none was, and there were entries to commit, or too few voters to store one
 	stuck bool
-	since uint64 // the tick in which it came to be stuck
+	told  bool // in the log
 }
+
+// stuckTold is for how many election timeouts nothing can be committed until that is logged. A guess: over lines that
+// are slower than an election timeout a leader is stuck again and again, and commits all the same.
+const stuckTold = 5
 
 // tick counts. A leader is stuck after an election timeout, when one that cannot be heard would have been replaced. It
 // is, too, when it has nothing to commit: the next entry may be the end of a session, which would not be taken back.
 func (w *commitWatch) tick() {
+	ticks := w.ticks
 	if w.ticks++; !w.leads() || w.commit != w.seen || w.commit >= w.lastIndex() && w.inStep() {
 		w.seen, w.ticks = w.commit, 0
 	}
+	w.tell(ticks)
 	if stuck := w.ticks >= w.options.ElectionTicks; stuck != w.stuck {
 		w.stuck = stuck
-		w.tell()
 		w.changed()
 	}
 }
 
-// tell logs that it is stuck, and who stores nothing, or that this is over. Who leads no more says so elsewhere.
-func (w *commitWatch) tell() {
+// tell logs that this leader is stuck, and who stores nothing, or that it commits again after so many ticks. Who leads
+// no more says so elsewhere.
+func (w *commitWatch) tell(after int) {
 	switch {
-	case w.stuck:
-		w.since = w.now
+	case w.ticks == stuckTold*w.options.ElectionTicks:
+		w.told = true
 		w.logger.Warn("leader cannot commit: too few voters store its entries", slog.Uint64("committed", w.commit),
 			slog.Uint64("last", w.lastIndex()), slog.Any("behind", serverid.Numbers(w.behind())))
-	case w.leads():
-		w.logger.Info("leader commits again", slog.Uint64("committed", w.commit),
-			slog.Duration("took", w.ticksTake(int(w.now-w.since)))) //nolint:gosec // ticks of this process
+	case w.ticks == 0 && w.told:
+		w.told = false
+		if w.leads() {
+			w.logger.Info("leader commits again", slog.Uint64("committed", w.commit),
+				slog.Duration("took", w.ticksTake(after)))
+		}
 	}
 }
 

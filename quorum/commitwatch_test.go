@@ -78,6 +78,10 @@ func TestALeaderWhoseEntriesAreNotCommittedSaysSo(t *testing.T) {
 	w.others[1] = tracker.Progress{Match: 7}
 	w.tick(1)
 	w.says(t, "nothing was for an election timeout", true)
+	if w.tick((stuckTold-1)*electionTicks - 1); w.log.Len() > 0 {
+		t.Errorf("the log is\n%s", w.log.String())
+	}
+	w.tick(electionTicks)
 	if !strings.HasSuffix(w.log.String(), " committed=6 last=7 behind=\"[2 3]\"\n") {
 		t.Errorf("the log is\n%s", w.log.String())
 	}

@@ -268,31 +268,22 @@ func (a *roleController) behind(before quorum.State) bool {
 	return a.state.Behind
 }
 
-// lead begins or ends a leadership. It expires sessions from when its first barrier has passed, and not while it is
-// stuck, and has given them their full timeout each time: before, nothing is committed, clients can take up no session,
-// and an end that is proposed would come before they could. ZooKeeper's leader begins when a majority is in step with
-// it, and ends when there is none (org.apache.zookeeper.server.quorum.Leader.lead).
+// lead begins or ends a leadership. It expires sessions from when its first barrier has passed, and has given them
+// their full timeout then: before, nothing is committed, clients are heard nowhere, and an end that is proposed would
+// come before they could. ZooKeeper's leader begins when a majority is in step with it
+// (org.apache.zookeeper.server.quorum.Leader.startZkServer). While it is stuck later the sessions' time stands still;
+// ZooKeeper's leader gives up then (Leader.lead).
 func (a *roleController) lead(before quorum.State) {
+	tracker := a.server.tracker.Load()
+	tracker.Halt(a.state.Stuck)
 	leads, led := a.state.Role == quorum.RoleLeader, before.Role == quorum.RoleLeader
 	begins := leads && (!led || a.state.Term != before.Term)
 	if begins {
 		a.server.ledSince.Store(int64(a.server.elapsed()))
 		a.server.metrics.proposals.Reset()
 	}
-	switch {
-	case begins, led && !leads, a.state.Stuck:
-		a.server.tracker.Load().Follow()
-	case before.Stuck:
-		a.expires()
-	}
-}
-
-// expires has sessions expire from now on, each after its full timeout, if this server leads, and what it proposes is
-// committed.
-func (a *roleController) expires() {
-	tracker := a.server.tracker.Load()
-	if a.state.Role == quorum.RoleLeader && a.current && !a.state.Stuck && !tracker.Expiring() {
-		tracker.Lead()
+	if begins || led && !leads {
+		tracker.Follow()
 	}
 }
 
@@ -315,7 +306,9 @@ func (a *roleController) barrierDone(err error) {
 	}
 	s := a.server
 	a.current = true
-	a.expires()
+	if tracker := s.tracker.Load(); a.state.Role == quorum.RoleLeader && !tracker.Expiring() {
+		tracker.Lead()
+	}
 	s.available.setCurrent(true)
 	a.grace.Stop()
 	s.metrics.unavailable.Add((s.elapsed() - a.since).Milliseconds())

@@ -81,15 +81,17 @@ func TestALeaderThatIsStuckExpiresNobody(t *testing.T) {
 	c.mustCreate("/e", "", jute.ModeEphemeral)
 	g.caughtUp(1)
 	g.expires(1)
-	state := g.at(1).server.available.latest()
-	state.Stuck = true
-	g.at(1).server.SetState(state)
+	stuck := func(stuck bool) {
+		state := g.at(1).server.available.latest()
+		state.Stuck = stuck
+		g.at(1).server.SetState(state)
+	}
+	stuck(true)
 	g.expires(0) // nobody
 	pass(now, 10*time.Second, 50*time.Millisecond)
-	state.Stuck = false
-	g.at(1).server.SetState(state)
+	stuck(false)
 	g.expires(1)
-	pass(now, 3900*time.Millisecond, 50*time.Millisecond)
+	pass(now, 3*time.Second, 50*time.Millisecond)
 	if n := g.at(1).server.metrics.expired.Load(); n != 0 || !g.at(1).exists("/e") {
 		t.Fatalf("the leader has expired %d sessions, and nobody could come back before", n)
 	}

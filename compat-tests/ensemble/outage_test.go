@@ -133,8 +133,8 @@ func TestSessionsOutliveALeaderThatCannotCommit(t *testing.T) {
 			}
 			logs(leader, "snapshot transfer started")
 			gone.Kill9()
-			logs(left, "leader cannot commit")
 			outlast()
+			logs(left, "leader cannot commit")
 			gone.Launch()
 			session.isBack()
 		})

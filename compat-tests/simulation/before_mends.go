@@ -66,8 +66,7 @@ var beforeMends = []Patch{
 	{File: "quorum/state.go", Old: "case s.member.Votes(s.id):",
 		New: "case s.member.Votes(s.id) && (len(s.member.Conf.GetVotersOutgoing()) == 0 || " +
 			"slices.Contains(s.member.Conf.GetVotersOutgoing(), s.id)):"},
-	{File: "quorum/state.go", Old: "\"log/slog\"",
-		New: "\"log/slog\"\n\t\"slices\"\n\n\t\"go.etcd.io/raft/v3/tracker\""},
+	{File: "quorum/state.go", Old: "\"log/slog\"", New: "\"log/slog\"\n\t\"slices\""},
 	// It replays the log on the founders that its own file names
 	// (quorum.TestAMemberThatIsTakenInBeginsWithASnapshot): seed 11472371.
 	{File: "quorum/rejoin.go", Old: "if asksVote && a.votedFor(m) {",
@@ -131,18 +130,8 @@ var beforeMends = []Patch{
 	{File: "server/availability.go", Old: "\t\ttracker.Lead()", New: "\t\ttracker.Follow()"},
 	{File: "server/availability.go", Old: "\ta.current = true\n\ta.grace.Stop()",
 		New: "\ta.current = true\n\ttracker := s.tracker.Load()\n" +
-			"\tif a.state.Role == quorum.RoleLeader && !a.state.Stuck && !tracker.Expiring() {\n" +
-			"\t\ttracker.Lead()\n\t}\n" +
+			"\tif a.state.Role == quorum.RoleLeader && !tracker.Expiring() {\n\t\ttracker.Lead()\n\t}\n" +
 			"\ta.grace.Stop()"},
-	// Nor may it when it has led, and cannot commit any more (server.TestALeaderThatIsStuckExpiresNobody).
-	{File: "quorum/state.go", Old: "	Behind bool\n", New: "	Behind, Stuck bool\n"},
-	{File: "quorum/state.go", Old: "	announced bool //", New: "	seen, seenAt uint64\n\tannounced bool //"},
-	{File: "quorum/state.go", Old: "// publish tells of a change", New: beforeStuck + "// publish tells of a change"},
-	{File: "quorum/state.go", Old: "now, old := s.state(), s.progress.state.Load()",
-		New: "now, old := s.state(), s.progress.state.Load()\n\tnow.Stuck = s.stuck()"},
-	{File: "server/availability.go", Old: "\tcase led && !leads:\n\t\ttracker.Follow()",
-		New: "\tcase led && !leads, a.state.Stuck:\n\t\ttracker.Follow()\n" +
-			"\tcase before.Stuck && a.current && !tracker.Expiring():\n\t\ttracker.Lead()"},
 }
 
 // beforeTells has a leader of the version before say in a heartbeat what its receiver has acknowledged.
@@ -248,26 +237,6 @@ func (c *checkpoints) tickLeft() {
 		c.toCheckpointer.put(checkpointJob{remove: dir})
 	}
 	c.left = nil
-}
-
-`
-
-// beforeStuck has a leader of the version before tell whether it could commit anything for an election timeout.
-const beforeStuck = `func (s *status) stuck() bool {
-	voters, follow := s.member.Voters(), 0
-	if !s.leads() || s.commit != s.seen {
-		s.seen, s.seenAt = s.commit, s.now
-		return false
-	}
-	s.raft.WithProgress(func(id uint64, _ raft.ProgressType, pr tracker.Progress) {
-		if id == s.id || s.health.takesOver(id) && pr.State != tracker.StateSnapshot && slices.Contains(voters, id) {
-			follow++
-		}
-	})
-	if s.commit >= s.lastIndex() && follow >= s.member.Quorum() {
-		s.seenAt = s.now
-	}
-	return s.now-s.seenAt >= uint64(s.options.ElectionTicks)
 }
 
 `

@@ -8,6 +8,10 @@ import (
 	"zkd/quorum/clock"
 )
 
+// Halt has the time of the sessions stand still, or go on: while a leader cannot commit anything, no client can take up
+// its session, and an end that is proposed would come before it could. It takes effect with the next beat.
+func (t *Tracker) Halt(halt bool) { t.halted.Store(halt) }
+
 // run is the tracker's goroutine: it wakes at each beat, notices pauses, and expires what is due or reports what was
 // heard.
 func (t *Tracker) run(ticker clock.Ticker) {
@@ -15,6 +19,7 @@ func (t *Tracker) run(ticker clock.Ticker) {
 	last := t.options.Clock.Now() // when this goroutine was last seen to run
 	grace := int64(0)             // tracker's time before which nobody expires
 	next := t.halfTick()          // when the next report is due, tracker's time
+	var halted time.Time          // the beat before Halt; zero: time goes on
 	var expired, heard []jute.SessionID
 	for {
 		select {
@@ -22,8 +27,19 @@ func (t *Tracker) run(ticker clock.Ticker) {
 		case <-t.stop:
 			return
 		}
-		if gap := t.options.Clock.Since(last); gap > 2*t.beat {
-			t.standStill(gap - t.beat)
+		switch gap := t.options.Clock.Since(last); {
+		case t.halted.Load():
+			if halted.IsZero() {
+				halted = last
+			}
+			last = t.options.Clock.Now()
+			continue
+		case !halted.IsZero():
+			t.setBack(t.options.Clock.Since(halted))
+			halted = time.Time{}
+		case gap > 2*t.beat:
+			t.logger.Warn("process paused: session timeouts extended", slog.Duration("took", gap-t.beat))
+			t.setBack(gap - t.beat)
 			grace = t.now() + int64(t.options.Tick)
 			next = min(next, t.now())
 		}
@@ -41,10 +57,9 @@ func (t *Tracker) run(ticker clock.Ticker) {
 	}
 }
 
-// standStill sets the tracker's clock back by a pause of the process. Those who were heard after the pause and before
-// it was noticed bear times that the clock will reach only later; they are set to the present.
-func (t *Tracker) standStill(pause time.Duration) {
-	t.logger.Warn("process paused: session timeouts extended", slog.Duration("took", pause))
+// setBack sets the tracker's clock back by a pause of the process, or by the time for which it was halted. Those who
+// were heard before that was done bear times that the clock will reach only later; they are set to the present.
+func (t *Tracker) setBack(pause time.Duration) {
 	t.paused.Add(int64(pause))
 	t.mu.RLock()
 	defer t.mu.RUnlock()

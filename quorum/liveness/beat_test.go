@@ -16,7 +16,7 @@ func TestHeardBeforeThePauseIsNoticed(t *testing.T) {
 	s := tracker.Add(1, 4*time.Second)
 	c.Advance(time.Minute)
 	s.Touch()
-	tracker.standStill(59 * time.Second)
+	tracker.setBack(59 * time.Second)
 	if got, want := time.Duration(s.heard.Load()), time.Second; got != want {
 		t.Errorf("heard at %v of the tracker's time, want the present, %v", got, want)
 	}

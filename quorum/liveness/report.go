@@ -36,11 +36,11 @@ func (t *Tracker) Follow() {
 	t.mu.expiring = false
 }
 
-// Expiring reports whether the tracker expires sessions; else it reports those that are heard.
+// Expiring reports whether the tracker expires sessions; else it reports those that are heard, or is halted.
 func (t *Tracker) Expiring() bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.mu.expiring
+	return t.mu.expiring && !t.halted.Load()
 }
 
 // Bind is Add for a session whose client is connected to this server: from now on it is reported when it is heard,

@@ -52,7 +52,8 @@ type Tracker struct {
 	beat    time.Duration // immutable
 	logger  *slog.Logger
 
-	paused  atomic.Int64 // nanoseconds during which the process stood still: the tracker's clock is that much behind
+	paused  atomic.Int64 // nanoseconds of pauses of the process, and of halts: now is that much behind
+	halted  atomic.Bool
 	stop    chan struct{}
 	stopped sync.WaitGroup
 	ending  sync.Once

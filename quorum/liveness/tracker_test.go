@@ -85,6 +85,44 @@ func (b *bench) expect(want ...expiry) {
 	}
 }
 
+// TestTheTimeOfSessionsIsHalted: it does not count, however often it is. Who is heard meanwhile has its full timeout
+// then.
+func TestTheTimeOfSessionsIsHalted(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		halt := func(d time.Duration) {
+			b.Halt(true)
+			b.pass(d)
+			b.Halt(false)
+		}
+		b.Add(7, 10*time.Second)
+		b.Add(8, 10*time.Second)
+		b.pass(6 * time.Second)
+		b.Halt(true)
+		b.pass(time.Hour)
+		b.Touch(8)
+		b.pass(time.Hour)
+		b.Halt(false)
+		b.pass(3 * time.Second)
+		b.expect()
+		b.pass(2 * tick)
+		if len(b.got) != 1 || b.got[0].id != 7 {
+			t.Fatalf("expired %v, want session 7", b.got)
+		}
+		b.pass(time.Second)
+		if len(b.got) != 1 {
+			t.Fatalf("expired %v, and session 8 was heard", b.got)
+		}
+		b.Add(9, 10*time.Second)
+		for range 20 { // it is halted for twice as long as it is not
+			halt(2 * time.Second)
+			b.pass(time.Second)
+		}
+		if len(b.got) != 3 {
+			t.Errorf("expired %v, want all: 20 s have passed for session 9", b.got)
+		}
+	})
+}
+
 func TestExpiryIsOnTheGrid(t *testing.T) {
 	for _, c := range []struct {
 		name           string
