@@ -42,6 +42,19 @@ func TestTheLeaderExpiresWhomNobodyHears(t *testing.T) {
 	})
 }
 
+// expiresAfter checks that the leader, server 1, ends no session while so much time passes, and later that of /e.
+func (g *group) expiresAfter(now *clock.Manual, d time.Duration) {
+	g.t.Helper()
+	pass(now, d, 50*time.Millisecond)
+	if n := g.at(1).server.metrics.expired.Load(); n != 0 || !g.at(1).exists("/e") {
+		g.t.Fatalf("the leader has expired %d sessions, and nobody could come back before", n)
+	}
+	eventually(g.t, "it expires who does not", func() bool {
+		now.Step(50 * time.Millisecond)
+		return !g.at(1).exists("/e")
+	})
+}
+
 // TestALeaderThatCommitsNothingExpiresNobody: it leads, and what it proposes is not committed, as the others that it
 // reaches have no log yet. No client is served meanwhile. It may take longer than sessions last: they have all their
 // time when it is over (seed 11961676).
@@ -61,14 +74,7 @@ func TestALeaderThatCommitsNothingExpiresNobody(t *testing.T) {
 	g.change(1, func(m *member) { m.paused = false })
 	g.serves(1)
 	g.expires(1)
-	pass(now, 3900*time.Millisecond, 50*time.Millisecond)
-	if n := g.at(1).server.metrics.expired.Load(); n != 0 || !g.at(1).exists("/e") {
-		t.Fatalf("the leader has expired %d sessions, and nobody could come back before", n)
-	}
-	eventually(t, "it expires who does not", func() bool {
-		now.Step(50 * time.Millisecond)
-		return !g.at(1).exists("/e")
-	})
+	g.expiresAfter(now, 3900*time.Millisecond)
 }
 
 // TestALeaderThatIsStuckExpiresNobody: it has served, and nothing of what it proposes is committed any more.
@@ -91,14 +97,7 @@ func TestALeaderThatIsStuckExpiresNobody(t *testing.T) {
 	pass(now, 10*time.Second, 50*time.Millisecond)
 	stuck(false)
 	g.expires(1)
-	pass(now, 3*time.Second, 50*time.Millisecond)
-	if n := g.at(1).server.metrics.expired.Load(); n != 0 || !g.at(1).exists("/e") {
-		t.Fatalf("the leader has expired %d sessions, and nobody could come back before", n)
-	}
-	eventually(t, "it expires who does not", func() bool {
-		now.Step(50 * time.Millisecond)
-		return !g.at(1).exists("/e")
-	})
+	g.expiresAfter(now, 3*time.Second)
 }
 
 // TestAnOldLeaderReports: who has led before follows like the others.
