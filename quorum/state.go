@@ -76,11 +76,11 @@ func (s *status) role() Role {
 
 // state is how this member stands in its group.
 func (s *status) state() *State {
-	if s.space.paused || s.admission.notBootstrapped() || s.admission.isPending() || s.admission.unlisted() {
-		return &State{Term: s.term, Role: s.role(), Stuck: s.commits.stuck}
+	now := &State{Term: s.term, Role: s.role(), Stuck: s.commits.stuck}
+	if !s.space.paused && !s.admission.notBootstrapped() && !s.admission.isPending() && !s.admission.unlisted() {
+		now.Leader, now.Behind = s.soft.Lead, s.health.behind()
 	}
-	return &State{Leader: s.soft.Lead, Term: s.term, Role: s.role(), Behind: s.health.behind(),
-		Stuck: s.commits.stuck}
+	return now
 }
 
 // leaderAttr names a leader in the log: there is no server 0 to look for.

@@ -95,7 +95,7 @@ func TestAShortElectionIsNotSeen(t *testing.T) {
 func TestADroppedWriteEndsItsConnection(t *testing.T) {
 	g := startGroup(t, groupOptions{})
 	g.elect(1)
-	g.serves(2)
+	g.serves(1, 2)
 	c, other, moving := g.at(2).connect(t), g.at(2).connect(t), g.at(1).connect(t)
 	g.caughtUp(2)
 	g.lose()

@@ -20,6 +20,7 @@ func (t *Tracker) run(ticker clock.Ticker) {
 	grace := int64(0)             // tracker's time before which nobody expires
 	next := t.halfTick()          // when the next report is due, tracker's time
 	var halted time.Time          // the beat before Halt; zero: time goes on
+	paused := false               // since then, or since the last beat
 	var expired, heard []jute.SessionID
 	for {
 		select {
@@ -27,19 +28,25 @@ func (t *Tracker) run(ticker clock.Ticker) {
 		case <-t.stop:
 			return
 		}
-		switch gap := t.options.Clock.Since(last); {
-		case t.halted.Load():
+		gap := t.options.Clock.Since(last)
+		paused = paused || gap > 2*t.beat
+		if t.halted.Load() {
 			if halted.IsZero() {
 				halted = last
 			}
 			last = t.options.Clock.Now()
 			continue
+		}
+		switch {
 		case !halted.IsZero():
 			t.setBack(t.options.Clock.Since(halted))
 			halted = time.Time{}
-		case gap > 2*t.beat:
+		case paused:
 			t.logger.Warn("process paused: session timeouts extended", slog.Duration("took", gap-t.beat))
 			t.setBack(gap - t.beat)
+		}
+		if paused { // what clients have sent meanwhile may not be read yet
+			paused = false
 			grace = t.now() + int64(t.options.Tick)
 			next = min(next, t.now())
 		}

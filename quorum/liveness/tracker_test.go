@@ -279,6 +279,34 @@ func TestPauseIsNotCounted(t *testing.T) {
 	})
 }
 
+// TestAPauseOfAHaltedProcessHasItsGrace: whether the halt is over before the pause is noticed, or after.
+func TestAPauseOfAHaltedProcessHasItsGrace(t *testing.T) {
+	for name, noticed := range map[string]bool{ // order: each for itself
+		"noticed in the halt": true, "noticed after it": false,
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(b *bench) {
+				b.Add(1, 4*time.Second)
+				b.pass(5500 * time.Millisecond) // half a second before its deadline
+				b.Halt(true)
+				b.pass(time.Second)
+				b.Halt(noticed)
+				b.standStill(time.Minute)
+				b.Halt(false)
+				b.pass(tick - beat)
+				b.expect()
+				if !b.Touch(1) {
+					b.t.Error("a session expired by the server's own pause")
+				}
+				b.pass(6 * time.Second)
+				if len(b.got) != 1 {
+					b.t.Errorf("expired %v, want session 1", b.got)
+				}
+			})
+		})
+	}
+}
+
 func TestPauseShorterThanAllSlackNeverHelpsTheDead(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.Add(1, 4*time.Second)
