@@ -103,12 +103,13 @@ var unsuited = []struct {
 		with:  func(p *Plan) bool { return p.setting(retainBytes, 0) == leastRetained },
 		knobs: flushKnobs,
 	},
-	{ // Servers propose one write, send one or two entries, or forward one batch, in the time that lines which stay
-		// slow take there and back, once or twice. Each client waits for the writes of all others then, for longer than
-		// the shortest timeouts of sessions (seeds 11114385, 11710520).
+	{ // Servers propose one write, send one or two entries, or forward one batch, or batches of one or two writes, in
+		// the time that lines which stay slow take there and back, once or twice. Each client waits for the writes of
+		// all others then, for longer than the shortest timeouts of sessions (seeds 11114385, 11710520, 12281778).
 		with: func(p *Plan) bool { return p.Stays != nil && p.Stays.What == SlowLines },
 		knobs: []string{
 			"quorum.defaultMaxOutstandingBytes", "quorum.maxInflightMessages", "quorum.forwardWindow",
+			"quorum.defaultMaxEntryBytes",
 		},
 	},
 	{ // A log keeps nothing in memory. Each entry is read to be applied, and to be sent, and each time the blocks of
