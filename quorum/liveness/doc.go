@@ -32,7 +32,8 @@
 //     a free processor), and what its clients sent meanwhile lies unread. The gap is not counted against anybody, and
 //     nobody is handed out until one tick after it, in which the server reads what has come. ZooKeeper expires sessions
 //     in that case. It stands still as well while the leader cannot commit anything (Halt), without the tick at the
-//     end: over slow lines that comes and goes, with less than a tick between, and no session would end.
+//     end: over slow lines that comes and goes, with less than a tick between, and no session would end. The tick is
+//     given if the process was stopped meanwhile.
 //
 // Ownership: one lock guards the sessions and buckets; a session's last time is atomic; one goroutine, the tracker's,
 // calls Expire.
