@@ -76,7 +76,8 @@ func (c *Config) MembershipFile() (static, why string) {
 //   - The file `.dynamic.next` that ZooKeeper may have left is removed. Older dynamic files stay, as they do there.
 //
 // A crash in between leaves the old zoo.cfg or the new one, each with its dynamic file. To call it again with the same
-// membership is free.
+// membership is free. A zoo.cfg without a single key is an error: whoever saves it may have emptied it first, and the
+// next start would find what was put in its place meanwhile, which names the members and nothing else.
 func WriteDynamic(files Files, m Membership) (name string, err error) {
 	static, err := filepath.Abs(m.Static)
 	if err != nil {
@@ -140,12 +141,18 @@ func writeChanged(files Files, name, like string, content []byte) error {
 // errEdit is an invariant: the edited text must read as the old one without the lines about members.
 var errEdit = errors.New("the edited text would read differently; write the file anew with one key a line")
 
+// errBlank is for a zoo.cfg that is not what any server was started with: it has the members, or names their file.
+var errBlank = errors.New("it has no keys, as while somebody saves it")
+
 // editStatic returns text without its lines about members and with the line that names the dynamic file: in the place
 // of the one before it, else at the end. backup tells that there was none before.
 func editStatic(text []byte, dynamic string, eraseClient bool) (edited []byte, backup bool, err error) {
 	entries, broken := parseProperties(text)
 	if len(broken) > 0 {
 		return nil, false, fmt.Errorf("line %d: %s", broken[0].line, broken[0].reason)
+	}
+	if len(entries) == 0 {
+		return nil, false, errBlank
 	}
 	pointer := []byte("dynamicConfigFile=" + escapeValue(dynamic) + lineEnd(text))
 	backup = true

@@ -181,6 +181,48 @@ func TestAServerWithoutDataCountsWhomTheOthersCount(t *testing.T) {
 	}
 }
 
+// TestAReconfigWhileZooCfgIsSaved: an editor has just emptied zoo.cfg when the members change. What it saves is what
+// the server writes the new members into, and starts with. ZooKeeper writes them into the empty file, and starts no
+// more.
+func TestAReconfigWhileZooCfgIsSaved(t *testing.T) {
+	if target.Selected(t) != target.Zkd {
+		t.Skip("the server of ZooKeeper has lost its zoo.cfg then")
+	}
+	e := ensemble.Start(t, ensemble.Options{Dynamic: true, Config: quick, Observers: 1})
+	admin := newAdmin(t, e)
+	s, observer := e.Followers()[0], e.Servers[3]
+	await := func(met func(text string) bool) (text string) {
+		t.Helper()
+		if why := ensemble.Await(quickWithin, func() (bool, string) {
+			read, err := os.ReadFile(s.ConfigPath())
+			text = string(read)
+			return err == nil && met(text), fmt.Sprintf("%v, %s\n%s", err, text, s.LogTail(10))
+		}); why != "" {
+			t.Fatal(why)
+		}
+		return text
+	}
+	save := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(s.ConfigPath(), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	saved := await(func(text string) bool { return strings.Contains(text, "zoo.cfg.dynamic.") })
+	save("")
+	_, version, _ := strings.Cut(admin.reconfig("", strconv.Itoa(observer.ID)), "version=")
+	await(func(text string) bool {
+		return text == "" && strings.Contains(s.Log(), "failed to update the configuration file")
+	})
+	save("# edited\n" + saved)
+	await(func(text string) bool {
+		return strings.Contains(text, "# edited\n") && strings.Contains(text, "dynamic."+version)
+	})
+	s.Stop()
+	s.Launch()
+	e.AwaitServing(e.Servers[:3]...)
+}
+
 // knows reports whether a server has written the version of a configuration into a file beside its zoo.cfg, or named
 // a file for it.
 func knows(t *testing.T, s *ensemble.Server, version string) bool {

@@ -11,6 +11,7 @@ import (
 
 	"zkd/conf"
 	"zkd/quorum/transport"
+	"zkd/quorum/warning"
 	"zkd/storage/ensemble"
 )
 
@@ -76,6 +77,7 @@ func (p *Peers) follow() {
 		select {
 		case <-p.changed:
 			p.reconnect()
+			p.compare()
 			p.writeFiles()
 		case <-ticker.C(): // those that have left may have been told by now
 			p.reconnect()
@@ -223,13 +225,13 @@ func (p *Peers) moveClients(addr string) {
 
 // writeFiles has the dynamic configuration file follow the members, as ZooKeeper does with reconfigEnabled. A server
 // that does not belong to them any more keeps its files, and so does one that has had no leader since its start: it may
-// have been removed meanwhile, and the operator may have written those of now into them.
+// have been removed meanwhile, and the operator may have written those of now into them. What fails is tried again each
+// second.
 func (p *Peers) writeFiles() {
 	agreed, err := p.agreed()
 	if err != nil || agreed == nil {
 		return // reconnect has told
 	}
-	p.compare(agreed)
 	own, ok := agreed.Server(p.id)
 	if !ok {
 		return
@@ -248,9 +250,20 @@ func (p *Peers) writeFiles() {
 		Static: static, MyID: p.config.Ensemble.MyID, Version: agreed.Version,
 		Lines: strings.Split(strings.TrimSuffix(agreed.Members(), "\n"), "\n"),
 	})
-	if err != nil {
-		p.logger.Error("failed to update the configuration file", slog.Any("err", err))
+	if p.unwritten = err != nil; p.unwritten {
+		p.tellUnwritten(err)
 		return
 	}
+	p.againIn = 0
 	p.logger.Info("configuration file updated", slog.String("path", name))
+}
+
+// tellUnwritten says that the files cannot follow: when that begins, and again while it lasts.
+func (p *Peers) tellUnwritten(err error) {
+	now := p.opts.Clock.Now()
+	if p.againIn > 0 && now.Sub(p.toldAt) < p.againIn {
+		return
+	}
+	p.toldAt, p.againIn = now, warning.NextAgain(p.againIn)
+	p.logger.Error("failed to update the configuration file", slog.Any("err", err))
 }

@@ -80,13 +80,14 @@ func TestWhoComesBackLooksWhereItsFileSays(t *testing.T) {
 	}
 }
 
-// TestFilesWaitForALeader: who starts on the data of a former membership leaves the lines that the operator has written
-// since, until it has a leader, whose members these are.
-func TestFilesWaitForALeader(t *testing.T) {
+// configured returns a server 1 whose zoo.cfg and whose state name other members, and its zoo.cfg. It keeps time and
+// logs as given.
+func configured(t *testing.T, c clock.Clock, logger *slog.Logger) (p *Peers, static, lines string) {
+	t.Helper()
 	h := statetest.New(t)
 	h.Lines("found id=1 config=server.1=a:1:2;2181,server.2=b:1:2;2181,version=1")
-	static := filepath.Join(t.TempDir(), "zoo.cfg")
-	const lines = "dataDir=/d\ninitLimit=5\nsyncLimit=5\nreconfigEnabled=true\nstandaloneEnabled=false\nmyid=1\n" +
+	static = filepath.Join(t.TempDir(), "zoo.cfg")
+	lines = "dataDir=/d\ninitLimit=5\nsyncLimit=5\nreconfigEnabled=true\nstandaloneEnabled=false\nmyid=1\n" +
 		"server.1=a:1:2;2181\nserver.3=c:1:2;2181\n"
 	if err := os.WriteFile(static, []byte(lines), 0o600); err != nil {
 		t.Fatal(err)
@@ -95,8 +96,14 @@ func TestFilesWaitForALeader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Peers{machine: h.M, config: config, id: 1, logger: slog.New(slog.DiscardHandler), client: "0.0.0.0:2181",
-		opts: Options{Files: diskFiles{}, Clock: clock.NewManual(time.Unix(1, 0))}}
+	return &Peers{machine: h.M, config: config, id: 1, logger: logger, client: "0.0.0.0:2181",
+		opts: Options{Files: diskFiles{}, Clock: c}}, static, lines
+}
+
+// TestFilesWaitForALeader: who starts on the data of a former membership leaves the lines that the operator has written
+// since, until it has a leader, whose members these are.
+func TestFilesWaitForALeader(t *testing.T) {
+	p, static, lines := configured(t, clock.NewManual(time.Unix(1, 0)), slog.New(slog.DiscardHandler))
 	p.writeFiles()
 	if now, err := os.ReadFile(static); err != nil || string(now) != lines {
 		t.Fatalf("without a leader: %v, %s", err, now)
@@ -105,5 +112,44 @@ func TestFilesWaitForALeader(t *testing.T) {
 	p.writeFiles()
 	if now, err := os.ReadFile(static + ".dynamic.1"); err != nil || !strings.Contains(string(now), "server.2=") {
 		t.Errorf("with a leader: %v, %s", err, now)
+	}
+}
+
+// TestFilesAreTriedAgain: while the operator's editor has emptied zoo.cfg, it is left as it is, which the log says now
+// and then; what he has saved follows the members.
+func TestFilesAreTriedAgain(t *testing.T) {
+	manual := clock.NewManual(time.Unix(1, 0))
+	var log strings.Builder
+	p, static, lines := configured(t, manual, slog.New(slog.NewTextHandler(&log, nil)))
+	p.led = true
+	save := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(static, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	told := func() int { return strings.Count(log.String(), "level=ERROR") }
+	save("")
+	for range 90 {
+		p.writeFiles()
+		if now, err := os.ReadFile(static); err != nil || len(now) > 0 || !p.unwritten {
+			t.Fatalf("an empty zoo.cfg: %v, %s; to be tried again: %v", err, now, p.unwritten)
+		}
+		manual.Advance(time.Second)
+	}
+	if n := told(); n != 2 {
+		t.Errorf("told %d times in a minute and a half, want twice:\n%s", n, log.String())
+	}
+	save("# more memory\n" + lines)
+	p.writeFiles()
+	now, err := os.ReadFile(static)
+	if err != nil || !strings.HasPrefix(string(now), "# more memory\ndataDir=/d\n") ||
+		!strings.Contains(string(now), "dynamicConfigFile=") || p.unwritten {
+		t.Errorf("what was saved: %v, %s; to be tried again: %v", err, now, p.unwritten)
+	}
+	save("")
+	p.writeFiles()
+	if n := told(); n != 3 {
+		t.Errorf("told %d times, want anew when it begins anew:\n%s", n, log.String())
 	}
 }

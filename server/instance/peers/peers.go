@@ -55,7 +55,9 @@ type Peers struct {
 	asking    asking
 	known     map[uint64]*dialedPeer          // who is dialed; of the goroutine that follows
 	led       bool                            // this server has had a leader since its start; likewise
-	unwritten bool                            // the files are to follow the members once it has one; likewise
+	unwritten bool                            // the files do not follow the members yet; likewise
+	toldAt    time.Time                       // when the log said what keeps them from it; likewise
+	againIn   time.Duration                   // from toldAt to when it says so again; 0: it has not; likewise
 	client    string                          // where this server's clients are, as the configuration has it; likewise
 	changed   chan struct{}                   // one token: the state has other members
 	coming    atomic.Pointer[ensemble.Config] // a reconfig in the log, maybe not committed
@@ -267,6 +269,7 @@ func (p *Peers) Join(ctx context.Context, o *quorum.Options, bootstraps bool) er
 func (p *Peers) Start(node *quorum.Node) {
 	p.node = node
 	p.reconnect()
+	p.compare()
 	p.writeFiles()
 	p.streams.Start(node)
 	p.running.Go(p.follow)
@@ -288,9 +291,13 @@ func (p *Peers) agreed() (*ensemble.Config, error) {
 
 // compare tells the operator when zoo.cfg names other members than there are: what it says counted once, at the
 // bootstrap.
-func (p *Peers) compare(agreed *ensemble.Config) {
+func (p *Peers) compare() {
 	if p.config.Tree.Reconfig {
 		return // the dynamic file follows
+	}
+	agreed, err := p.agreed()
+	if err != nil || agreed == nil {
+		return // reconnect has told
 	}
 	same := len(agreed.Servers) == len(p.configured.Servers)
 	for i := range agreed.Servers {
