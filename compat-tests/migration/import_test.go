@@ -131,13 +131,14 @@ func TestMoveIn(t *testing.T) {
 }
 
 // recoverCopy returns the walk over what ZooKeeper itself makes of the data of a server that was killed, and leaves
-// that as it is.
+// that as it is. If the snapshot was written while a client created a znode, the ACL of that may be missing, and who
+// reads it gets a MarshallingError (ZOOKEEPER-3306).
 func recoverCopy(t *testing.T, server *target.Server) []string {
 	t.Helper()
 	data, kept := filepath.Join(server.Dir, "data"), filepath.Join(t.TempDir(), "data")
 	must(t, os.CopyFS(kept, os.DirFS(data)))
 	server.Restart()
-	lines := walk(t, server.Addr)
+	lines := walkOver(t, server.Addr, func(err error) bool { return err.Error() == "unknown error: -5" })
 	server.Kill9()
 	must(t, os.RemoveAll(data))
 	must(t, os.CopyFS(data, os.DirFS(kept)))
