@@ -138,7 +138,7 @@ func recoverCopy(t *testing.T, server *target.Server) []string {
 	data, kept := filepath.Join(server.Dir, "data"), filepath.Join(t.TempDir(), "data")
 	must(t, os.CopyFS(kept, os.DirFS(data)))
 	server.Restart()
-	lines := walkOver(t, server.Addr, func(err error) bool { return err.Error() == "unknown error: -5" })
+	lines := walkOver(t, server.Addr, "unknown error: -5")
 	server.Kill9()
 	must(t, os.RemoveAll(data))
 	must(t, os.CopyFS(data, os.DirFS(kept)))
